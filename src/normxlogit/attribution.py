@@ -60,7 +60,7 @@ class TargetInfo:
 class Token(NamedTuple):
     """One token with its score, as `Attribution.top` returns it."""
 
-    index: int
+    position: int
     text: str
     score: float
 
@@ -182,7 +182,8 @@ class Attribution:
             if layers is None or layer not in layers:
                 raise KeyError(f"no layer {layer} among {layers}")
             scores, layers = np.take(scores, layers.index(layer), axis=-2), None
-        return _replace(self, scores=scores.copy(), target=target, layers=layers)
+        chosen: Attribution = _replace(self, scores=scores.copy(), target=target, layers=layers)
+        return chosen
 
     def words(self, merge: Merge = "sum") -> list[Word]:
         """Merge tokens to the words of the original text.
@@ -288,7 +289,7 @@ class Attribution:
         """The result as a self-contained HTML page; also written to `path` if given."""
         from .render.html import page
 
-        content = page([self])
+        content: str = page([self])
         if path is not None:
             Path(path).write_text(content, encoding="utf-8")
         return content

@@ -1,0 +1,59 @@
+"""Which input tokens a Hugging Face model's answer rests on, from the forward pass it already runs."""
+
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .attribution import Attribution, Prediction, TargetInfo, Token, Word
+    from .errors import (
+        DataError,
+        HeadMismatchError,
+        InputError,
+        MethodError,
+        NormXLogitError,
+        TargetError,
+        UnsupportedModelError,
+    )
+    from .explainer import Explainer
+    from .methods.registry import MethodInfo, list_methods, register
+
+__all__ = [
+    "Explainer",
+    "Attribution",
+    "Prediction",
+    "TargetInfo",
+    "Token",
+    "Word",
+    "MethodInfo",
+    "list_methods",
+    "register",
+    "NormXLogitError",
+    "DataError",
+    "HeadMismatchError",
+    "InputError",
+    "MethodError",
+    "TargetError",
+    "UnsupportedModelError",
+    "__version__",
+]
+
+_HOMES = {
+    "Explainer": "explainer",
+    "MethodInfo": "methods",
+    "list_methods": "methods",
+    "register": "methods",
+} | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token", "Word"), "attribution")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: torch takes seconds, `--help` should not."""
+    from importlib import import_module
+
+    if name not in __all__:
+        raise AttributeError(f"module 'normxlogit' has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES.get(name, 'errors')}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,295 @@
+"""The front door: texts in, attributions out."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from ._version import __version__
+from .attribution import Attribution, Prediction
+from .errors import InputError, MethodError
+from .methods.registry import Method, MethodInfo, create
+from .modeling.encoding import Batch, LongText, Text, batches
+from .modeling.forward import ForwardPass, TaskModel
+from .modeling.loading import load
+from .modeling.tasks import TaskName
+from .targets import Choice, TargetSpec, predictions, resolve
+
+__all__ = ["Explainer"]
+
+Layers = str | int | Sequence[int] | None
+
+
+class Explainer:
+    """Explains a model's answers token by token.
+
+    The model is only read: its parameters, mode, hooks, configuration and device stay as they are. One explainer may
+    be used from several threads.
+
+    Args:
+        model: A `transformers` task model, plain, compiled or wrapped by PEFT.
+        tokenizer: Its tokenizer.
+        name: What to call the model in results.
+        batch_tokens: Most tokens (padding included) in one forward pass.
+
+    Raises:
+        UnsupportedModelError: If the model has no head of a supported kind.
+
+    Example:
+        >>> from normxlogit import Explainer
+        >>> explainer = Explainer.from_pretrained()
+        >>> explainer("The movie is mediocre, maybe even bad.").prediction.label
+        'negative'
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str | None = None,
+        batch_tokens: int = 8192,
+    ) -> None:
+        if batch_tokens < 1:
+            raise ValueError("batch_tokens must be positive")
+        self.model = TaskModel(model, tokenizer, name)
+        self.batch_tokens = batch_tokens
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path | None = None,
+        *,
+        task: TaskName | None = None,
+        dtype: torch.dtype | str | None = None,
+        device: torch.device | str | None = None,
+        trust_remote_code: bool = False,
+        allow_pickle: bool = False,
+        batch_tokens: int = 8192,
+        **options: Any,
+    ) -> "Explainer":
+        """Load a model and explain it.
+
+        Args:
+            name: Hub name or folder; None for the small sentiment model in the package.
+            task: Which head to load, for checkpoints that do not say.
+            dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
+            device: Where to put the model.
+            trust_remote_code: Allow code from the model's repository to run.
+            allow_pickle: Allow weights that are not safetensors, whose loading can run code.
+            batch_tokens: Most tokens (padding included) in one forward pass.
+            **options: Passed to transformers' `from_pretrained`.
+
+        Raises:
+            InputError: If there is no such model.
+            UnsupportedModelError: If it has no head of a supported kind.
+        """
+        model, tokenizer = load(
+            name,
+            task=task,
+            dtype=dtype,
+            device=device,
+            trust_remote_code=trust_remote_code,
+            allow_pickle=allow_pickle,
+            **options,
+        )
+        label = "normxlogit/default" if name is None else str(name)
+        return cls(model, tokenizer, name=label, batch_tokens=batch_tokens)
+
+    @overload
+    def __call__(self, inputs: Text, **options: Any) -> Attribution: ...
+    @overload
+    def __call__(self, inputs: Sequence[Text] | Mapping[str, Any], **options: Any) -> list[Attribution]: ...
+
+    def __call__(
+        self,
+        inputs: Text | Sequence[Text] | Mapping[str, Any],
+        *,
+        target: TargetSpec = "predicted",
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str = "normxlogit",
+        long_text: LongText = "truncate",
+        token_predictions: bool | None = None,
+        **settings: Any,
+    ) -> Attribution | list[Attribution]:
+        """Explain one text or many.
+
+        Args:
+            inputs: A string, a pair (tuple of two strings), a list of these, or a tokenizer's output.
+            target: "predicted", "all", a label name or index, a token string or index (language models), or a list
+                of these. A token string without a leading space means the start of a word.
+            contrast: A label or token whose logit is subtracted.
+            layers: "all", a layer number (1 to L) or a list of them; None for the model's answer as it is.
+            method: Name of a registered method.
+            long_text: "truncate" explains the first window of a text beyond the model's length and notes it, "error"
+                raises.
+            token_predictions: Also report what the head says at each token; by default for heads with few outputs.
+            **settings: Settings of the method.
+
+        Returns:
+            One attribution for a string or pair, otherwise a list in the order of the inputs.
+
+        Raises:
+            InputError: If an input cannot be read.
+            TargetError: If the target does not exist.
+            MethodError: If the method or a setting does not exist, or it cannot give layers.
+            HeadMismatchError: If the model's head cannot be applied by itself.
+        """
+        asked = _Question(target, contrast, layers, token_predictions, *create(method, settings))
+        single = isinstance(inputs, str | tuple)
+        if isinstance(inputs, Mapping):
+            encodings = self.model.encoder.from_batch(inputs)
+        elif single or isinstance(inputs, Sequence):
+            encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)  # type: ignore[list-item]
+        else:
+            raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
+        results: list[Attribution | None] = [None] * len(encodings)
+        for places in batches(encodings, self.batch_tokens):
+            batch = self.model.batch([encodings[i] for i in places], places)
+            with torch.inference_mode():
+                run = self.model.run(batch, layers=layers is not None)
+            for place, result in zip(places, self._explain(run, asked), strict=True):
+                results[place] = result
+        found = [r for r in results if r is not None]
+        return found[0] if single else found
+
+    def from_outputs(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        *,
+        target: TargetSpec = "predicted",
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str = "normxlogit",
+        token_predictions: bool | None = None,
+        **settings: Any,
+    ) -> list[Attribution]:
+        """Explain a forward pass that was already run, without another.
+
+        The first call on a model proves its head on two of the texts, which takes a small forward pass.
+
+        Args:
+            inputs: What the model was given.
+            outputs: What it returned, called with `output_hidden_states=True` in evaluation mode.
+            target: As in `__call__`.
+            contrast: As in `__call__`.
+            layers: As in `__call__`.
+            method: As in `__call__`.
+            token_predictions: As in `__call__`.
+            **settings: Settings of the method.
+
+        Raises:
+            InputError: If the outputs hold no hidden states or are of another shape.
+            HeadMismatchError: If the hidden states and the logits do not belong together.
+        """
+        asked = _Question(target, contrast, layers, token_predictions, *create(method, settings))
+        encodings = self.model.encoder.from_batch(inputs)
+        tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
+        ids = tensors.get("input_ids")
+        if ids is None:
+            raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
+        mask = tensors.get("attention_mask", torch.ones_like(ids)).bool()  # (B, T)
+        batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
+        with torch.inference_mode():
+            run = self.model.from_outputs(batch, outputs, layers=layers is not None)
+        return self._explain(run, asked)
+
+    def _explain(self, run: ForwardPass, asked: "_Question") -> list[Attribution]:
+        model = self.model
+        wanted = _layer_numbers(asked, model)
+        target = resolve(model, run, asked.target, asked.contrast)
+        with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
+            scores = asked.method(model, run, target, wanted)  # (B, K, L, T)
+        said = predictions(model, run.logits)
+        heard = self._token_predictions(run, asked)
+        table = scores.float().cpu().numpy()
+        mask = run.batch.mask.cpu()
+        results = []
+        for row, encoding in enumerate(run.batch.encodings):
+            own = table[row][..., mask[row].numpy()]  # (K, L, T)
+            own = own if wanted else own[:, 0]
+            own = own if target.labelled else own[0]
+            position = None if run.positions is None else int(mask[row, : int(run.positions[row])].sum())
+            results.append(
+                Attribution(
+                    scores=np.ascontiguousarray(own, dtype=np.float32),
+                    tokens=encoding.tokens,
+                    token_ids=tuple(encoding.ids),
+                    offsets=encoding.offsets,
+                    word_ids=encoding.word_ids,
+                    sequence_ids=encoding.sequence_ids,
+                    special_tokens_mask=encoding.special,
+                    text=encoding.text,
+                    text_pair=encoding.text_pair,
+                    prediction=said[row],
+                    target=target.info(row, position),
+                    layers=wanted or None,
+                    token_predictions=heard[row] if heard else None,
+                    method=asked.info.name,
+                    settings=asked.settings,
+                    model=model.name,
+                    signed=asked.info.signed and model.task.kind != "regression",
+                    notes=encoding.notes,
+                    version=__version__,
+                )
+            )
+        return results
+
+    def _token_predictions(self, run: ForwardPass, asked: "_Question") -> list[tuple[Prediction, ...]]:
+        """What the head says at each token; by default only where that costs nothing to speak of."""
+        wanted = asked.token_predictions
+        if wanted is False or (wanted is None and self.model.task.vocabulary):
+            return []
+        mask = run.batch.mask
+        said: list[Prediction] = []
+        with torch.inference_mode():
+            # A vocabulary is wide: a few hundred tokens at a time.
+            for part in run.hidden[mask].split(256 if self.model.task.vocabulary else len(mask) * mask.shape[1]):
+                said += predictions(self.model, self.model.anatomy.head.tokens(part))
+        rows, start = [], 0
+        for count in mask.sum(-1).tolist():
+            rows.append(tuple(said[start : start + count]))
+            start += count
+        return rows
+
+
+class _Question:
+    """One call's arguments, checked once."""
+
+    def __init__(
+        self,
+        target: TargetSpec,
+        contrast: Choice | None,
+        layers: Layers,
+        token_predictions: bool | None,
+        info: MethodInfo,
+        method: Method,
+        settings: dict[str, Any],
+    ) -> None:
+        if layers is not None and not info.per_layer:
+            raise MethodError(f"{info.name} gives no scores for single layers")
+        self.target, self.contrast, self.layers = target, contrast, layers
+        self.token_predictions = token_predictions
+        self.info, self.method, self.settings = info, method, settings
+
+
+def _layer_numbers(asked: _Question, model: TaskModel) -> tuple[int, ...]:
+    """The layers asked for as numbers from 1."""
+    if asked.layers is None:
+        return ()
+    count = model.layer_count()
+    if isinstance(asked.layers, str):
+        if asked.layers != "all":
+            raise MethodError(f"layers must be 'all', a number or a list of numbers, not {asked.layers!r}")
+        return tuple(range(1, count + 1))
+    numbers = (asked.layers,) if isinstance(asked.layers, int) else tuple(asked.layers)
+    for number in numbers:
+        if not 1 <= number <= count:
+            raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
+    return numbers

@@ -1,0 +1,317 @@
+"""Texts to token ids and back: one `Encoding` for each text, batches under a token budget."""
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
+
+from ..errors import InputError
+
+__all__ = ["Batch", "Encoder", "Encoding", "batches", "collate"]
+
+LongText = Literal["truncate", "error"]
+Text = str | tuple[str, str]
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
+_UNLIMITED = 1_000_000
+"""Tokenizers without a limit report an astronomically large one."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One text as the model reads it; every list has one entry for each of its T tokens.
+
+    Attributes:
+        inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
+        tokens: Readable strings.
+        offsets: Character spans, None if the tokenizer cannot tell.
+        word_ids: Word index within the sequence, None for special tokens.
+        sequence_ids: 0, 1 or None for special tokens.
+        special: True for tokens that the tokenizer added.
+        text: The original text, None if the input came encoded.
+        text_pair: The second text of a pair.
+        notes: What was done to the text.
+    """
+
+    inputs: Mapping[str, list[int]]
+    tokens: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...] | None
+    word_ids: tuple[int | None, ...] | None
+    sequence_ids: tuple[int | None, ...]
+    special: tuple[bool, ...]
+    text: str | None = None
+    text_pair: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> list[int]:
+        """The token ids."""
+        return self.inputs["input_ids"]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Several encodings as padded tensors.
+
+    Attributes:
+        inputs: Model inputs, (B, T).
+        mask: True at real tokens, (B, T).
+        encodings: The B encodings.
+        indices: Their places in the caller's list.
+    """
+
+    inputs: dict[str, Tensor]
+    mask: Tensor
+    encodings: list[Encoding]
+    indices: list[int]
+
+
+class Encoder:
+    """Turns texts into encodings with the user's tokenizer, which is left as it was."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, config: PretrainedConfig, limit: int | None) -> None:
+        self.tokenizer = tokenizer
+        self.config = config
+        self.limit = limit
+        self._lock = threading.Lock()  # fast tokenizers refuse two borrowers when truncation is switched
+
+    def __call__(self, texts: Sequence[Text], *, long_text: LongText = "truncate") -> list[Encoding]:
+        """Encode texts or pairs.
+
+        Args:
+            texts: Strings, or tuples of two strings.
+            long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
+                "error" raises.
+
+        Raises:
+            InputError: If a text is empty, no string, too long, or a pair for a model of single texts.
+        """
+        if long_text not in ("truncate", "error"):
+            raise InputError(f"long_text must be 'truncate' or 'error', not {long_text!r}")
+        for place, text in enumerate(texts):
+            _check(text, place)
+        encodings: list[Encoding | None] = [None] * len(texts)
+        with self._lock:
+            # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
+            for wanted in (False, True):
+                places = [i for i, text in enumerate(texts) if isinstance(text, tuple) == wanted]
+                for place, encoding in zip(places, self._encode([texts[i] for i in places], long_text), strict=True):
+                    encodings[place] = encoding
+        return [e for e in encodings if e is not None]
+
+    def _encode(self, texts: list[Text], long_text: LongText) -> list[Encoding]:
+        if not texts:
+            return []
+        found = self._tokenize(texts, truncate=False)
+        lengths = [len(ids) for ids in found["input_ids"]]
+        limit = self.limit or max(lengths)
+        encodings = []
+        for row, (text, length) in enumerate(zip(texts, lengths, strict=True)):
+            if length <= limit:
+                encodings.append(self._row(found, row, text))
+                continue
+            if long_text == "error":
+                raise InputError(
+                    f"the text has {length} tokens and the model reads {limit}; shorten it, or allow "
+                    "long_text='truncate' to explain the first window"
+                )
+            note = f"the text has {length} tokens; only the first {limit} were read"
+            encodings.append(self._row(self._tokenize([text], truncate=True), 0, text, (note,)))
+        self._check_pairs(encodings)
+        return encodings
+
+    def _tokenize(self, texts: list[Text], *, truncate: bool) -> BatchEncoding:
+        first = [t[0] if isinstance(t, tuple) else t for t in texts]
+        second = [t[1] for t in texts if isinstance(t, tuple)] or None
+        found: BatchEncoding = self.tokenizer(
+            first,
+            second,
+            truncation=truncate,
+            max_length=self.limit if truncate else None,
+            padding=False,
+            return_special_tokens_mask=True,
+            return_offsets_mapping=self.tokenizer.is_fast,
+            verbose=False,
+        )
+        return found
+
+    def _row(self, found: BatchEncoding, row: int, text: Text, notes: tuple[str, ...] = ()) -> Encoding:
+        ids = list(found["input_ids"][row])
+        if not ids:
+            raise InputError("the text is empty after tokenisation")
+        special = tuple(bool(s) for s in found["special_tokens_mask"][row])
+        first, second = text if isinstance(text, tuple) else (text, None)
+        extra = ("special_tokens_mask", "offset_mapping", "attention_mask")
+        inputs = {name: list(rows[row]) for name, rows in found.items() if name not in extra}
+        offsets, words, sequences = None, None, tuple(None if s else 0 for s in special)
+        if self.tokenizer.is_fast:
+            backend = found.encodings[row]  # type: ignore[index]
+            offsets = tuple((int(a), int(b)) for a, b in backend.offsets)
+            sequences = tuple(backend.sequence_ids)
+            # A mask typed into the text is special to the tokenizer and a word to the reader.
+            special = tuple(s is None for s in sequences)
+            words = _word_ids(backend.word_ids, offsets, sequences, (first, second or ""))
+        tokens = readable_tokens(self.tokenizer, ids)
+        return Encoding(inputs, tokens, offsets, words, sequences, special, first, second, notes)
+
+    def _check_pairs(self, encodings: Iterable[Encoding]) -> None:
+        kinds = getattr(self.config, "type_vocab_size", None)
+        if not kinds:
+            return
+        for encoding in encodings:
+            if encoding.text_pair is not None and max(encoding.inputs.get("token_type_ids", [0])) >= kinds:
+                raise InputError("the model reads single texts, and a pair was given; pass one string")
+
+    def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
+        """Encodings of inputs that are already token ids; padding on either side is taken off.
+
+        Args:
+            encoded: A tokenizer's output: `input_ids` (B, T) and, if padded, `attention_mask`.
+
+        Raises:
+            InputError: If there are no token ids or a row is all padding.
+        """
+        if "input_ids" not in encoded:
+            raise InputError("encoded input needs 'input_ids'")
+        ids = torch.as_tensor(encoded["input_ids"])
+        if ids.ndim == 1:
+            ids = ids[None]
+        mask = torch.as_tensor(encoded.get("attention_mask", torch.ones_like(ids))).bool().reshape(ids.shape)
+        backends = getattr(encoded, "encodings", None)
+        result = []
+        for row, keep in enumerate(mask):
+            if not keep.any():
+                raise InputError(f"row {row} of the encoded input has no real token")
+            inputs = {
+                name: torch.as_tensor(value).reshape(ids.shape[0], -1)[row][keep].tolist()
+                for name, value in encoded.items()
+                if name in ("input_ids", "token_type_ids", "position_ids")
+            }
+            kept = inputs["input_ids"]
+            specials = set(self.tokenizer.all_special_ids)
+            offsets = words = None
+            special = tuple(i in specials and i != self.tokenizer.mask_token_id for i in kept)
+            sequences: tuple[int | None, ...] = tuple(None if s else 0 for s in special)
+            if backends is not None:
+                backend = backends[row]
+                places = keep.nonzero().flatten().tolist()
+                offsets = tuple(backend.offsets[i] for i in places)
+                words = tuple(backend.word_ids[i] for i in places)
+                sequences = tuple(backend.sequence_ids[i] for i in places)
+                special = tuple(s is None for s in sequences)
+            result.append(Encoding(inputs, readable_tokens(self.tokenizer, kept), offsets, words, sequences, special))
+        return result
+
+
+def batches(encodings: Sequence[Encoding], budget: int) -> Iterator[list[int]]:
+    """Group encodings of similar length, longest first, so that texts x longest stays within `budget` tokens.
+
+    Yields:
+        Places in `encodings`.
+    """
+    order = sorted(range(len(encodings)), key=lambda i: -len(encodings[i]))
+    group: list[int] = []
+    for place in order:
+        if group and (len(group) + 1) * len(encodings[group[0]]) > budget:
+            yield group
+            group = []
+        group.append(place)
+    if group:
+        yield group
+
+
+def collate(
+    encodings: Sequence[Encoding], indices: list[int], *, pad_id: int, left: bool, device: torch.device
+) -> Batch:
+    """Pad encodings to one length.
+
+    Args:
+        encodings: The B encodings.
+        indices: Their places in the caller's list.
+        pad_id: Token id of padding.
+        left: Pad on the left; for models that answer at the last position whatever stands there.
+        device: Where the tensors go.
+    """
+    longest = max(map(len, encodings))
+    names = encodings[0].inputs.keys()
+
+    def padded(values: Sequence[int], fill: int) -> list[int]:
+        gap = [fill] * (longest - len(values))
+        return [*gap, *values] if left else [*values, *gap]
+
+    mask = torch.tensor([padded([1] * len(e), 0) for e in encodings], device=device)  # (B, T)
+    inputs = {
+        name: torch.tensor(
+            [padded(e.inputs[name], pad_id if name == "input_ids" else 0) for e in encodings], device=device
+        )
+        for name in names
+    }
+    return Batch(inputs | {"attention_mask": mask}, mask.bool(), list(encodings), indices)
+
+
+def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: torch.nn.Module) -> int | None:
+    """How many tokens the model reads, None if it sets no bound."""
+    limits = []
+    declared = getattr(tokenizer, "model_max_length", None)
+    if declared is not None and declared < _UNLIMITED:
+        limits.append(int(declared))
+    for name, module in model.named_modules():
+        # A learned position table ends where it ends; RoBERTa's begins after its padding row.
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            offset = 0 if module.padding_idx is None else module.padding_idx + 1
+            limits.append(module.num_embeddings - offset)
+        elif name.split(".")[-1] == "wpe" and isinstance(module, torch.nn.Embedding):
+            limits.append(module.num_embeddings)
+    return min(limits) if limits else None
+
+
+def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
+    """Tokens as a reader knows them: byte-level and SentencePiece markers become the characters they stand for."""
+    raw = tokenizer.convert_ids_to_tokens(list(ids))
+    readable = []
+    for piece in raw:
+        if piece is None:
+            readable.append("")
+        elif piece.isascii():
+            readable.append(piece)
+        else:
+            text = tokenizer.convert_tokens_to_string([piece])
+            readable.append(" " + text if piece[0] == "▁" and not text.startswith(" ") else text or piece)
+    return tuple(readable)
+
+
+def _check(text: object, place: int) -> None:
+    parts = text if isinstance(text, tuple) else (text,)
+    if len(parts) not in (1, 2) or not all(isinstance(part, str) for part in parts):
+        raise InputError(f"input {place} must be a string or a pair of strings, not {type(text).__name__}")
+    if not any(part.strip() for part in parts):
+        raise InputError(f"input {place} is empty; there is no token to explain")
+
+
+def _word_ids(
+    native: Sequence[int | None],
+    offsets: Sequence[tuple[int, int]],
+    sequences: Sequence[int | None],
+    texts: tuple[str, str],
+) -> tuple[int | None, ...]:
+    """Word index of each token: the tokenizer's, or by the text where the tokenizer takes it for a single word."""
+    found = tuple(None if s is None else w for w, s in zip(native, sequences, strict=True))
+    if len({(s, w) for s, w in zip(sequences, found, strict=True) if w is not None}) > len(set(sequences) - {None}):
+        return found
+    spans = [[m.span() for m in _WORD.finditer(text)] for text in texts]
+    words: list[int | None] = []
+    for (start, end), sequence in zip(offsets, sequences, strict=True):
+        if sequence is None:
+            words.append(None)
+            continue
+        hits = [i for i, (a, b) in enumerate(spans[sequence]) if a < end and b > start]
+        words.append(hits[0] if hits else None)
+    return tuple(words)

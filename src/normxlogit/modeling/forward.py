@@ -1,0 +1,264 @@
+"""One forward pass of a task model, and what is kept of it."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from ..errors import HeadMismatchError, InputError, UnsupportedModelError
+from .anatomy import Anatomy, dissect, hidden_of, tolerance_for
+from .encoding import Batch, Encoder, collate, position_limit
+from .structure import clone, unwrapped
+from .tasks import Task, task_of
+
+__all__ = ["ForwardPass", "TaskModel"]
+
+PROOF_TEXTS = 2
+PROOF_TOKENS = 64
+"""Tokens of a text that the proof of a vocabulary head reads: its full logits are as wide as the vocabulary."""
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """What one run of the trunk left behind.
+
+    Attributes:
+        batch: What was read.
+        hidden: Final representations, what the head reads, (B, T, H).
+        embedded: The embedding layer's output, (B, T, H).
+        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were asked for.
+        logits: The model's answer, (B, C); for language models at the position explained, (B, V).
+        positions: The position whose prediction is explained, (B,); None for heads that answer for the whole text.
+    """
+
+    batch: Batch
+    hidden: Tensor
+    embedded: Tensor
+    states: tuple[Tensor, ...] | None
+    logits: Tensor
+    positions: Tensor | None
+
+
+class _TrunkDone(Exception):  # noqa: N818  # control flow, not an error
+    """Ends a forward pass after the trunk: the head is not needed as the model would run it."""
+
+
+class _Record(threading.local):
+    """What the hooks of the current thread's forward pass saw."""
+
+    active = False
+    stop = False
+    trunk: Any = None
+    embedded: Tensor | None = None
+
+
+class TaskModel:
+    """A Hugging Face task model, taken apart into trunk and head without being touched.
+
+    Args:
+        model: The user's model; only read.
+        tokenizer: Its tokenizer.
+        name: What to call it in results.
+
+    Raises:
+        UnsupportedModelError: If the model is no task model of a supported kind.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerBase, name: str | None = None) -> None:
+        plain = unwrapped(model)
+        self.task: Task = task_of(plain)
+        self.name = name or plain.config._name_or_path or type(plain).__name__
+        self.tokenizer = tokenizer
+        self.shadow: PreTrainedModel = clone(plain)  # type: ignore[assignment]
+        self.config = self.shadow.config
+        self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain))
+        self.pad_id = self._choose_pad_id()
+        # Trunks whose head takes the last position as it is must have their last token there.
+        self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
+        self._anatomy: Anatomy | None = None
+        self._lock = threading.Lock()
+        self._record = _Record()
+
+    def _choose_pad_id(self) -> int:
+        text_config = self.config.get_text_config()
+        pad = text_config.pad_token_id
+        if pad is None:
+            pad = self.tokenizer.pad_token_id
+        if pad is None:
+            pad = self.tokenizer.eos_token_id or 0
+        text_config.pad_token_id = pad  # the shadow's own configuration; the caller's is untouched
+        return int(pad)
+
+    @property
+    def filler(self) -> int:
+        """A token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
+        eos = self.config.get_text_config().eos_token_id
+        eos = eos[0] if isinstance(eos, list) else eos
+        if eos is not None and eos != self.pad_id:
+            return int(eos)
+        return 1 if self.pad_id == 0 else 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs go."""
+        weight = self.shadow.get_input_embeddings().weight
+        if not isinstance(weight, Tensor) or weight.device.type == "meta":  # offloaded: its hook will move the inputs
+            return torch.device("cpu")
+        return weight.device
+
+    @property
+    def anatomy(self) -> Anatomy:
+        """The parts that were found; there after the first batch."""
+        if self._anatomy is None:
+            raise UnsupportedModelError("the model has not read anything yet")
+        return self._anatomy
+
+    def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
+        """Pad encodings for this model."""
+        return collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
+
+    def prepare(self, batch: Batch) -> None:
+        """Take the model apart and prove the head, on the first batch only.
+
+        Raises:
+            HeadMismatchError: If the head cannot be applied by itself.
+        """
+        if self._anatomy is not None:
+            return
+        with self._lock:
+            if self._anatomy is not None:
+                return
+            longest = max(len(e) for e in batch.encodings[:PROOF_TEXTS])
+            width = min(longest, PROOF_TOKENS) if self.task.vocabulary else longest
+            part = slice(-width, None) if self.pad_left else slice(width)
+            sample = {name: value[:PROOF_TEXTS, part] for name, value in batch.inputs.items()}
+            self._anatomy = dissect(self.shadow, sample, self.filler)
+            self._install_hooks(self._anatomy)
+
+    def _install_hooks(self, anatomy: Anatomy) -> None:
+        record = self._record
+
+        def after_trunk(_: nn.Module, __: Any, output: Any) -> None:
+            if record.active:
+                record.trunk = output
+                if record.stop:
+                    raise _TrunkDone
+
+        def before_layers(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if record.active and record.embedded is None:
+                record.embedded = args[0] if args else kwargs["hidden_states"]
+
+        self.shadow.get_submodule(anatomy.trunk).register_forward_hook(after_trunk)
+        if anatomy.entrance is not None:
+            self.shadow.get_submodule(anatomy.entrance).register_forward_pre_hook(before_layers, with_kwargs=True)
+
+    @contextmanager
+    def _recording(self, *, stop: bool) -> Iterator[_Record]:
+        record = self._record
+        record.active, record.stop, record.trunk, record.embedded = True, stop, None, None
+        try:
+            yield record
+        except _TrunkDone:
+            pass
+        finally:
+            record.active = False
+
+    def run(self, batch: Batch, *, layers: bool = False) -> ForwardPass:
+        """Run the trunk once over a batch.
+
+        Args:
+            batch: What to read.
+            layers: Keep every layer's output.
+
+        Raises:
+            UnsupportedModelError: If layers are asked for and the model does not give them.
+        """
+        self.prepare(batch)
+        anatomy = self.anatomy
+        keep = layers or anatomy.entrance is None
+        extra = {"output_hidden_states": True} if keep else {}
+        logits: Tensor | None = None
+        with self._recording(stop=self.task.vocabulary) as record:
+            logits = self.shadow(**batch.inputs, **extra).logits
+        seen = record.trunk
+        record.trunk, embedded, record.embedded = None, record.embedded, None
+        states: tuple[Tensor, ...] | None = seen.get("hidden_states") if keep else None
+        if embedded is None and states:
+            embedded = states[0]
+        if embedded is None or (layers and not states):
+            raise UnsupportedModelError(f"{type(self.shadow).__name__} does not give its layers' outputs")
+        hidden = hidden_of(seen)
+        if hidden is None:
+            raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
+        return self._finish(batch, hidden, embedded, states if layers else None, logits)
+
+    def from_outputs(self, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
+        """Use a forward pass that the caller has run with `output_hidden_states=True`.
+
+        Raises:
+            InputError: If the outputs hold no hidden states, or not those of this input.
+            HeadMismatchError: If the head on these states does not give these logits.
+        """
+        states, logits = outputs.get("hidden_states"), outputs.get("logits")
+        if not states or logits is None:
+            raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
+        if states[-1].shape[:2] != batch.mask.shape:
+            raise InputError(f"the outputs are of shape {tuple(states[-1].shape)}, the input {tuple(batch.mask.shape)}")
+        self.prepare(batch)
+        run = self._finish(batch, states[-1], states[0], states if layers else None, None)
+        rows = torch.arange(len(batch.mask), device=logits.device)
+        given = logits if run.positions is None else logits[rows, run.positions.to(logits.device)]
+        difference = (run.logits.to(given.device) - given.float()).abs().max().item()
+        if difference > tolerance_for(given):
+            raise HeadMismatchError(
+                f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
+                "are they of the same inputs, and was the model in evaluation mode?"
+            )
+        return run
+
+    def _finish(
+        self,
+        batch: Batch,
+        hidden: Tensor,
+        embedded: Tensor,
+        states: tuple[Tensor, ...] | None,
+        logits: Tensor | None,
+    ) -> ForwardPass:
+        positions = self.task.positions(batch, self.tokenizer)
+        if positions is not None:
+            rows = torch.arange(len(positions), device=hidden.device)
+            logits = self.anatomy.head.tokens(hidden[rows, positions])  # (B, V)
+        elif logits is None:
+            logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C)
+        return ForwardPass(batch, hidden, embedded, states, logits.float(), positions)
+
+    def final(self, state: Tensor, layer: int) -> Tensor:
+        """A layer's output as the head would read it: through the trunk's final norm, except the last layer's.
+
+        Args:
+            state: Output of `layer`, (..., H).
+            layer: 1 to L.
+        """
+        anatomy = self.anatomy
+        if anatomy.final_norm is None or layer == anatomy.layers:
+            return state
+        normed: Tensor = self.shadow.get_submodule(anatomy.final_norm)(state)
+        return normed
+
+    def layer_count(self) -> int:
+        """L, the number of layers whose output the head can read.
+
+        Raises:
+            UnsupportedModelError: If the layers' outputs cannot be brought to the head.
+        """
+        if self.anatomy.layers is None:
+            raise UnsupportedModelError(
+                f"the layers of {type(self.shadow).__name__} cannot be read one by one: the way from the last layer "
+                "to the head is not a single norm"
+            )
+        return self.anatomy.layers

@@ -1,0 +1,165 @@
+"""The head-on-top as a callable, found by trial and kept only when proved.
+
+A *headpiece* is a copy of the model's structure whose trunk is replaced by a pass-through: calling it runs the head's
+own code, with its scaling, capping, biases and adapters, on whatever hidden states it is given.
+"""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from .structure import replaced
+
+__all__ = ["Headpiece"]
+
+Inputs = Mapping[str, Any]
+
+TOKENS_AT_ONCE = 65_536
+"""Vocabulary logits computed at once where the rows cannot be cut out of the output embedding, in thousands."""
+
+
+class _PassThrough(nn.Module):
+    """Stands where the trunk stood and returns the hidden states that the current thread put into it."""
+
+    def __init__(self, output: Any, pooler: nn.Module | None) -> None:
+        super().__init__()
+        self.kind = type(output)
+        self.pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
+        self.pooler = pooler
+        self.held = threading.local()
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        """Give back the held states in the form of the trunk's own output."""
+        hidden = self.held.hidden
+        if issubclass(self.kind, Tensor):
+            return hidden
+        if not issubclass(self.kind, ModelOutput):
+            return (hidden,)
+        output = self.kind(last_hidden_state=hidden)
+        if self.pooled and self.pooler is not None:
+            output["pooler_output"] = self.pooler(hidden)
+        return output
+
+
+class _WantedRows(nn.Module):
+    """An output embedding that computes only the rows that the current thread asks for."""
+
+    def __init__(self, embedding: nn.Module) -> None:
+        super().__init__()
+        self.weight: Tensor = embedding.weight  # type: ignore[assignment]
+        self.bias: Tensor | None = getattr(embedding, "bias", None)
+        self.held = threading.local()
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Project on the wanted rows."""
+        rows = self.held.rows  # (R,)
+        bias = None if self.bias is None else self.bias[rows]
+        return nn.functional.linear(hidden, self.weight[rows], bias)  # (..., R)
+
+
+class Headpiece:
+    """The head of a model, given a guess where its trunk is.
+
+    Args:
+        model: A structural clone of the model (see `structure.clone`).
+        trunk: Path of the trunk inside it.
+        output: What the trunk returned in a trial, for its form.
+        filler: A token id that is neither padding nor absent from the vocabulary: heads that look for the last real
+            token or the end-of-sequence token find it in every one-token sequence.
+    """
+
+    def __init__(self, model: PreTrainedModel, trunk: str, output: Any, filler: int) -> None:
+        self.trunk = trunk
+        self.filler = filler
+        module = model.get_submodule(trunk)
+        self._through = _PassThrough(output, getattr(module, "pooler", None))
+        self._model = replaced(model, trunk, self._through)
+        self._rows: _WantedRows | None = None
+        self._row_model: nn.Module | None = None
+        self._cut_out_rows(model)
+
+    def _cut_out_rows(self, model: PreTrainedModel) -> None:
+        embedding = model.get_output_embeddings()
+        weight = getattr(embedding, "weight", None)
+        if embedding is None or not isinstance(weight, Tensor) or weight.ndim != 2:
+            return
+        path = next((name for name, module in self._model.named_modules() if module is embedding), None)
+        if path is not None:
+            self._rows = _WantedRows(embedding)
+            self._row_model = replaced(self._model, path, self._rows)
+
+    def whole(self, hidden: Tensor, inputs: Inputs) -> Tensor:
+        """The head on whole sequences: what the model itself would answer.
+
+        Args:
+            hidden: The trunk's output, (B, T, H).
+            inputs: The model's inputs.
+
+        Returns:
+            The model's logits.
+        """
+        return self._call(self._model, hidden, inputs)
+
+    def tokens(self, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
+        """The head on each token as a sequence of its own.
+
+        Args:
+            hidden: Final representations, (N, H).
+            rows: Vocabulary rows to compute, (R,); None for all of the head's outputs.
+
+        Returns:
+            (N, C) logits, (N, R) for chosen rows.
+        """
+        if rows is None:
+            return self._fold(self._model, hidden)
+        if self._rows is None or self._row_model is None:
+            return self._columns(hidden, rows)
+        self._rows.held.rows = rows
+        try:
+            return self._fold(self._row_model, hidden)  # (N, R)
+        finally:
+            del self._rows.held.rows
+
+    def prove_rows(self, hidden: Tensor, logits: Tensor, tolerance: float) -> None:
+        """Compare chosen rows with the full logits; fall back to slicing those where they differ.
+
+        Args:
+            hidden: (N, H).
+            logits: The model's own logits for them, (N, V).
+            tolerance: Largest allowed difference.
+        """
+        rows = torch.linspace(0, logits.shape[-1] - 1, 7, device=hidden.device).long()
+        try:
+            wanted = self.tokens(hidden, rows)
+            proved = wanted.shape == (len(hidden), len(rows)) and bool(
+                (wanted - logits[:, rows]).abs().max() <= tolerance
+            )
+        except (RuntimeError, TypeError, ValueError, AttributeError, IndexError):
+            proved = False
+        if not proved:
+            self._rows = self._row_model = None
+
+    def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
+        """Chosen columns of the full logits, in pieces that bound the memory."""
+        width = self._fold(self._model, hidden[:1]).shape[-1]
+        step = max(1, TOKENS_AT_ONCE * 1000 // width)
+        return torch.cat([self._fold(self._model, part)[:, rows] for part in hidden.split(step)])
+
+    def _fold(self, model: nn.Module, hidden: Tensor) -> Tensor:
+        count = len(hidden)
+        ids = hidden.new_full((count, 1), self.filler, dtype=torch.long)
+        logits = self._call(model, hidden[:, None], {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+        return logits.reshape(count, -1)  # (N, C)
+
+    def _call(self, model: nn.Module, hidden: Tensor, inputs: Inputs) -> Tensor:
+        self._through.held.hidden = hidden
+        try:
+            logits: Tensor = model(**inputs).logits
+        finally:
+            del self._through.held.hidden
+        return logits
