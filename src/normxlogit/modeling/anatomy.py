@@ -22,6 +22,7 @@ class Anatomy:
     Attributes:
         head: The proved head.
         trunk: The module whose output the head reads.
+        trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
         entrance: The module whose first input is the embedding layer's output (`hidden_states[0]`); None if no module
             takes it as it is, as in trunks that work time-first.
         final_norm: The norm between the last layer and the head; None if the last layer's output is final.
@@ -30,6 +31,7 @@ class Anatomy:
 
     head: Headpiece
     trunk: str
+    trunk_gives_states: bool
     entrance: str | None
     final_norm: str | None
     layers: int | None
@@ -71,10 +73,11 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
     logits = outputs.get("logits")
     if not isinstance(logits, Tensor):
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
-    head, hidden = _proved_head(model, calls, inputs, logits, filler)
+    head, trunk = _proved_head(model, calls, inputs, logits, filler)
     states = outputs.get("hidden_states")
-    entrance, final_norm, layers = _layers(calls, states, hidden) if states else (None, None, None)
-    return Anatomy(head, head.trunk, entrance, final_norm, layers)
+    entrance, final_norm, layers = _layers(calls, states, trunk.hidden) if states else (None, None, None)
+    gives = isinstance(trunk.returned, ModelOutput) and trunk.returned.get("hidden_states") is not None
+    return Anatomy(head, head.trunk, gives, entrance, final_norm, layers)
 
 
 def _watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[_Call], ModelOutput]:
@@ -116,7 +119,7 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[_Call]) -> Iterator[_C
 
 def _proved_head(
     model: PreTrainedModel, calls: list[_Call], inputs: Mapping[str, Any], logits: Tensor, filler: int
-) -> tuple[Headpiece, Tensor]:
+) -> tuple[Headpiece, _Call]:
     tolerance = tolerance_for(logits)
     tried = []
     for call in _trunk_candidates(model, calls):
@@ -135,7 +138,7 @@ def _proved_head(
             tried.append(f"{call.path}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             continue
         if difference <= tolerance:
-            return head, hidden
+            return head, call
         tried.append(f"{call.path}: logits differ by {difference:.2g}")
     raise HeadMismatchError(
         f"the head of {type(model).__name__} could not be applied by itself: no trunk was found with which it "
@@ -154,7 +157,7 @@ def _same(a: Tensor | None, b: Tensor | None) -> bool:
 
 
 def _layers(
-    calls: list[_Call], states: tuple[Tensor, ...], hidden: Tensor
+    calls: list[_Call], states: tuple[Tensor, ...], hidden: Tensor | None
 ) -> tuple[str | None, str | None, int | None]:
     """Where layer 1 begins, and what stands between the last layer and the head."""
     entrance = next((call.path for call in calls if call.given is states[0]), None)

@@ -182,12 +182,13 @@ class TaskModel:
         anatomy = self.anatomy
         keep = layers or anatomy.entrance is None
         extra = {"output_hidden_states": True} if keep else {}
-        logits: Tensor | None = None
-        with self._recording(stop=self.task.vocabulary) as record:
-            logits = self.shadow(**batch.inputs, **extra).logits
+        outputs: Mapping[str, Any] = {}
+        stop = self.task.vocabulary and (not keep or anatomy.trunk_gives_states)
+        with self._recording(stop=stop) as record:
+            outputs = self.shadow(**batch.inputs, **extra)
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
-        states: tuple[Tensor, ...] | None = seen.get("hidden_states") if keep else None
+        states: tuple[Tensor, ...] | None = (outputs or seen).get("hidden_states") if keep else None
         if embedded is None and states:
             embedded = states[0]
         if embedded is None or (layers and not states):
@@ -195,7 +196,7 @@ class TaskModel:
         hidden = hidden_of(seen)
         if hidden is None:
             raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
-        return self._finish(batch, hidden, embedded, states if layers else None, logits)
+        return self._finish(batch, hidden, embedded, states if layers else None, outputs.get("logits"))
 
     def from_outputs(self, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
         """Use a forward pass that the caller has run with `output_hidden_states=True`.

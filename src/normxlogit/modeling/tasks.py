@@ -79,7 +79,8 @@ def task_of(model: PreTrainedModel) -> Task:
     """
     name = type(model).__name__
     config = model.config
-    task = task_name(name)
+    # A user's subclass of a known model is still that model.
+    task = next((found for kind in type(model).__mro__ if (found := task_name(kind.__name__))), None)
     if task is None:
         raise UnsupportedModelError(f"{name} {no_head(name)}")
     if task != "sequence-classification":

@@ -1,0 +1,109 @@
+"""The head-on-top by itself gives what the model gives, on every family."""
+
+import pytest
+import torch
+
+from normxlogit import HeadMismatchError
+from normxlogit.modeling.forward import TaskModel
+from tests import tiny
+
+TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def run(family, kind, texts, **options):
+    plain = tiny.model(family, kind, **options)
+    task = TaskModel(plain, tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder(texts), list(range(len(texts))))
+    with torch.inference_mode():
+        return plain, task, batch, task.run(batch)
+
+
+@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
+def test_head_on_whole_sequence_equals_the_models_logits(family):
+    plain, task, batch, forward = run(family, "SequenceClassification", tiny.TEXTS, num_labels=3)
+    plain.config.get_text_config().pad_token_id = task.pad_id
+    with torch.inference_mode():
+        logits = plain(**batch.inputs).logits
+        whole = task.anatomy.head.whole(forward.hidden, batch.inputs)
+    torch.testing.assert_close(whole, logits, **TOLERANCE)
+    torch.testing.assert_close(forward.logits, logits.float(), **TOLERANCE)
+
+
+@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
+def test_head_on_the_pooled_token_equals_the_prediction(family):
+    _, task, batch, forward = run(family, "SequenceClassification", tiny.TEXTS, num_labels=3)
+    pooled_last = family in ("gpt2", "opt", "llama", "gemma2", "qwen2", "xlnet")
+    for row, mask in enumerate(batch.mask):
+        real = forward.hidden[row][mask]
+        with torch.inference_mode():
+            tokens = task.anatomy.head.tokens(real)
+        torch.testing.assert_close(tokens[-1 if pooled_last else 0], forward.logits[row], **TOLERANCE)
+        if len(real) > 1:
+            assert not torch.allclose(tokens[0], tokens[-1], atol=1e-3), "the head must tell tokens apart"
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [(f, "MaskedLM") for f in tiny.MASKED_LMS] + [(f, "CausalLM") for f in tiny.CAUSAL_LMS],
+)
+def test_vocabulary_heads(family, kind):
+    text = tiny.MASKED if kind == "MaskedLM" else tiny.TEXTS[2]
+    plain, task, batch, forward = run(family, kind, [text, text + " !"])
+    with torch.inference_mode():
+        logits = plain(**batch.inputs).logits
+        everything = task.anatomy.head.tokens(forward.hidden[batch.mask])
+        rows = torch.tensor([7, 3, 11])
+        some = task.anatomy.head.tokens(forward.hidden[batch.mask], rows)
+    torch.testing.assert_close(everything, logits[batch.mask], **TOLERANCE)
+    torch.testing.assert_close(some, logits[batch.mask][:, rows], **TOLERANCE)
+    place = forward.positions[1]
+    torch.testing.assert_close(forward.logits[1], logits[1, place].float(), **TOLERANCE)
+    assert task.anatomy.head._rows is not None, "only the wanted rows may be computed"
+
+
+def test_softcapping_and_scaling_are_the_models_own():
+    """Gemma caps its logits: a head that only multiplied by the output embedding would exceed the cap."""
+    _, task, batch, forward = run("gemma2", "CausalLM", [tiny.TEXTS[0]], final_logit_softcapping=0.5)
+    scores = task.anatomy.head.tokens(forward.hidden[batch.mask], torch.arange(10))
+    assert scores.abs().max() <= 0.5
+    assert scores.abs().max() > 0.3
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "llama", "gpt2", "opt"])
+def test_layers_pass_through_the_final_norm_once(family):
+    kind = "SequenceClassification"
+    plain = tiny.model(family, kind)
+    task = TaskModel(plain, tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder([tiny.TEXTS[0]]), [0])
+    with torch.no_grad():
+        forward = task.run(batch, layers=True)
+    norms = {
+        "llama": lambda: plain.model.norm,
+        "gpt2": lambda: plain.transformer.ln_f,
+        "opt": lambda: plain.model.decoder.final_layer_norm,
+    }
+    assert task.layer_count() == 3
+    last = task.final(forward.states[3], 3)
+    torch.testing.assert_close(last, forward.hidden)
+    middle = task.final(forward.states[1], 1)
+    expected = norms[family]()(forward.states[1]) if family in norms else forward.states[1]
+    torch.testing.assert_close(middle, expected)
+    assert (task.anatomy.final_norm is not None) == (family in norms)
+
+
+def test_a_head_that_cannot_stand_alone_is_refused():
+    """A head that reads more than the trunk's output must not give numbers."""
+    plain = tiny.model("bert")
+
+    class Peeking(type(plain)):
+        def forward(self, input_ids=None, **kwargs):
+            outputs = super().forward(input_ids=input_ids, **kwargs)
+            outputs["logits"] = outputs.logits + self.leak.to(outputs.logits)
+            self.leak = self.leak + 1.0  # differs at every call: no trunk explains it
+            return outputs
+
+    plain.__class__ = Peeking
+    plain.leak = torch.zeros(())
+    task = TaskModel(plain, tiny.tokenizer_for("bert"))
+    with pytest.raises(HeadMismatchError, match=r"Tried bert: logits differ"):
+        task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))

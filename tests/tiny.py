@@ -1,0 +1,114 @@
+"""Tiny models with random weights and tokenizers made in memory: every architecture in milliseconds, no download."""
+
+import torch
+import transformers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = (
+    "the a movie film is was are were not never good bad great awful mediocre maybe even very keys key to cabinet here "
+    "there and or but this that with without charm wit plot actor once upon time cat sat on mat . , ! ? ##s ##ly"
+).split()
+VOCABULARY = {piece: index for index, piece in enumerate(SPECIALS + WORDS)}
+SIZE = 64
+"""Vocabulary size of the models: a little more than the tokenizer's."""
+
+TEXTS = ["the movie is not good", "bad", "a great film with charm and wit , but maybe mediocre plot !"]
+PAIR = ("the cat sat on the mat", "a cat is here")
+MASKED = "the keys to the cabinet [MASK] here"
+
+COMMON = {"vocab_size": SIZE, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+INNER = {"intermediate_size": 48}
+IDS = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+
+CONFIGS = {
+    "bert": COMMON | INNER | {"max_position_embeddings": 40},
+    "roberta": COMMON | INNER | {"max_position_embeddings": 40, "type_vocab_size": 1} | IDS,
+    "distilbert": {"vocab_size": SIZE, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48},
+    "deberta-v2": COMMON | INNER | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
+    "electra": COMMON | INNER | {"embedding_size": 16},
+    "albert": COMMON | INNER | {"embedding_size": 16},
+    "xlnet": {"vocab_size": SIZE, "d_model": 32, "n_layer": 3, "n_head": 4, "d_inner": 48} | IDS,
+    "modernbert": COMMON | INNER | {"cls_token_id": 2, "sep_token_id": 3} | IDS,
+    "gpt2": {"vocab_size": SIZE, "n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 40} | IDS,
+    "opt": COMMON | {"ffn_dim": 48, "word_embed_proj_dim": 32, "max_position_embeddings": 40} | IDS,
+    "llama": COMMON | INNER | {"num_key_value_heads": 2} | IDS,
+    "gemma2": COMMON | INNER | {"num_key_value_heads": 2, "head_dim": 8} | IDS,
+    "qwen2": COMMON | INNER | {"num_key_value_heads": 2} | IDS,
+    "mamba": {"vocab_size": SIZE, "hidden_size": 32, "num_hidden_layers": 3, "state_size": 4} | IDS,
+}
+
+CLASSIFIERS = [name for name in CONFIGS if name != "mamba"]
+MASKED_LMS = ["bert", "roberta", "distilbert", "deberta-v2", "electra", "albert", "modernbert"]
+CAUSAL_LMS = ["gpt2", "opt", "llama", "gemma2", "qwen2", "mamba"]
+
+
+def tokenizer(*, specials: bool = True, padding_side: str = "right", cls_last: bool = False) -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer of fifty pieces.
+
+    Args:
+        specials: Put [CLS] and [SEP] around the text, as encoders do.
+        padding_side: Side of padding.
+        cls_last: XLNet's order, the class token at the end.
+    """
+    backend = Tokenizer(models.WordPiece(VOCABULARY, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    if specials:
+        single, pair = "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1"
+        if cls_last:
+            single, pair = "$A [SEP] [CLS]", "$A [SEP] $B:1 [SEP]:1 [CLS]:1"
+        backend.post_processor = processors.TemplateProcessing(
+            single=single, pair=pair, special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        eos_token="[SEP]",
+        padding_side=padding_side,
+        model_max_length=40,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def tokenizer_for(family: str) -> PreTrainedTokenizerFast:
+    """The tokenizer that goes with a family of CONFIGS."""
+    made = tokenizer(
+        specials=family not in CAUSAL_LMS,
+        padding_side="left" if family == "xlnet" else "right",
+        cls_last=family == "xlnet",
+    )
+    if family in ("bert", "electra", "albert", "xlnet"):
+        made.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    return made
+
+
+def model(
+    family: str, kind: str = "SequenceClassification", *, seed: int = 0, scale: float = 4.0, **options
+) -> PreTrainedModel:
+    """A random model of a family.
+
+    Args:
+        family: A key of CONFIGS.
+        kind: "SequenceClassification", "MaskedLM", "CausalLM" or another of transformers' auto classes.
+        seed: Of the weights.
+        scale: Weights are this much larger than usual, so that layers and positions really differ.
+        **options: Further configuration, such as `num_labels`.
+    """
+    torch.manual_seed(seed)
+    settings = CONFIGS[family] | options
+    config = transformers.AutoConfig.for_model(family, **settings)
+    auto = getattr(transformers, f"AutoModelFor{kind}")
+    made = auto.from_config(config)
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if parameter.ndim == 2 and "norm" not in name.lower():
+                parameter.mul_(scale)
+            elif parameter.ndim == 1:  # biases start at zero and norms at one: move them, or mistakes there hide
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    return made.eval()
