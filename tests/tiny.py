@@ -6,10 +6,56 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = (
-    "the a movie film is was are were not never good bad great awful mediocre maybe even very keys key to cabinet here "
-    "there and or but this that with without charm wit plot actor once upon time cat sat on mat . , ! ? ##s ##ly"
-).split()
+WORDS = [
+    "the",
+    "a",
+    "movie",
+    "film",
+    "is",
+    "was",
+    "are",
+    "were",
+    "not",
+    "never",
+    "good",
+    "bad",
+    "great",
+    "awful",
+    "mediocre",
+    "maybe",
+    "even",
+    "very",
+    "keys",
+    "key",
+    "to",
+    "cabinet",
+    "here",
+    "there",
+    "and",
+    "or",
+    "but",
+    "this",
+    "that",
+    "with",
+    "without",
+    "charm",
+    "wit",
+    "plot",
+    "actor",
+    "once",
+    "upon",
+    "time",
+    "cat",
+    "sat",
+    "on",
+    "mat",
+    ".",
+    ",",
+    "!",
+    "?",
+    "##s",
+    "##ly",
+]
 VOCABULARY = {piece: index for index, piece in enumerate(SPECIALS + WORDS)}
 SIZE = 64
 """Vocabulary size of the models: a little more than the tokenizer's."""

@@ -247,11 +247,13 @@ class Explainer:
         if wanted is False or (wanted is None and self.model.task.vocabulary):
             return []
         mask = run.batch.mask
-        said: list[Prediction] = []
-        with torch.inference_mode():
-            # A vocabulary is wide: a few hundred tokens at a time.
-            for part in run.hidden[mask].split(256 if self.model.task.vocabulary else len(mask) * mask.shape[1]):
-                said += predictions(self.model, self.model.anatomy.head.tokens(part))
+        if run.token_logits is not None:
+            said = predictions(self.model, run.token_logits)
+        else:
+            said = []
+            with torch.inference_mode():
+                for part in run.hidden[mask].split(256):  # a vocabulary is wide
+                    said += predictions(self.model, self.model.anatomy.head.tokens(part))
         rows, start = [], 0
         for count in mask.sum(-1).tolist():
             rows.append(tuple(said[start : start + count]))

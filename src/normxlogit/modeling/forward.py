@@ -33,6 +33,8 @@ class ForwardPass:
         embedded: The embedding layer's output, (B, T, H).
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were asked for.
         logits: The model's answer, (B, C); for language models at the position explained, (B, V).
+        token_logits: The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`; None for
+            vocabulary heads, of which only the wanted rows are ever computed.
         positions: The position whose prediction is explained, (B,); None for heads that answer for the whole text.
     """
 
@@ -41,6 +43,7 @@ class ForwardPass:
     embedded: Tensor
     states: tuple[Tensor, ...] | None
     logits: Tensor
+    token_logits: Tensor | None
     positions: Tensor | None
 
 
@@ -236,7 +239,8 @@ class TaskModel:
             logits = self.anatomy.head.tokens(hidden[rows, positions])  # (B, V)
         elif logits is None:
             logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C)
-        return ForwardPass(batch, hidden, embedded, states, logits.float(), positions)
+        each = None if self.task.vocabulary else self.anatomy.head.tokens(hidden[batch.mask]).float()  # (N, C)
+        return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions)
 
     def final(self, state: Tensor, layer: int) -> Tensor:
         """A layer's output as the head would read it: through the trunk's final norm, except the last layer's.

@@ -1,0 +1,1 @@
+"""Measurements: what an explanation costs, and how faithful it is."""

@@ -1,0 +1,79 @@
+"""Fair timing on noisy machines: all sides in turn, round after round, and ratios of neighbours in time."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+
+__all__ = ["Timing", "environment", "in_turn", "ratio"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one side, one entry for each round."""
+
+    name: str
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle round, in seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Fastest and slowest round, in seconds."""
+        return min(self.seconds), max(self.seconds)
+
+
+def in_turn(sides: Mapping[str, Callable[[], Any]], *, rounds: int = 15, warmup: int = 2) -> dict[str, Timing]:
+    """Time several pieces of work, one call of each in every round.
+
+    The order turns around from round to round, so that no side always follows the same other.
+
+    Args:
+        sides: Work by name.
+        rounds: Counted rounds.
+        warmup: Rounds before, not counted.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for round_ in range(warmup + rounds):
+        for name in _order(list(sides), round_):
+            _synchronise()
+            start = time.perf_counter()
+            sides[name]()
+            _synchronise()
+            if round_ >= warmup:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: Timing(name, tuple(times)) for name, times in seconds.items()}
+
+
+def ratio(timing: Timing, base: Timing) -> float:
+    """Median over rounds of one side's time over the other's in the same round."""
+    return statistics.median(a / b for a, b in zip(timing.seconds, base.seconds, strict=True))
+
+
+def environment() -> dict[str, str | int]:
+    """What a reader of figures should know of the machine and the versions."""
+    return {
+        "machine": platform.machine(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def _order(names: list[str], round_: int) -> Iterator[str]:
+    return iter(names) if round_ % 2 == 0 else reversed(names)
+
+
+def _synchronise() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
