@@ -13,7 +13,7 @@ from ._version import __version__
 from .attribution import Attribution, Prediction
 from .errors import InputError, MethodError
 from .methods.registry import Method, MethodInfo, create
-from .modeling.encoding import Batch, LongText, Text, batches
+from .modeling.encoding import Batch, Encoding, LongText, Text, batches
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.loading import load
 from .modeling.tasks import TaskName
@@ -103,11 +103,13 @@ class Explainer:
     @overload
     def __call__(self, inputs: Text, **options: Any) -> Attribution: ...
     @overload
-    def __call__(self, inputs: Sequence[Text] | Mapping[str, Any], **options: Any) -> list[Attribution]: ...
+    def __call__(
+        self, inputs: Sequence[Text] | Sequence[Encoding] | Mapping[str, Any], **options: Any
+    ) -> list[Attribution]: ...
 
     def __call__(
         self,
-        inputs: Text | Sequence[Text] | Mapping[str, Any],
+        inputs: Text | Sequence[Text] | Sequence[Encoding] | Mapping[str, Any],
         *,
         target: TargetSpec = "predicted",
         contrast: Choice | None = None,
@@ -120,7 +122,8 @@ class Explainer:
         """Explain one text or many.
 
         Args:
-            inputs: A string, a pair (tuple of two strings), a list of these, or a tokenizer's output.
+            inputs: A string, a pair (tuple of two strings), a list of these, what `encode` returned, or a
+                tokenizer's output.
             target: "predicted", "all", a label name or index, a token string or index (language models), or a list
                 of these. A token string without a leading space means the start of a word.
             contrast: A label or token whose logit is subtracted.
@@ -144,8 +147,10 @@ class Explainer:
         single = isinstance(inputs, str | tuple)
         if isinstance(inputs, Mapping):
             encodings = self.model.encoder.from_batch(inputs)
+        elif isinstance(inputs, list) and inputs and isinstance(inputs[0], Encoding):
+            encodings = inputs
         elif single or isinstance(inputs, Sequence):
-            encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)  # type: ignore[list-item]
+            encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)  # type: ignore[list-item, arg-type]
         else:
             raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
         results: list[Attribution | None] = [None] * len(encodings)
@@ -157,6 +162,18 @@ class Explainer:
                 results[place] = result
         found = [r for r in results if r is not None]
         return found[0] if single else found
+
+    def encode(self, texts: Sequence[Text], *, max_length: int | None = None) -> list[Encoding]:
+        """Encode texts once, to explain them with several methods; `__call__` takes the result.
+
+        Args:
+            texts: Strings or pairs.
+            max_length: Read at most this many tokens of each.
+
+        Raises:
+            InputError: If a text cannot be read.
+        """
+        return self.model.encoder(texts, max_length=max_length)
 
     def from_outputs(
         self,

@@ -83,13 +83,16 @@ class Encoder:
         self.limit = limit
         self._lock = threading.Lock()  # fast tokenizers refuse two borrowers when truncation is switched
 
-    def __call__(self, texts: Sequence[Text], *, long_text: LongText = "truncate") -> list[Encoding]:
+    def __call__(
+        self, texts: Sequence[Text], *, long_text: LongText = "truncate", max_length: int | None = None
+    ) -> list[Encoding]:
         """Encode texts or pairs.
 
         Args:
             texts: Strings, or tuples of two strings.
             long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
                 "error" raises.
+            max_length: Read at most this many tokens, if fewer than the model reads.
 
         Raises:
             InputError: If a text is empty, no string, too long, or a pair for a model of single texts.
@@ -103,16 +106,18 @@ class Encoder:
             # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
             for wanted in (False, True):
                 places = [i for i, text in enumerate(texts) if isinstance(text, tuple) == wanted]
-                for place, encoding in zip(places, self._encode([texts[i] for i in places], long_text), strict=True):
+                for place, encoding in zip(
+                    places, self._encode([texts[i] for i in places], long_text, max_length), strict=True
+                ):
                     encodings[place] = encoding
         return [e for e in encodings if e is not None]
 
-    def _encode(self, texts: list[Text], long_text: LongText) -> list[Encoding]:
+    def _encode(self, texts: list[Text], long_text: LongText, max_length: int | None) -> list[Encoding]:
         if not texts:
             return []
-        found = self._tokenize(texts, truncate=False)
+        found = self._tokenize(texts)
         lengths = [len(ids) for ids in found["input_ids"]]
-        limit = self.limit or max(lengths)
+        limit = min(self.limit or max(lengths), max_length or max(lengths))
         encodings = []
         for row, (text, length) in enumerate(zip(texts, lengths, strict=True)):
             if length <= limit:
@@ -124,18 +129,18 @@ class Encoder:
                     "long_text='truncate' to explain the first window"
                 )
             note = f"the text has {length} tokens; only the first {limit} were read"
-            encodings.append(self._row(self._tokenize([text], truncate=True), 0, text, (note,)))
+            encodings.append(self._row(self._tokenize([text], limit), 0, text, (note,)))
         self._check_pairs(encodings)
         return encodings
 
-    def _tokenize(self, texts: list[Text], *, truncate: bool) -> BatchEncoding:
+    def _tokenize(self, texts: list[Text], limit: int | None = None) -> BatchEncoding:
         first = [t[0] if isinstance(t, tuple) else t for t in texts]
         second = [t[1] for t in texts if isinstance(t, tuple)] or None
         found: BatchEncoding = self.tokenizer(
             first,
             second,
-            truncation=truncate,
-            max_length=self.limit if truncate else None,
+            truncation=limit is not None,
+            max_length=limit,
             padding=False,
             return_special_tokens_mask=True,
             return_offsets_mapping=self.tokenizer.is_fast,

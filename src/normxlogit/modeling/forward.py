@@ -14,7 +14,7 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from .anatomy import Anatomy, dissect, hidden_of, tolerance_for
 from .encoding import Batch, Encoder, collate, position_limit
 from .structure import clone, unwrapped
-from .tasks import Task, task_of
+from .tasks import Task, causal, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -200,6 +200,17 @@ class TaskModel:
         if hidden is None:
             raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
         return self._finish(batch, hidden, embedded, states if layers else None, outputs.get("logits"))
+
+    def answer(self, batch: Batch) -> Tensor:
+        """The model's logits on a batch as it runs it, nothing recorded, (B, C)."""
+        with torch.inference_mode():
+            logits: Tensor = self.shadow(**batch.inputs).logits
+        return logits.float()
+
+    @property
+    def autoregressive(self) -> bool:
+        """Whether the trunk reads from left to right, so that a token is better deleted than masked."""
+        return causal(self.config)
 
     def from_outputs(self, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
         """Use a forward pass that the caller has run with `output_hidden_states=True`.

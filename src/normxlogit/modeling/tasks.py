@@ -5,13 +5,13 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
 from ..errors import TargetError, UnsupportedModelError
 from .encoding import Batch
 
-__all__ = ["TASKS", "Task", "TaskName", "no_head", "task_name", "task_of"]
+__all__ = ["TASKS", "Task", "TaskName", "causal", "no_head", "task_name", "task_of"]
 
 TaskName = Literal["sequence-classification", "masked-lm", "causal-lm"]
 
@@ -69,6 +69,13 @@ class Task:
                 )
         place: Tensor = masked.int().argmax(-1)  # (B,)
         return place
+
+
+def causal(config: PretrainedConfig) -> bool:
+    """Whether a configuration is of a family that transformers knows as causal and not as masked language models."""
+    kind = config.model_type
+    known = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return known or bool(getattr(config, "is_decoder", False))
 
 
 def task_of(model: PreTrainedModel) -> Task:

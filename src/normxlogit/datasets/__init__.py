@@ -1,0 +1,1 @@
+"""Data sets in the form that the experiments read."""

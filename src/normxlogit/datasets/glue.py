@@ -1,0 +1,153 @@
+"""Classification and regression data: GLUE's tasks and anything with the same kind of columns."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+
+__all__ = ["TASKS", "Example", "GlueTask", "load_examples", "task_named"]
+
+FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
+
+
+@dataclass(frozen=True)
+class GlueTask:
+    """A task of GLUE as the experiments use it.
+
+    Attributes:
+        name: Its name here.
+        columns: The text column, or the two of a pair.
+        labels: Label names by index; empty for regression.
+        hub: Configuration of the hub's `nyu-mll/glue`.
+        validation: Its validation split on the hub.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    labels: tuple[str, ...]
+    hub: str
+    validation: str = "validation"
+
+
+TASKS = {
+    task.name: task
+    for task in (
+        GlueTask("sst2", ("sentence",), ("negative", "positive"), "sst2"),
+        GlueTask(
+            "mnli",
+            ("premise", "hypothesis"),
+            ("entailment", "neutral", "contradiction"),
+            "mnli",
+            "validation_mismatched",
+        ),
+        GlueTask("qnli", ("question", "sentence"), ("entailment", "not_entailment"), "qnli"),
+        GlueTask("stsb", ("sentence1", "sentence2"), (), "stsb"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Example:
+    """One text (or pair) with its gold label: a class index, or a value for regression."""
+
+    text: str | tuple[str, str]
+    label: int | float
+
+
+def task_named(name: str) -> GlueTask:
+    """Look a task up.
+
+    Raises:
+        DataError: If there is no such task.
+    """
+    if name not in TASKS:
+        raise DataError(f"no task named {name!r}; there are {', '.join(TASKS)}")
+    return TASKS[name]
+
+
+def load_examples(
+    source: str | Path,
+    *,
+    split: str = "validation",
+    data_dir: str | Path | None = None,
+    columns: Sequence[str] = (),
+    label_column: str = "label",
+    limit: int | None = None,
+) -> list[Example]:
+    """Read labelled texts.
+
+    Args:
+        source: "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet or CSV file, or a data set on the hub.
+        split: Which split; for a folder the file of this name in it.
+        data_dir: Folder that holds `SPLIT.jsonl` (or .parquet, .csv), or a folder of this kind for each task.
+        columns: The text column, or two for pairs; GLUE's own by default.
+        label_column: The gold labels, as indices or (for regression) values.
+        limit: Only the first rows.
+
+    Raises:
+        DataError: If there is no such data, or a column is missing, empty or of the wrong kind; names file, row and
+            column.
+    """
+    from datasets import load_dataset
+
+    name = str(source)
+    task = TASKS.get(name)
+    columns = tuple(columns) or (task.columns if task else ())
+    path = _local_file(name, split, data_dir)
+    if path is not None:
+        rows = load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
+        where = str(path)
+    elif data_dir is not None:
+        raise DataError(f"{data_dir}: no {split}.jsonl, .parquet or .csv there, and none in {Path(data_dir) / name}")
+    else:
+        where = f"{name} ({split})"
+        if task is not None and split == "validation":
+            split = task.validation
+        try:
+            rows = load_dataset("nyu-mll/glue", task.hub, split=split) if task else load_dataset(name, split=split)
+        except Exception as error:
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"{where}: not to be had from the hub ({reason}); pass data_dir") from None
+    if not columns:
+        columns = _guessed(rows.column_names, where)
+    missing = [c for c in (*columns, label_column) if c not in rows.column_names]
+    if missing:
+        raise DataError(f"{where}: no column {', '.join(map(repr, missing))}; it has {', '.join(rows.column_names)}")
+    if limit is not None:
+        rows = rows.select(range(min(limit, len(rows))))
+    if not len(rows):
+        raise DataError(f"{where}: empty")
+    return [_example(row, number, columns, label_column, where) for number, row in enumerate(rows)]
+
+
+def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
+    if Path(name).suffix in FORMATS:
+        path = Path(name)
+        if not path.is_file():
+            raise DataError(f"{path}: no such file")
+        return path
+    if data_dir is None:
+        return None
+    folders = [Path(data_dir) / name, Path(data_dir)]
+    candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in FORMATS)
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
+    for columns in (*(task.columns for task in TASKS.values()), ("text",)):
+        if all(c in names for c in columns):
+            return columns
+    raise DataError(f"{where}: say which column holds the text; it has {', '.join(names)}")
+
+
+def _example(row: Mapping[str, Any], number: int, columns: Sequence[str], label: str, where: str) -> Example:
+    texts = [row[c] for c in columns]
+    for column, text in zip(columns, texts, strict=True):
+        if not isinstance(text, str) or not text.strip():
+            raise DataError(f"{where}, row {number}, column {column!r}: no text but {text!r}")
+    gold = row[label]
+    if isinstance(gold, bool) or not isinstance(gold, int | float) or gold != gold:
+        raise DataError(f"{where}, row {number}, column {label!r}: no number but {gold!r}")
+    return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)

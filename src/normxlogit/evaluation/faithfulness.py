@@ -1,0 +1,359 @@
+"""Whether masking what a method calls important changes the answer (NormXLogit, EMNLP 2025, section 4)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..attribution import Attribution
+from ..datasets.glue import Example
+from ..errors import DataError, UnsupportedModelError
+from ..explainer import Explainer
+from ..modeling.encoding import Encoding, batches
+from ..modeling.forward import TaskModel
+
+__all__ = [
+    "LEVELS",
+    "Faithfulness",
+    "Measured",
+    "Protocol",
+    "encode",
+    "evaluate",
+    "measure",
+    "measure_attributions",
+    "paired_p_value",
+    "perturbed",
+    "summarise",
+]
+
+LEVELS = tuple(k / 10 for k in range(1, 10))
+"""Shares of the tokens that are perturbed; figures are plain means over them."""
+
+PUBLISHED_LENGTH = 90
+"""Texts are cut to this many tokens under the published protocol."""
+
+Protocol = Literal["default", "published"]
+CHUNK = 64
+"""Texts explained at once, for the progress to move."""
+
+Floats = npt.NDArray[np.float64]
+Scores = Sequence[npt.NDArray[np.floating[Any]]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What perturbing did, for N texts and the levels of `LEVELS`.
+
+    Attributes:
+        drop: p(predicted label | text) - p(predicted label | text without its top tokens), (N, 9); for regression
+            the change of the output's size.
+        kept_drop: The same with only the top tokens kept, (N, 9).
+        outputs: Predicted class (regression: the output) on the perturbed texts, (N, 9).
+        gold: Gold labels, (N,).
+        regression: Whether the labels are values.
+    """
+
+    drop: Floats
+    kept_drop: Floats
+    outputs: Floats
+    gold: Floats
+    regression: bool
+
+    def quality(self) -> Floats:
+        """Accuracy on the perturbed texts at each level, or Pearson's correlation with gold, (9,); lower is better."""
+        if not self.regression:
+            return np.asarray((self.outputs == self.gold[:, None]).mean(0))
+        from scipy.stats import pearsonr
+
+        constant = np.ptp(self.outputs, axis=0) == 0  # every text masked to the same: no correlation is left
+        return np.array(
+            [
+                0.0 if flat else pearsonr(column, self.gold)[0]
+                for column, flat in zip(self.outputs.T, constant, strict=True)
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """The result of one method.
+
+    Attributes:
+        method: Its name, with settings that differ from the defaults.
+        aopc: Mean drop over texts and levels (Area Over the Perturbation Curve; Samek et al., 2017); higher is better.
+        aopc_interval: Bootstrap 95% interval over texts.
+        comprehensiveness: The same figure under the name of ERASER (DeYoung et al., 2020).
+        sufficiency: Mean drop when only the top tokens are kept; lower is better.
+        quality: Mean accuracy, or Pearson's correlation, on the perturbed texts; lower is better.
+        curves: "aopc", "sufficiency" and "quality" at each level.
+        texts: Number of texts.
+        per_text: Each text's mean drop, for paired tests between methods.
+        levels: The shares perturbed.
+    """
+
+    method: str
+    aopc: float
+    aopc_interval: tuple[float, float]
+    sufficiency: float
+    quality: float
+    quality_name: Literal["accuracy", "pearson"]
+    curves: Mapping[str, tuple[float, ...]]
+    texts: int
+    per_text: tuple[float, ...]
+    levels: tuple[float, ...] = LEVELS
+
+    @property
+    def comprehensiveness(self) -> float:
+        """AOPC under ERASER's name."""
+        return self.aopc
+
+
+def evaluate(
+    explainer: Explainer,
+    examples: Sequence[Example],
+    methods: Sequence[str | tuple[str, Mapping[str, Any]]] = ("normxlogit", "logat", "input-norm", "random"),
+    *,
+    protocol: Protocol = "default",
+    seed: int = 0,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> list[Faithfulness]:
+    """Compare methods on the same texts.
+
+    Args:
+        explainer: The model.
+        examples: Labelled texts.
+        methods: Method names, or names with settings.
+        protocol: "default" leaves special tokens out and perturbs round(K x maskable tokens); "published" is what the
+            paper's notebook does: texts cut to 90 tokens, int(K x length) with special tokens counted, and only the
+            first position excluded from the ranking. Ties go to the earlier position in both.
+        seed: Of the bootstrap.
+        on_progress: Called with the method's name, texts done and texts in all.
+
+    Raises:
+        DataError: If a label is outside the model's.
+        UnsupportedModelError: If the model does not classify, or a method does not work on it.
+        MethodError: If a method does not exist.
+    """
+    labels = checked_labels(explainer.model, examples)
+    encodings = encode(explainer, [example.text for example in examples], protocol)
+    answers = Answers(explainer)
+    results = []
+    for entry in methods:
+        name, settings = (entry, {}) if isinstance(entry, str) else entry
+        scores: list[npt.NDArray[np.float32]] = []
+        for start in range(0, len(encodings), CHUNK):
+            found = explainer(encodings[start : start + CHUNK], method=name, token_predictions=False, **settings)
+            scores += [a.scores for a in found]
+            if on_progress is not None:
+                on_progress(name, len(scores), len(encodings))
+        measured = measure(answers, encodings, scores, labels, protocol=protocol)
+        title = name + "".join(f" {key}={value}" for key, value in settings.items())
+        results.append(summarise(title, measured, seed=seed))
+    return results
+
+
+def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
+    """The texts as all methods of a run read them."""
+    if protocol not in ("default", "published"):
+        raise ValueError(f"protocol must be 'default' or 'published', not {protocol!r}")
+    return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
+
+
+def measure_attributions(
+    explainer: Explainer,
+    attributions: Sequence[Attribution],
+    labels: Sequence[float],
+    *,
+    protocol: Protocol = "default",
+) -> Measured:
+    """Measure scores that are already there, this library's or another's.
+
+    Args:
+        explainer: The model that is asked about the perturbed texts.
+        attributions: Results with one score for each token, and with their texts.
+        labels: Gold labels.
+        protocol: As in `evaluate`.
+
+    Raises:
+        DataError: If an attribution has no text, several scores for a token, or tokens that are not this model's.
+    """
+    texts: list[str | tuple[str, str]] = []
+    for place, a in enumerate(attributions):
+        if a.text is None or a.scores.ndim != 1:
+            raise DataError(f"attribution {place} needs its text and one score for each token")
+        texts.append(a.text if a.text_pair is None else (a.text, a.text_pair))
+    encodings = encode(explainer, texts, protocol)
+    for place, (a, encoding) in enumerate(zip(attributions, encodings, strict=True)):
+        if list(a.token_ids) != encoding.ids:
+            raise DataError(f"the tokens of attribution {place} are not those that this model reads in its text")
+    return measure(Answers(explainer), encodings, [a.scores for a in attributions], labels, protocol=protocol)
+
+
+class Answers:
+    """A model's answers to encodings, each distinct one asked once.
+
+    Args:
+        explainer: The model and its token budget.
+    """
+
+    def __init__(self, explainer: Explainer) -> None:
+        self.model = explainer.model
+        self.budget = explainer.batch_tokens
+        self._known: dict[tuple[tuple[int, ...], ...], npt.NDArray[np.float32]] = {}
+
+    def __call__(self, encodings: Sequence[Encoding]) -> Floats:
+        """Softmax probabilities, or the output of a regression model, (N, C)."""
+        keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
+        new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
+        asked, todo = list(new), list(new.values())
+        for places in batches(todo, self.budget):
+            batch = self.model.batch([todo[i] for i in places], places)
+            logits = self.model.answer(batch)  # (B, C)
+            values = logits if self.model.task.kind == "regression" else logits.softmax(-1)
+            for place, row in zip(places, values.cpu().numpy(), strict=True):
+                self._known[asked[place]] = row
+        return np.stack([self._known[key] for key in keys]).astype(np.float64)
+
+
+def measure(
+    answers: Answers,
+    encodings: Sequence[Encoding],
+    scores: Scores,
+    labels: Sequence[float],
+    *,
+    protocol: Protocol = "default",
+) -> Measured:
+    """Perturb texts by scores and see what the model makes of it.
+
+    Args:
+        answers: The model.
+        encodings: The N texts.
+        scores: One score for each token of each text, higher for more important.
+        labels: Gold labels.
+        protocol: As in `evaluate`.
+    """
+    model = answers.model
+    regression = model.task.kind == "regression"
+    whole = answers(encodings)  # (N, C)
+    said = whole.argmax(-1)  # (N,)
+    rows = np.arange(len(encodings))
+    before = whole[rows, said]  # (N,)
+    table: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}
+    for level in LEVELS:
+        without, only = [], []
+        for encoding, own in zip(encodings, scores, strict=True):
+            top, rest = split(encoding, own, level, protocol)
+            without.append(perturbed(model, encoding, top))
+            only.append(perturbed(model, encoding, rest))
+        after = answers(without)  # (N, C)
+        kept = answers(only)[rows, said]  # (N,)
+        changed = after[rows, said]  # (N,)
+        table["drop"].append(np.abs(before - changed) if regression else before - changed)
+        table["kept"].append(np.abs(before - kept) if regression else before - kept)
+        table["outputs"].append(after[:, 0] if regression else after.argmax(-1).astype(np.float64))
+    stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
+    gold = np.asarray(labels, dtype=np.float64)
+    return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression)
+
+
+def split(
+    encoding: Encoding, scores: npt.NDArray[np.floating[Any]], level: float, protocol: Protocol
+) -> tuple[list[int], list[int]]:
+    """Positions of the highest scored tokens at a level, and of the other tokens that may be perturbed."""
+    if len(scores) != len(encoding):
+        raise DataError(f"{len(scores)} scores for {len(encoding)} tokens")
+    if protocol == "published":
+        candidates = np.arange(1, len(encoding))
+        count = int(len(encoding) * level)
+    else:
+        candidates = np.flatnonzero(~np.asarray(encoding.special))
+        count = round(level * len(candidates))
+    ranked = candidates[np.argsort(-np.asarray(scores)[candidates], kind="stable")]
+    return ranked[:count].tolist(), ranked[count:].tolist()
+
+
+def perturbed(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:
+    """The text with tokens masked in place, or deleted where the tokenizer has no mask; on the token ids.
+
+    At least one token is left: a text of no tokens has no answer.
+    """
+    mask = model.tokenizer.mask_token_id
+    if mask is not None and model.task.name != "causal-lm" and not model.autoregressive:
+        ids = list(encoding.ids)
+        for position in positions:
+            ids[position] = mask
+        return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
+    gone = set(positions)
+    left = [i for i in range(len(encoding)) if i not in gone] or [0]
+    return replace(
+        encoding,
+        inputs={name: [row[i] for i in left] for name, row in encoding.inputs.items()},
+        tokens=tuple(encoding.tokens[i] for i in left),
+    )
+
+
+def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int = 2000) -> Faithfulness:
+    """Means, curves and the bootstrap interval of one method.
+
+    Args:
+        method: What to call it.
+        measured: What perturbing did.
+        seed: Of the bootstrap.
+        resamples: Of the texts.
+    """
+    per_text = measured.drop.mean(1)  # (N,)
+    draws = np.random.default_rng(seed).integers(0, len(per_text), (resamples, len(per_text)))
+    low, high = np.quantile(per_text[draws].mean(1), [0.025, 0.975])
+    quality = measured.quality()
+    return Faithfulness(
+        method=method,
+        aopc=float(per_text.mean()),
+        aopc_interval=(float(low), float(high)),
+        sufficiency=float(measured.kept_drop.mean()),
+        quality=float(quality.mean()),
+        quality_name="pearson" if measured.regression else "accuracy",
+        curves={
+            "aopc": tuple(measured.drop.mean(0).tolist()),
+            "sufficiency": tuple(measured.kept_drop.mean(0).tolist()),
+            "quality": tuple(quality.tolist()),
+        },
+        texts=len(per_text),
+        per_text=tuple(per_text.tolist()),
+    )
+
+
+def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
+    """Two-sided Wilcoxon signed-rank test that two methods drop the probability alike on the same texts.
+
+    Raises:
+        DataError: If the two were not measured on the same number of texts.
+    """
+    from scipy.stats import wilcoxon
+
+    if a.texts != b.texts:
+        raise DataError(f"{a.method} was measured on {a.texts} texts, {b.method} on {b.texts}")
+    difference = np.subtract(a.per_text, b.per_text)
+    return 1.0 if not difference.any() else float(wilcoxon(difference).pvalue)
+
+
+def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]:
+    """The gold labels, if the model can answer them.
+
+    Raises:
+        DataError: If a label is no class of the model, or there is no example.
+        UnsupportedModelError: If the model does not classify texts.
+    """
+    if model.task.name != "sequence-classification" or model.task.kind == "multi-label":
+        raise UnsupportedModelError(
+            f"faithfulness is measured on classifiers of one label and regression models, not on {model.task.name}"
+        )
+    if not examples:
+        raise DataError("no examples to measure on")
+    for place, example in enumerate(examples):
+        wrong = example.label != int(example.label) or not 0 <= example.label < len(model.task.labels)
+        if model.task.kind != "regression" and wrong:
+            known = ", ".join(f"{i} {name}" for i, name in enumerate(model.task.labels))
+            raise DataError(f"example {place} has label {example.label}; the model knows {known}")
+    return [float(example.label) for example in examples]
