@@ -1,6 +1,7 @@
 """The front door: texts in, attributions out."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -11,13 +12,15 @@ from transformers import PreTrainedTokenizerBase
 
 from ._version import __version__
 from .attribution import Attribution, Prediction
+from .choices import Question, as_choice, chosen_index, questions_in
 from .errors import InputError, MethodError
 from .methods.registry import Method, MethodInfo, create
 from .modeling.encoding import Batch, Encoding, LongText, Text, batches
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.loading import load
+from .modeling.places import Position, placed
 from .modeling.tasks import TaskName
-from .targets import Choice, TargetSpec, predictions, resolve
+from .targets import Choice, TargetSpec, answers, predictions, resolve
 
 __all__ = ["Explainer"]
 
@@ -101,20 +104,21 @@ class Explainer:
         return cls(model, tokenizer, name=label, batch_tokens=batch_tokens)
 
     @overload
-    def __call__(self, inputs: Text, **options: Any) -> Attribution: ...
+    def __call__(self, inputs: Text | Question, **options: Any) -> Attribution: ...
     @overload
     def __call__(
-        self, inputs: Sequence[Text] | Sequence[Encoding] | Mapping[str, Any], **options: Any
+        self, inputs: Sequence[Text] | Sequence[Question] | Sequence[Encoding] | Mapping[str, Any], **options: Any
     ) -> list[Attribution]: ...
 
     def __call__(
         self,
-        inputs: Text | Sequence[Text] | Sequence[Encoding] | Mapping[str, Any],
+        inputs: Text | Question | Sequence[Text] | Sequence[Question] | Sequence[Encoding] | Mapping[str, Any],
         *,
         target: TargetSpec = "predicted",
         contrast: Choice | None = None,
         layers: Layers = None,
         method: str = "normxlogit",
+        position: Position = None,
         long_text: LongText = "truncate",
         token_predictions: bool | None = None,
         **settings: Any,
@@ -123,12 +127,17 @@ class Explainer:
 
         Args:
             inputs: A string, a pair (tuple of two strings), a list of these, what `encode` returned, or a
-                tokenizer's output.
-            target: "predicted", "all", a label name or index, a token string or index (language models), or a list
-                of these. A token string without a leading space means the start of a word.
+                tokenizer's output; for question answering the pair (question, context), for multiple choice a tuple
+                (prompt, list of choices).
+            target: "predicted", "all", a label name or index, a token string or index (language models), "start" or
+                "end" (question answering; "predicted" is the start), a choice or its index (multiple choice), or a
+                list of these. A token string without a leading space means the start of a word.
             contrast: A label or token whose logit is subtracted.
             layers: "all", a layer number (1 to L) or a list of them; None for the model's answer as it is.
             method: Name of a registered method.
+            position: The token whose label is explained (token classification) or the mask (masked language models
+                with several): its index, a piece of the text, or a span (start, end) of characters, for all inputs
+                or a list with one for each. By default the first token with a label other than "O".
             long_text: "truncate" explains the first window of a text beyond the model's length and notes it, "error"
                 raises.
             token_predictions: Also report what the head says at each token; by default for heads with few outputs.
@@ -145,6 +154,10 @@ class Explainer:
         """
         asked = _Question(target, contrast, layers, token_predictions, *create(method, settings))
         single = isinstance(inputs, str | tuple)
+        if self.model.task.kind == "choice":
+            questions = questions_in([inputs] if single else inputs)
+            chosen = [self._explain_choice(q, asked, long_text) for q in questions]
+            return chosen[0] if single else chosen
         if isinstance(inputs, Mapping):
             encodings = self.model.encoder.from_batch(inputs)
         elif isinstance(inputs, list) and inputs and isinstance(inputs[0], Encoding):
@@ -153,6 +166,7 @@ class Explainer:
             encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)  # type: ignore[list-item, arg-type]
         else:
             raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
+        encodings = placed(encodings, position, self.model.task)
         results: list[Attribution | None] = [None] * len(encodings)
         for places in batches(encodings, self.batch_tokens):
             batch = self.model.batch([encodings[i] for i in places], places)
@@ -184,6 +198,7 @@ class Explainer:
         contrast: Choice | None = None,
         layers: Layers = None,
         method: str = "normxlogit",
+        position: Position = None,
         token_predictions: bool | None = None,
         **settings: Any,
     ) -> list[Attribution]:
@@ -198,6 +213,7 @@ class Explainer:
             contrast: As in `__call__`.
             layers: As in `__call__`.
             method: As in `__call__`.
+            position: As in `__call__`.
             token_predictions: As in `__call__`.
             **settings: Settings of the method.
 
@@ -206,7 +222,9 @@ class Explainer:
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
         asked = _Question(target, contrast, layers, token_predictions, *create(method, settings))
-        encodings = self.model.encoder.from_batch(inputs)
+        if self.model.task.kind == "choice":
+            raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
+        encodings = placed(self.model.encoder.from_batch(inputs), position, self.model.task)
         tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
         ids = tensors.get("input_ids")
         if ids is None:
@@ -217,13 +235,23 @@ class Explainer:
             run = self.model.from_outputs(batch, outputs, layers=layers is not None)
         return self._explain(run, asked)
 
+    def _explain_choice(self, question: Question, asked: "_Question", long_text: LongText) -> Attribution:
+        prompt, choices = question
+        encodings = self.model.encoder([(prompt, choice) for choice in choices], long_text=long_text)
+        batch = self.model.batch(encodings, list(range(len(choices))))
+        with torch.inference_mode():
+            run = self.model.run(batch, layers=asked.layers is not None)
+        index = chosen_index(choices, run.logits, asked.target, asked.contrast)
+        result = self._explain(run.row(index), replace(asked, target="predicted"))[0]
+        return as_choice(result, choices, run.logits, index)
+
     def _explain(self, run: ForwardPass, asked: "_Question") -> list[Attribution]:
         model = self.model
         wanted = _layer_numbers(asked, model)
         target = resolve(model, run, asked.target, asked.contrast)
         with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
             scores = asked.method(model, run, target, wanted)  # (B, K, L, T)
-        said = predictions(model, run.logits)
+        said = answers(run) if model.task.kind == "span" else predictions(model, run.logits)
         heard = self._token_predictions(run, asked)
         table = scores.float().cpu().numpy()
         mask = run.batch.mask.cpu()
@@ -232,7 +260,6 @@ class Explainer:
             own = table[row][..., mask[row].numpy()]  # (K, L, T)
             own = own if wanted else own[:, 0]
             own = own if target.labelled else own[0]
-            position = None if run.positions is None else int(mask[row, : int(run.positions[row])].sum())
             results.append(
                 Attribution(
                     scores=np.ascontiguousarray(own, dtype=np.float32),
@@ -245,7 +272,7 @@ class Explainer:
                     text=encoding.text,
                     text_pair=encoding.text_pair,
                     prediction=said[row],
-                    target=target.info(row, position),
+                    target=target.info(row, mask),
                     layers=wanted or None,
                     token_predictions=heard[row] if heard else None,
                     method=asked.info.name,
@@ -263,6 +290,8 @@ class Explainer:
         wanted = asked.token_predictions
         if wanted is False or (wanted is None and self.model.task.vocabulary):
             return []
+        if self.model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing
+            return []
         mask = run.batch.mask
         if run.token_logits is not None:
             said = predictions(self.model, run.token_logits)
@@ -278,24 +307,21 @@ class Explainer:
         return rows
 
 
+@dataclass(frozen=True)
 class _Question:
     """One call's arguments, checked once."""
 
-    def __init__(
-        self,
-        target: TargetSpec,
-        contrast: Choice | None,
-        layers: Layers,
-        token_predictions: bool | None,
-        info: MethodInfo,
-        method: Method,
-        settings: dict[str, Any],
-    ) -> None:
-        if layers is not None and not info.per_layer:
-            raise MethodError(f"{info.name} gives no scores for single layers")
-        self.target, self.contrast, self.layers = target, contrast, layers
-        self.token_predictions = token_predictions
-        self.info, self.method, self.settings = info, method, settings
+    target: TargetSpec
+    contrast: Choice | None
+    layers: Layers
+    token_predictions: bool | None
+    info: MethodInfo
+    method: Method
+    settings: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        if self.layers is not None and not self.info.per_layer:
+            raise MethodError(f"{self.info.name} gives no scores for single layers")
 
 
 def _layer_numbers(asked: _Question, model: TaskModel) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from .errors import TargetError
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.tasks import Task
 
-__all__ = ["Choice", "Target", "TargetSpec", "predictions", "resolve"]
+__all__ = ["Choice", "Target", "TargetSpec", "answers", "predictions", "resolve"]
 
 Choice = str | int
 """A label name, a token string, or an index."""
@@ -28,7 +28,8 @@ class Target:
     Attributes:
         ids: Classes or vocabulary entries explained, (B, K).
         contrast: The entry subtracted, (B,), None without contrast.
-        positions: Position of the prediction explained, (B,), None for whole-text heads.
+        positions: Position of the prediction explained, (B,), or (B, 2) for start and end of an answer; None for
+            whole-text heads.
         labelled: Whether results have a label axis.
         task: The model's task.
         names: Label or token string of each id, (B, K), and of the contrast.
@@ -68,8 +69,18 @@ class Target:
         contrast = None if self.contrast is None else places[count:]
         return rows, Target(ids, contrast, self.positions, self.labelled, self.task, self.names, self.contrast_name)
 
-    def info(self, row: int, position: int | None) -> TargetInfo:
-        """The description that goes into the result of one text."""
+    def info(self, row: int, mask: Tensor) -> TargetInfo:
+        """The description that goes into the result of one text.
+
+        Args:
+            row: The text's place in the batch.
+            mask: True at real tokens, (B, T).
+        """
+        position = None
+        if self.positions is not None:
+            places = self.positions[row].flatten()  # (1,), or (2,) for start and end
+            chosen = {int(places[i if len(places) > 1 else 0]) for i in self.ids[row].tolist()}
+            position = int(mask[row, : chosen.pop()].sum()) if len(chosen) == 1 else None
         kind = {"token": "token", "regression": "value"}.get(self.task.kind, "label")
         contrast = None if self.contrast is None else int(self.contrast[row])
         return TargetInfo(
@@ -99,9 +110,13 @@ def resolve(
     task, count = model.task, len(run.logits)
     if task.kind == "regression" and (spec not in ("predicted", "all", 0) or contrast is not None):
         raise TargetError("a regression model has one output; there is no other target or contrast to choose")
+    if task.kind == "span" and contrast is not None:
+        raise TargetError("start and end of an answer are read at different tokens; there is no contrast of the two")
     labelled = True
     if isinstance(spec, str) and spec == "predicted":
         ids, labelled = run.logits.argmax(-1, keepdim=True), False  # (B, 1)
+        if task.kind == "span":
+            ids = torch.zeros_like(ids)  # (B, 1), the start
     else:
         if isinstance(spec, str) and spec == "all":
             if task.vocabulary:
@@ -120,6 +135,31 @@ def resolve(
     names = tuple(tuple(_name(model, i) for i in row) for row in ids.tolist())
     contrast_name = None if other is None else _name(model, int(other[0]))
     return Target(ids, other, run.positions, labelled, task, names, contrast_name)
+
+
+def answers(run: ForwardPass) -> list[Prediction]:
+    """The spans that a question-answering model extracts.
+
+    The label is the answer as it stands in the text (its tokens where there is no text), empty for none; the id the
+    index of its first token; the value the sum of start and end logit; the probability the product of the two.
+    """
+    said = []
+    for row, encoding in enumerate(run.batch.encodings):
+        if run.everywhere is None or run.positions is None:
+            raise ValueError("not the forward pass of a question-answering model")
+        mask = run.batch.mask[row]
+        places = run.positions[row]  # (2,)
+        start, end = (int(mask[:place].sum()) for place in places.tolist())
+        chances = run.everywhere[row].float()[mask].softmax(0)  # (T, 2)
+        text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
+        label = ""
+        if not encoding.special[start]:
+            label = "".join(encoding.tokens[start : end + 1])
+            if text is not None and encoding.offsets is not None:
+                label = text[encoding.offsets[start][0] : encoding.offsets[end][1]]
+        chance = float(chances[start, 0] * chances[end, 1])
+        said.append(Prediction(label.strip(), start, float(run.logits[row].sum()), chance))
+    return said
 
 
 def predictions(model: TaskModel, logits: Tensor) -> list[Prediction]:

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import HeadMismatchError
-from .headpiece import Headpiece
+from .headpiece import Headpiece, answer_of
 
 __all__ = ["Anatomy", "dissect"]
 
@@ -70,8 +70,8 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
         HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
     """
     calls, outputs = _watch(model, inputs)
-    logits = outputs.get("logits")
-    if not isinstance(logits, Tensor):
+    logits = answer_of(outputs)
+    if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     head, trunk = _proved_head(model, calls, inputs, logits, filler)
     states = outputs.get("hidden_states")

@@ -36,6 +36,7 @@ class Encoding:
         text: The original text, None if the input came encoded.
         text_pair: The second text of a pair.
         notes: What was done to the text.
+        position: Index of the token whose prediction the caller wants explained, None for the task's default.
     """
 
     inputs: Mapping[str, list[int]]
@@ -47,6 +48,7 @@ class Encoding:
     text: str | None = None
     text_pair: str | None = None
     notes: tuple[str, ...] = ()
+    position: int | None = None
 
     @property
     def ids(self) -> list[int]:

@@ -13,8 +13,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from .anatomy import Anatomy, dissect, hidden_of, tolerance_for
 from .encoding import Batch, Encoder, collate, position_limit
-from .structure import clone, unwrapped
-from .tasks import Task, causal, task_of
+from .headpiece import answer_of
+from .structure import clone, one_choice_each, unwrapped
+from .tasks import Task, at, causal, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -32,10 +33,12 @@ class ForwardPass:
         hidden: Final representations, what the head reads, (B, T, H).
         embedded: The embedding layer's output, (B, T, H).
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were asked for.
-        logits: The model's answer, (B, C); for language models at the position explained, (B, V).
+        logits: The model's answer, (B, C), for heads that answer at every token at the position explained.
         token_logits: The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`; None for
             vocabulary heads, of which only the wanted rows are ever computed.
-        positions: The position whose prediction is explained, (B,); None for heads that answer for the whole text.
+        positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
+            for heads that answer for the whole text.
+        everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
     """
 
     batch: Batch
@@ -45,6 +48,23 @@ class ForwardPass:
     logits: Tensor
     token_logits: Tensor | None
     positions: Tensor | None
+    everywhere: Tensor | None = None
+
+    def row(self, index: int) -> "ForwardPass":
+        """The part of one text, padding included."""
+        part = slice(index, index + 1)
+        batch = self.batch
+        texts = batch.mask.nonzero()[:, 0]  # (N,)
+        return ForwardPass(
+            Batch({k: v[part] for k, v in batch.inputs.items()}, batch.mask[part], batch.encodings[part], [index]),
+            self.hidden[part],
+            self.embedded[part],
+            None if self.states is None else tuple(state[part] for state in self.states),
+            self.logits[part],
+            None if self.token_logits is None else self.token_logits[texts == index],
+            None if self.positions is None else self.positions[part],
+            None if self.everywhere is None else self.everywhere[part],
+        )
 
 
 class _TrunkDone(Exception):  # noqa: N818  # control flow, not an error
@@ -78,6 +98,8 @@ class TaskModel:
         self.name = name or plain.config._name_or_path or type(plain).__name__
         self.tokenizer = tokenizer
         self.shadow: PreTrainedModel = clone(plain)  # type: ignore[assignment]
+        if self.task.kind == "choice":
+            one_choice_each(self.shadow)
         self.config = self.shadow.config
         self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain))
         self.pad_id = self._choose_pad_id()
@@ -199,7 +221,7 @@ class TaskModel:
         hidden = hidden_of(seen)
         if hidden is None:
             raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
-        return self._finish(batch, hidden, embedded, states if layers else None, outputs.get("logits"))
+        return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs))
 
     def answer(self, batch: Batch) -> Tensor:
         """The model's logits on a batch as it runs it, nothing recorded, (B, C)."""
@@ -219,15 +241,14 @@ class TaskModel:
             InputError: If the outputs hold no hidden states, or not those of this input.
             HeadMismatchError: If the head on these states does not give these logits.
         """
-        states, logits = outputs.get("hidden_states"), outputs.get("logits")
+        states, logits = outputs.get("hidden_states"), answer_of(outputs)
         if not states or logits is None:
             raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
         if states[-1].shape[:2] != batch.mask.shape:
             raise InputError(f"the outputs are of shape {tuple(states[-1].shape)}, the input {tuple(batch.mask.shape)}")
         self.prepare(batch)
         run = self._finish(batch, states[-1], states[0], states if layers else None, None)
-        rows = torch.arange(len(batch.mask), device=logits.device)
-        given = logits if run.positions is None else logits[rows, run.positions.to(logits.device)]
+        given = logits if run.positions is None else at(logits, run.positions)
         difference = (run.logits.to(given.device) - given.float()).abs().max().item()
         if difference > tolerance_for(given):
             raise HeadMismatchError(
@@ -244,14 +265,19 @@ class TaskModel:
         states: tuple[Tensor, ...] | None,
         logits: Tensor | None,
     ) -> ForwardPass:
-        positions = self.task.positions(batch, self.tokenizer)
-        if positions is not None:
+        if logits is None and not self.task.vocabulary:
+            logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
+        everywhere = logits if self.task.per_token and not self.task.vocabulary else None
+        positions = self.task.positions(batch, self.tokenizer, logits)
+        if self.task.vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
             logits = self.anatomy.head.tokens(hidden[rows, positions])  # (B, V)
-        elif logits is None:
-            logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C)
+        elif positions is not None and logits is not None:
+            logits = at(logits, positions)  # (B, C)
+        if logits is None:
+            raise HeadMismatchError(f"{type(self.shadow).__name__} returned no logits")
         each = None if self.task.vocabulary else self.anatomy.head.tokens(hidden[batch.mask]).float()  # (N, C)
-        return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions)
+        return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
 
     def final(self, state: Tensor, layer: int) -> Tensor:
         """A layer's output as the head would read it: through the trunk's final norm, except the last layer's.

@@ -13,14 +13,23 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from ..errors import UnsupportedModelError
 from .structure import replaced
 
-__all__ = ["Headpiece"]
+__all__ = ["Headpiece", "answer_of"]
 
 Inputs = Mapping[str, Any]
 
 TOKENS_AT_ONCE = 65_536
 """Vocabulary logits computed at once where the rows cannot be cut out of the output embedding, in thousands."""
+
+
+def answer_of(output: Any) -> Tensor | None:
+    """The logits of a task model's output; start and end logits of a span side by side, (B, T, 2); None if none."""
+    logits = output.get("logits")
+    if logits is None and output.get("start_logits") is not None and output.get("end_logits") is not None:
+        logits = torch.stack((output["start_logits"], output["end_logits"]), -1)  # (B, T, 2)
+    return logits if isinstance(logits, Tensor) else None
 
 
 class _PassThrough(nn.Module):
@@ -159,7 +168,9 @@ class Headpiece:
     def _call(self, model: nn.Module, hidden: Tensor, inputs: Inputs) -> Tensor:
         self._through.held.hidden = hidden
         try:
-            logits: Tensor = model(**inputs).logits
+            logits = answer_of(model(**inputs))
         finally:
             del self._through.held.hidden
+        if logits is None:
+            raise UnsupportedModelError(f"{type(self._model).__name__} returns no logits")
         return logits

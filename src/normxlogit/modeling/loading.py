@@ -75,6 +75,9 @@ _AUTO: dict[TaskName, str] = {
     "sequence-classification": "AutoModelForSequenceClassification",
     "masked-lm": "AutoModelForMaskedLM",
     "causal-lm": "AutoModelForCausalLM",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "multiple-choice": "AutoModelForMultipleChoice",
 }
 
 

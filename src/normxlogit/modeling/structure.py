@@ -9,12 +9,12 @@ import functools
 import types
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
-__all__ = ["clone", "replaced", "unwrapped"]
+__all__ = ["clone", "one_choice_each", "replaced", "unwrapped"]
 
 
 def unwrapped(model: nn.Module) -> PreTrainedModel:
@@ -76,6 +76,17 @@ def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
     for key, value in top.__dict__.items():
         top.__dict__[key] = _rebound(value, twins)
     return top
+
+
+def one_choice_each(model: nn.Module) -> None:
+    """Let a clone of a multiple-choice model read (B, T) and answer (B, 1): every row as a question of one choice."""
+
+    def forward(self: nn.Module, **inputs: Any) -> Any:
+        rows = {k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()}
+        return type(self).forward(self, **rows)
+
+    name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
+    model.__dict__[name] = types.MethodType(forward, model)
 
 
 def _own_tables(module: nn.Module) -> dict[str, Any]:

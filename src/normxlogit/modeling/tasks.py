@@ -11,16 +11,33 @@ from transformers.models.auto import modeling_auto as auto
 from ..errors import TargetError, UnsupportedModelError
 from .encoding import Batch
 
-__all__ = ["TASKS", "Task", "TaskName", "causal", "no_head", "task_name", "task_of"]
+__all__ = ["TASKS", "Task", "TaskName", "at", "causal", "no_head", "task_name", "task_of"]
 
-TaskName = Literal["sequence-classification", "masked-lm", "causal-lm"]
+TaskName = Literal[
+    "sequence-classification",
+    "masked-lm",
+    "causal-lm",
+    "token-classification",
+    "question-answering",
+    "multiple-choice",
+]
+Kind = Literal["single-label", "multi-label", "regression", "token", "span", "choice"]
 
 TASKS: dict[TaskName, tuple[str, str]] = {
     "sequence-classification": ("MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "ForSequenceClassification"),
     "masked-lm": ("MODEL_FOR_MASKED_LM_MAPPING_NAMES", "ForMaskedLM"),
     "causal-lm": ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "ForCausalLM"),
+    "token-classification": ("MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", "ForTokenClassification"),
+    "question-answering": ("MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES", "ForQuestionAnswering"),
+    "multiple-choice": ("MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES", "ForMultipleChoice"),
 }
 """Task name to transformers' mapping of its models and the usual ending of their class names."""
+
+OUTSIDE = "O"
+"""The label of tokens outside every entity, by the convention of all tagging schemes."""
+
+LONGEST_ANSWER = 15
+"""Most tokens of an extracted answer, the usual bound of SQuAD readers."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +46,13 @@ class Task:
 
     Attributes:
         name: Its name in transformers' terms.
-        kind: What its outputs are: one of several labels, several labels at once, a value, or a token.
+        kind: What its outputs are: one of several labels, several labels at once, a value, a token, the ends of a
+            span, or the worth of a choice.
         labels: Label names by class index; empty for language models.
     """
 
     name: TaskName
-    kind: Literal["single-label", "multi-label", "regression", "token"]
+    kind: Kind
     labels: tuple[str, ...]
 
     @property
@@ -42,33 +60,114 @@ class Task:
         """Whether the head's outputs are the vocabulary."""
         return self.kind == "token"
 
-    def positions(self, batch: Batch, tokenizer: PreTrainedTokenizerBase) -> Tensor | None:
-        """The position whose prediction is explained: the mask, or the last token; None for whole-text heads.
+    @property
+    def per_token(self) -> bool:
+        """Whether the model answers at every token, (B, T, C), and not once for the text, (B, C)."""
+        return self.vocabulary or self.name in ("token-classification", "question-answering")
+
+    def positions(self, batch: Batch, tokenizer: PreTrainedTokenizerBase, logits: Tensor | None) -> Tensor | None:
+        """The position whose prediction is explained.
+
+        A position chosen by the caller comes first. Without one it is the last token (causal language models), the
+        mask (masked ones), the first token with a label other than "O" (token classification), or the ends of the
+        best answer (question answering).
+
+        Args:
+            batch: What was read.
+            tokenizer: Knows the mask.
+            logits: The model's answers at every token, (B, T, C); not needed for language models.
 
         Returns:
-            (B,) or None.
+            (B,), for question answering (B, 2): start and end; None for whole-text heads.
 
         Raises:
-            TargetError: If a text has no mask token, or several.
+            TargetError: If the text of a masked language model holds no mask, or several and none was chosen.
         """
-        if self.name == "sequence-classification":
+        if not self.per_token:
             return None
-        places = torch.arange(batch.mask.shape[1], device=batch.mask.device)
         if self.name == "causal-lm":
-            last: Tensor = (batch.mask * places).argmax(-1)  # (B,)
-            return last
-        if tokenizer.mask_token_id is None:
-            raise TargetError("the tokenizer has no mask token, so there is no position to explain")
-        masked = (batch.inputs["input_ids"] == tokenizer.mask_token_id) & batch.mask  # (B, T)
-        counts = masked.sum(-1).tolist()
-        for index, count in zip(batch.indices, counts, strict=True):
-            if count != 1:
-                amount = f"{count} times" if count else "nowhere"
-                raise TargetError(
-                    f"input {index} must hold the mask token {tokenizer.mask_token} once; it stands there {amount}"
-                )
-        place: Tensor = masked.int().argmax(-1)  # (B,)
-        return place
+            places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
+            found: Tensor = (batch.mask * places).argmax(-1)  # (B,)
+        elif self.name == "masked-lm":
+            found = _masks(batch, tokenizer)  # (B,)
+        elif logits is None:
+            raise ValueError("the model's logits are needed to find the position")
+        elif self.name == "question-answering":
+            return _answers(batch, logits.float())  # (B, 2)
+        else:
+            found = self._first_entities(batch, logits)  # (B,)
+        for row, encoding in enumerate(batch.encodings):
+            if encoding.position is not None:
+                found[row] = batch.mask[row].nonzero()[encoding.position, 0]
+        return found
+
+    def _first_entities(self, batch: Batch, logits: Tensor) -> Tensor:
+        text = torch.zeros_like(batch.mask)  # (B, T)
+        for row, encoding in enumerate(batch.encodings):
+            text[row, batch.mask[row]] = ~torch.tensor(encoding.special, device=text.device)
+        entity = text
+        if OUTSIDE in self.labels:
+            entity = text & (logits.argmax(-1) != self.labels.index(OUTSIDE))  # (B, T)
+        entity = torch.where(entity.any(-1, keepdim=True), entity, text)  # (B, T)
+        first: Tensor = entity.int().argmax(-1)  # (B,)
+        return first
+
+
+def at(logits: Tensor, positions: Tensor) -> Tensor:
+    """The answers at the explained positions.
+
+    Args:
+        logits: (B, T, C).
+        positions: (B,), or (B, C) with a position for each output.
+
+    Returns:
+        (B, C).
+    """
+    index = positions if positions.ndim == 2 else positions[:, None].expand(-1, logits.shape[-1])  # (B, C)
+    return logits.gather(1, index[:, None].to(logits.device)).squeeze(1)
+
+
+def _masks(batch: Batch, tokenizer: PreTrainedTokenizerBase) -> Tensor:
+    if tokenizer.mask_token_id is None:
+        raise TargetError("the tokenizer has no mask token, so there is no position to explain")
+    masked = (batch.inputs["input_ids"] == tokenizer.mask_token_id) & batch.mask  # (B, T)
+    counts = masked.sum(-1).tolist()
+    for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
+        if count != 1 and encoding.position is None:
+            amount = f"{count} times; choose one with position=" if count else "nowhere"
+            raise TargetError(
+                f"input {index} must hold the mask token {tokenizer.mask_token_id} once; it stands there {amount}"
+            )
+    place: Tensor = masked.int().argmax(-1)  # (B,)
+    return place
+
+
+def _answers(batch: Batch, logits: Tensor) -> Tensor:
+    """The span with the largest sum of start and end logit among the context's tokens.
+
+    The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
+
+    Args:
+        batch: Questions with contexts.
+        logits: Start and end logits, (B, T, 2).
+
+    Returns:
+        Start and end, (B, 2).
+    """
+    spans = []
+    for row, encoding in enumerate(batch.encodings):
+        places = batch.mask[row].nonzero()[:, 0]  # (T,)
+        context = 1 if 1 in encoding.sequence_ids else 0
+        outside = torch.tensor([s != context for s in encoding.sequence_ids], device=logits.device)  # (T,)
+        own = logits[row, places]  # (T, 2)
+        start, end = own.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
+        near = torch.ones(len(own), len(own), dtype=torch.bool, device=own.device).triu().tril(LONGEST_ANSWER - 1)
+        sums = (start[:, None] + end).masked_fill(~near, -torch.inf)  # (T, T)
+        best = divmod(int(sums.argmax()), len(own))
+        if encoding.special[0] and own[0].sum() > sums.max():
+            best = (0, 0)
+        spans.append(places[list(best)])  # (2,)
+    return torch.stack(spans)
 
 
 def causal(config: PretrainedConfig) -> bool:
@@ -90,16 +189,21 @@ def task_of(model: PreTrainedModel) -> Task:
     task = next((found for kind in type(model).__mro__ if (found := task_name(kind.__name__))), None)
     if task is None:
         raise UnsupportedModelError(f"{name} {no_head(name)}")
-    if task != "sequence-classification":
+    if task in ("masked-lm", "causal-lm"):
         return Task(task, "token", ())
+    if task == "question-answering":
+        return Task(task, "span", ("start", "end"))
+    if task == "multiple-choice":
+        return Task(task, "choice", ("choice",))
     names = {int(index): label for index, label in (config.id2label or {}).items()}
-    count = len(names)
-    kind: Literal["single-label", "multi-label", "regression"] = "single-label"
-    if config.problem_type == "regression" or (config.problem_type is None and count == 1):
-        kind = "regression"
-    elif config.problem_type == "multi_label_classification":
-        kind = "multi-label"
-    return Task(task, kind, tuple(names[i] for i in range(count)))
+    labels = tuple(names[i] for i in range(len(names)))
+    kind: Kind = "single-label"
+    if task == "sequence-classification":
+        if config.problem_type == "regression" or (config.problem_type is None and len(labels) == 1):
+            kind = "regression"
+        elif config.problem_type == "multi_label_classification":
+            kind = "multi-label"
+    return Task(task, kind, labels)
 
 
 def task_name(class_name: str) -> TaskName | None:

@@ -1,0 +1,65 @@
+"""Which token a caller means."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..errors import InputError
+from .encoding import Encoding
+from .tasks import Task
+
+__all__ = ["Place", "Position", "placed"]
+
+Place = int | str | tuple[int, int]
+"""A token's index (negative from the end), a piece of the text, or a span of characters."""
+
+Position = Place | Sequence[Place | None] | None
+"""One place for all inputs, or a list with one for each; None for the task's default."""
+
+
+def placed(encodings: list[Encoding], position: Position, task: Task) -> list[Encoding]:
+    """Note on each encoding which token's prediction is to be explained.
+
+    Args:
+        encodings: What the model reads.
+        position: What the caller asked for.
+        task: The model's task.
+
+    Raises:
+        InputError: If the task has no position to choose, or a text no such place.
+    """
+    if position is None:
+        return encodings
+    if task.name not in ("token-classification", "masked-lm"):
+        hint = "; use explain_completion for the tokens of a text" if task.name == "causal-lm" else ""
+        raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
+    places = [position] * len(encodings) if isinstance(position, int | str | tuple) else list(position)
+    if len(places) != len(encodings):
+        raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
+    found = zip(encodings, places, strict=True)
+    return [e if place is None else replace(e, position=_index(e, place)) for e, place in found]
+
+
+def _index(encoding: Encoding, place: Place) -> int:
+    """The token itself, or the first one of a piece of text: its label is the label of the piece."""
+    count = len(encoding)
+    if isinstance(place, int):
+        if not -count <= place < count:
+            raise InputError(f"position {place} is outside the text's {count} tokens")
+        return place % count
+    if encoding.offsets is None or encoding.text is None:
+        raise InputError("a position in characters needs the original text and a tokenizer that reports offsets")
+    start, end = place if isinstance(place, tuple) else _span(encoding.text, place)
+    for index, (first, last) in enumerate(encoding.offsets):
+        # Byte-level tokenizers count the space before a word as part of it, and a space alone is no piece of a word.
+        if encoding.sequence_ids[index] == 0 and encoding.text[max(first, start) : min(last, end)].strip():
+            return index
+    raise InputError(f"no token at characters {start} to {end} of the text")
+
+
+def _span(text: str, piece: str) -> tuple[int, int]:
+    count = text.count(piece) if piece else 0
+    if count != 1:
+        amount = f"{count} times; give the characters as (start, end)" if count else "nowhere"
+        raise InputError(f"the text must hold {piece!r} once; it stands there {amount}")
+    start = text.index(piece)
+    return start, start + len(piece)
