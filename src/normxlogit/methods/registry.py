@@ -13,7 +13,10 @@ from ..errors import MethodError
 from ..modeling.forward import ForwardPass, TaskModel
 from ..targets import Target
 
-__all__ = ["Method", "MethodInfo", "create", "describe", "list_methods", "register"]
+__all__ = ["ANY_MODEL", "Method", "MethodInfo", "alternatives", "create", "describe", "list_methods", "register"]
+
+ANY_MODEL = "any model with a head"
+"""What a method `needs` that works wherever this library does."""
 
 GROUP = "normxlogit.methods"
 """Entry-point group: each entry names a module (or class) whose import registers methods."""
@@ -80,7 +83,7 @@ def register(
     name: str,
     *,
     paper: str,
-    needs: str = "any model with a head",
+    needs: str = ANY_MODEL,
     per_layer: bool = False,
     signed: bool = False,
     passes: str = "1 forward",
@@ -118,6 +121,19 @@ def list_methods() -> list[MethodInfo]:
     """All methods, this package's first, then those that other packages add."""
     _load()
     return list(_METHODS.values())
+
+
+def alternatives(*, per_layer: bool = False) -> str:
+    """The methods that work on any model with a head, to name in the error of one that does not.
+
+    Args:
+        per_layer: Only those that give scores for single layers.
+
+    Returns:
+        A phrase such as "normxlogit or logat work on any model with a head".
+    """
+    names = [m.name for m in list_methods() if m.needs == ANY_MODEL and (m.per_layer or not per_layer)]
+    return f"{' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} work on any model with a head"
 
 
 def describe(name: str) -> MethodInfo:
