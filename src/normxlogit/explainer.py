@@ -1,30 +1,27 @@
 """The front door: texts in, attributions out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from ._version import __version__
-from .attribution import Attribution, Prediction
+from .attribution import Attribution
 from .choices import Question, as_choice, chosen_index, questions_in
-from .errors import InputError, MethodError
-from .methods.registry import Method, MethodInfo, create
+from .errors import InputError
+from .explaining import Asked, Layers, explain
+from .methods.registry import create
 from .modeling.encoding import Batch, Encoding, LongText, Text, batches
-from .modeling.forward import ForwardPass, TaskModel
+from .modeling.forward import TaskModel
 from .modeling.loading import load
 from .modeling.places import Position, placed
 from .modeling.tasks import TaskName
-from .targets import Choice, TargetSpec, answers, predictions, resolve
+from .targets import Choice, TargetSpec
 
 __all__ = ["Explainer"]
-
-Layers = str | int | Sequence[int] | None
 
 
 class Explainer:
@@ -152,7 +149,7 @@ class Explainer:
             MethodError: If the method or a setting does not exist, or it cannot give layers.
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
-        asked = _Question(target, contrast, layers, token_predictions, *create(method, settings))
+        asked = Asked(target, contrast, layers, token_predictions, *create(method, settings))
         single = isinstance(inputs, str | tuple)
         if self.model.task.kind == "choice":
             questions = questions_in([inputs] if single else inputs)
@@ -172,7 +169,7 @@ class Explainer:
             batch = self.model.batch([encodings[i] for i in places], places)
             with torch.inference_mode():
                 run = self.model.run(batch, layers=layers is not None)
-            for place, result in zip(places, self._explain(run, asked), strict=True):
+            for place, result in zip(places, explain(self.model, run, asked), strict=True):
                 results[place] = result
         found = [r for r in results if r is not None]
         return found[0] if single else found
@@ -221,7 +218,7 @@ class Explainer:
             InputError: If the outputs hold no hidden states or are of another shape.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
-        asked = _Question(target, contrast, layers, token_predictions, *create(method, settings))
+        asked = Asked(target, contrast, layers, token_predictions, *create(method, settings))
         if self.model.task.kind == "choice":
             raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
         encodings = placed(self.model.encoder.from_batch(inputs), position, self.model.task)
@@ -233,108 +230,14 @@ class Explainer:
         batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
         with torch.inference_mode():
             run = self.model.from_outputs(batch, outputs, layers=layers is not None)
-        return self._explain(run, asked)
+        return explain(self.model, run, asked)
 
-    def _explain_choice(self, question: Question, asked: "_Question", long_text: LongText) -> Attribution:
+    def _explain_choice(self, question: Question, asked: Asked, long_text: LongText) -> Attribution:
         prompt, choices = question
         encodings = self.model.encoder([(prompt, choice) for choice in choices], long_text=long_text)
         batch = self.model.batch(encodings, list(range(len(choices))))
         with torch.inference_mode():
             run = self.model.run(batch, layers=asked.layers is not None)
         index = chosen_index(choices, run.logits, asked.target, asked.contrast)
-        result = self._explain(run.row(index), replace(asked, target="predicted"))[0]
+        result = explain(self.model, run.row(index), replace(asked, target="predicted"))[0]
         return as_choice(result, choices, run.logits, index)
-
-    def _explain(self, run: ForwardPass, asked: "_Question") -> list[Attribution]:
-        model = self.model
-        wanted = _layer_numbers(asked, model)
-        target = resolve(model, run, asked.target, asked.contrast)
-        with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
-            scores = asked.method(model, run, target, wanted)  # (B, K, L, T)
-        said = answers(run) if model.task.kind == "span" else predictions(model, run.logits)
-        heard = self._token_predictions(run, asked)
-        table = scores.float().cpu().numpy()
-        mask = run.batch.mask.cpu()
-        results = []
-        for row, encoding in enumerate(run.batch.encodings):
-            own = table[row][..., mask[row].numpy()]  # (K, L, T)
-            own = own if wanted else own[:, 0]
-            own = own if target.labelled else own[0]
-            results.append(
-                Attribution(
-                    scores=np.ascontiguousarray(own, dtype=np.float32),
-                    tokens=encoding.tokens,
-                    token_ids=tuple(encoding.ids),
-                    offsets=encoding.offsets,
-                    word_ids=encoding.word_ids,
-                    sequence_ids=encoding.sequence_ids,
-                    special_tokens_mask=encoding.special,
-                    text=encoding.text,
-                    text_pair=encoding.text_pair,
-                    prediction=said[row],
-                    target=target.info(row, mask),
-                    layers=wanted or None,
-                    token_predictions=heard[row] if heard else None,
-                    method=asked.info.name,
-                    settings=asked.settings,
-                    model=model.name,
-                    signed=asked.info.signed and model.task.kind != "regression",
-                    notes=encoding.notes,
-                    version=__version__,
-                )
-            )
-        return results
-
-    def _token_predictions(self, run: ForwardPass, asked: "_Question") -> list[tuple[Prediction, ...]]:
-        """What the head says at each token; by default only where that costs nothing to speak of."""
-        wanted = asked.token_predictions
-        if wanted is False or (wanted is None and self.model.task.vocabulary):
-            return []
-        if self.model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing
-            return []
-        mask = run.batch.mask
-        if run.token_logits is not None:
-            said = predictions(self.model, run.token_logits)
-        else:
-            said = []
-            with torch.inference_mode():
-                for part in run.hidden[mask].split(256):  # a vocabulary is wide
-                    said += predictions(self.model, self.model.anatomy.head.tokens(part))
-        rows, start = [], 0
-        for count in mask.sum(-1).tolist():
-            rows.append(tuple(said[start : start + count]))
-            start += count
-        return rows
-
-
-@dataclass(frozen=True)
-class _Question:
-    """One call's arguments, checked once."""
-
-    target: TargetSpec
-    contrast: Choice | None
-    layers: Layers
-    token_predictions: bool | None
-    info: MethodInfo
-    method: Method
-    settings: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        if self.layers is not None and not self.info.per_layer:
-            raise MethodError(f"{self.info.name} gives no scores for single layers")
-
-
-def _layer_numbers(asked: _Question, model: TaskModel) -> tuple[int, ...]:
-    """The layers asked for as numbers from 1."""
-    if asked.layers is None:
-        return ()
-    count = model.layer_count()
-    if isinstance(asked.layers, str):
-        if asked.layers != "all":
-            raise MethodError(f"layers must be 'all', a number or a list of numbers, not {asked.layers!r}")
-        return tuple(range(1, count + 1))
-    numbers = (asked.layers,) if isinstance(asked.layers, int) else tuple(asked.layers)
-    for number in numbers:
-        if not 1 <= number <= count:
-            raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
-    return numbers
