@@ -1,0 +1,167 @@
+"""AOPC and its relatives, recomputed by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import DataError, Explainer, UnsupportedModelError
+from normxlogit.datasets.glue import Example
+from normxlogit.evaluation import faithfulness
+from tests import tiny
+
+TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]
+EXAMPLES = [Example(text, label) for text, label in zip(TEXTS, [0, 1, 0, 1, 1], strict=True)]
+
+
+def by_hand(model, tokenizer, explainer, method, protocol):
+    """The definitions as one plain loop: no batching, no shared code."""
+    drops, kept, right = [], [], []
+    for example in EXAMPLES:
+        ids = tokenizer(example.text)["input_ids"]
+        scores = explainer(example.text, method=method).scores
+
+        def ask(ids):
+            with torch.no_grad():
+                return model(input_ids=torch.tensor([ids])).logits[0].softmax(-1)
+
+        before = ask(ids)
+        label = int(before.argmax())
+        row, keep, hits = [], [], []
+        for tenths in range(1, 10):
+            if protocol == "published":
+                places = list(range(1, len(ids)))
+                count = int(len(ids) * tenths / 10)
+            else:
+                places = list(range(1, len(ids) - 1))
+                count = round(tenths / 10 * len(places))
+            ranked = sorted(places, key=lambda i: (-scores[i], i))
+            masked, only = list(ids), list(ids)
+            for i in ranked[:count]:
+                masked[i] = tokenizer.mask_token_id
+            for i in ranked[count:]:
+                only[i] = tokenizer.mask_token_id
+            after = ask(masked)
+            row.append(float(before[label] - after[label]))
+            keep.append(float(before[label] - ask(only)[label]))
+            hits.append(int(after.argmax()) == example.label)
+        drops.append(row)
+        kept.append(keep)
+        right.append(hits)
+    return np.mean(drops, 0), np.mean(kept), np.mean(right)
+
+
+@pytest.mark.parametrize("protocol", ["default", "published"])
+@pytest.mark.parametrize("method", ["normxlogit", "random"])
+def test_equals_a_plain_loop(method, protocol):
+    model, tokenizer = tiny.model("roberta"), tiny.tokenizer_for("roberta")
+    explainer = Explainer(model, tokenizer)
+    curve, sufficiency, accuracy = by_hand(model, tokenizer, explainer, method, protocol)
+    (result,) = faithfulness.evaluate(explainer, EXAMPLES, [method], protocol=protocol)
+    np.testing.assert_allclose(result.curves["aopc"], curve, atol=1e-5)
+    assert result.aopc == pytest.approx(curve.mean(), abs=1e-5)
+    assert result.comprehensiveness == result.aopc
+    assert result.sufficiency == pytest.approx(sufficiency, abs=1e-5)
+    assert result.quality == pytest.approx(accuracy, abs=1e-9)
+    assert result.quality_name == "accuracy"
+    low, high = result.aopc_interval
+    assert low < result.aopc < high
+    assert np.ptp(curve) > 0.01, "the model must react, or this test sees nothing"
+
+
+def test_regression_gives_pearson_with_gold():
+    model, tokenizer = tiny.model("bert", num_labels=1), tiny.tokenizer_for("bert")
+    examples = [Example(tiny.PAIR, 4.5), Example(("bad film", "good film"), 1.0), Example(("a cat", "the keys"), 0.5)]
+    explainer = Explainer(model, tokenizer)
+    (result,) = faithfulness.evaluate(explainer, examples, ["input-norm"])
+    expected = []
+    for tenths in range(1, 10):
+        outputs = []
+        for example in examples:
+            inputs = tokenizer(*example.text, return_special_tokens_mask=True)
+            scores = explainer(example.text, method="input-norm").scores
+            places = [i for i, special in enumerate(inputs["special_tokens_mask"]) if not special]
+            ranked = sorted(places, key=lambda i: (-scores[i], i))[: round(tenths / 10 * len(places))]
+            ids = [tokenizer.mask_token_id if i in ranked else t for i, t in enumerate(inputs["input_ids"])]
+            with torch.no_grad():
+                types = torch.tensor([inputs["token_type_ids"]])
+                outputs.append(model(input_ids=torch.tensor([ids]), token_type_ids=types).logits.item())
+        expected.append(np.corrcoef(outputs, [4.5, 1.0, 0.5])[0, 1])
+    np.testing.assert_allclose(result.curves["quality"], expected, atol=1e-4)
+    assert result.quality_name == "pearson"
+
+
+def test_autoregressive_models_lose_tokens_instead():
+    explainer = Explainer(tiny.model("gpt2"), tiny.tokenizer_for("gpt2"))
+    (encoding,) = explainer.encode(["the movie is not good"])
+    shorter = faithfulness.perturbed(explainer.model, encoding, [1, 3])
+    words = [tiny.VOCABULARY[w] for w in ("the", "is", "good")]
+    assert shorter.ids == words
+    everything = faithfulness.perturbed(explainer.model, encoding, range(5))
+    assert everything.ids == [tiny.VOCABULARY["the"]], "a text of no tokens has no answer"
+    (result,) = faithfulness.evaluate(explainer, EXAMPLES, ["normxlogit"])
+    assert np.isfinite(result.aopc)
+
+
+def test_masked_models_keep_their_length():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    (encoding,) = explainer.encode(["the movie is not good"])
+    masked = faithfulness.perturbed(explainer.model, encoding, [2])
+    assert masked.ids == [2, tiny.VOCABULARY["the"], 4, *encoding.ids[3:]]
+    assert encoding.ids[2] == tiny.VOCABULARY["movie"], "the original stays"
+
+
+def test_ties_go_to_the_earlier_position():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    (encoding,) = explainer.encode(["the movie is not good"])
+    top, rest = faithfulness.split(encoding, np.zeros(7), 0.4, "default")
+    assert (top, rest) == ([1, 2], [3, 4, 5])
+    top, _ = faithfulness.split(encoding, np.zeros(7), 0.9, "published")
+    assert top == [1, 2, 3, 4, 5, 6], "int(7 x 0.9), the closing token among them"
+
+
+def test_scores_of_another_library():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    ours = explainer([e.text for e in EXAMPLES])
+    labels = [e.label for e in EXAMPLES]
+    measured = faithfulness.measure_attributions(explainer, ours, labels)
+    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, ["normxlogit"])
+    assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
+    foreign = Explainer(tiny.model("gpt2"), tiny.tokenizer_for("gpt2"))
+    with pytest.raises(DataError, match="attribution 0"):
+        faithfulness.measure_attributions(foreign, ours, labels)
+
+
+def test_each_distinct_text_is_asked_once():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    encodings = explainer.encode(["bad movie", "bad movie", "good movie"])
+    rows = []
+    handle = explainer.model.shadow.register_forward_pre_hook(
+        lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    answers = faithfulness.Answers(explainer)
+    first, second = answers(encodings), answers(encodings)
+    handle.remove()
+    assert sum(rows) == 2
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first[0], first[1])
+
+
+def test_a_paired_test_tells_methods_apart():
+    rng = np.random.default_rng(0)
+    drop = rng.random((40, 9))
+    measured = faithfulness.Measured(drop, drop, np.zeros((40, 9)), np.zeros(40), False)
+    better = faithfulness.Measured(drop + 0.1, drop, np.zeros((40, 9)), np.zeros(40), False)
+    a, b = faithfulness.summarise("a", measured), faithfulness.summarise("b", better)
+    assert faithfulness.paired_p_value(a, b) < 1e-6
+    assert faithfulness.paired_p_value(a, a) == 1.0
+
+
+def test_labels_and_models_that_do_not_fit():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    with pytest.raises(DataError, match="example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"):
+        faithfulness.evaluate(explainer, [Example("fine", 0), Example("fine", 2)])
+    with pytest.raises(DataError, match="no examples"):
+        faithfulness.evaluate(explainer, [])
+    lm = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="masked-lm"):
+        faithfulness.evaluate(lm, EXAMPLES)
