@@ -1,0 +1,1 @@
+"""Fine-tuning the models that the experiments explain."""
