@@ -112,6 +112,8 @@ class Attribution:
         signed: Whether negative scores mean evidence against the target.
         notes: What the reader should know, such as a text cut to the model's length.
         version: Version of the library.
+        diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
+            Gradients; a tuple with one number for each label where there is a label axis.
     """
 
     scores: FloatArray
@@ -133,6 +135,7 @@ class Attribution:
     signed: bool
     notes: tuple[str, ...]
     version: str
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
     format_version: int = field(default=FORMAT_VERSION)
 
     def __post_init__(self) -> None:
@@ -170,7 +173,7 @@ class Attribution:
         Raises:
             KeyError: If the result has no such axis, label or layer.
         """
-        scores, target, layers = self.scores, self.target, self.layers
+        scores, target, layers, diagnostics = self.scores, self.target, self.layers, self.diagnostics
         if label is not None:
             names: tuple[str | int, ...] = target.labels if isinstance(label, str) else target.ids
             if not self.has_label_axis or label not in names:
@@ -178,11 +181,14 @@ class Attribution:
             index = names.index(label)
             scores = scores[index]
             target = _replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
+            diagnostics = {name: values[index] for name, values in diagnostics.items()}
         if layer is not None:
             if layers is None or layer not in layers:
                 raise KeyError(f"no layer {layer} among {layers}")
             scores, layers = np.take(scores, layers.index(layer), axis=-2), None
-        chosen: Attribution = _replace(self, scores=scores.copy(), target=target, layers=layers)
+        chosen: Attribution = _replace(
+            self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics
+        )
         return chosen
 
     def words(self, merge: Merge = "sum") -> list[Word]:
@@ -264,6 +270,7 @@ class Attribution:
         for name in ("tokens", "token_ids", "offsets", "word_ids", "sequence_ids", "special_tokens_mask", "layers"):
             values[name] = _tuples(values[name])
         values["notes"] = tuple(values["notes"])
+        values["diagnostics"] = {name: _tuples(value) for name, value in values["diagnostics"].items()}
         return cls(**values)
 
     def save(self, path: str | Path) -> None:

@@ -54,10 +54,7 @@ class Explainer:
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        if batch_tokens < 1:
-            raise ValueError("batch_tokens must be positive")
-        self.model = TaskModel(model, tokenizer, name)
-        self.batch_tokens = batch_tokens
+        self.model = TaskModel(model, tokenizer, name, batch_tokens=batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -165,7 +162,7 @@ class Explainer:
             raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
         encodings = placed(encodings, position, self.model.task)
         results: list[Attribution | None] = [None] * len(encodings)
-        for places in batches(encodings, self.batch_tokens):
+        for places in batches(encodings, self.model.batch_tokens):
             batch = self.model.batch([encodings[i] for i in places], places)
             with torch.inference_mode():
                 run = self.model.run(batch, layers=layers is not None)

@@ -86,6 +86,7 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
     target = resolve(model, run, asked.target, asked.contrast)
     with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
         scores = asked.method(model, run, target, wanted)  # (B, K, L, T)
+    signed = getattr(asked.method, "signed", asked.info.signed and model.task.kind != "regression")
     said = answers(run) if model.task.kind == "span" else predictions(model, run.logits)
     heard = _token_predictions(model, run, asked)
     table = scores.float().cpu().numpy()
@@ -113,12 +114,19 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
                 method=asked.info.name,
                 settings=asked.settings,
                 model=model.name,
-                signed=asked.info.signed and model.task.kind != "regression",
+                signed=signed,
                 notes=encoding.notes,
                 version=__version__,
+                diagnostics=_diagnostics(run, row, target.labelled),
             )
         )
     return results
+
+
+def _diagnostics(run: ForwardPass, row: int, labelled: bool) -> dict[str, Any]:
+    """What the method measured of itself on one text: a number, or a tuple of them along the label axis."""
+    found = {name: tuple(values[row].tolist()) for name, values in run.diagnostics.items()}
+    return {name: values if labelled else values[0] for name, values in found.items()}
 
 
 def _token_predictions(model: TaskModel, run: ForwardPass, asked: Asked) -> list[tuple[Prediction, ...]]:

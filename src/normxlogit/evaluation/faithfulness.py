@@ -1,11 +1,12 @@
 """Whether masking what a method calls important changes the answer (NormXLogit, EMNLP 2025, section 4)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from ..attribution import Attribution
 from ..datasets.glue import Example
@@ -13,6 +14,7 @@ from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..modeling.encoding import Encoding, batches
 from ..modeling.forward import TaskModel
+from ..modeling.perturbing import taken_out
 
 __all__ = [
     "LEVELS",
@@ -24,7 +26,6 @@ __all__ = [
     "measure",
     "measure_attributions",
     "paired_p_value",
-    "perturbed",
     "summarise",
 ]
 
@@ -200,7 +201,6 @@ class Answers:
 
     def __init__(self, explainer: Explainer) -> None:
         self.model = explainer.model
-        self.budget = explainer.batch_tokens
         self._known: dict[tuple[tuple[int, ...], ...], npt.NDArray[np.float32]] = {}
 
     def __call__(self, encodings: Sequence[Encoding]) -> Floats:
@@ -208,9 +208,10 @@ class Answers:
         keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
         new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
         asked, todo = list(new), list(new.values())
-        for places in batches(todo, self.budget):
+        for places in batches(todo, self.model.batch_tokens):
             batch = self.model.batch([todo[i] for i in places], places)
-            logits = self.model.answer(batch)  # (B, C)
+            with torch.inference_mode():
+                logits = self.model.answer(batch.inputs)  # (B, C)
             values = logits if self.model.task.kind == "regression" else logits.softmax(-1)
             for place, row in zip(places, values.cpu().numpy(), strict=True):
                 self._known[asked[place]] = row
@@ -245,8 +246,8 @@ def measure(
         without, only = [], []
         for encoding, own in zip(encodings, scores, strict=True):
             top, rest = split(encoding, own, level, protocol)
-            without.append(perturbed(model, encoding, top))
-            only.append(perturbed(model, encoding, rest))
+            without.append(taken_out(model, encoding, top))
+            only.append(taken_out(model, encoding, rest))
         after = answers(without)  # (N, C)
         kept = answers(only)[rows, said]  # (N,)
         changed = after[rows, said]  # (N,)
@@ -272,26 +273,6 @@ def split(
         count = round(level * len(candidates))
     ranked = candidates[np.argsort(-np.asarray(scores)[candidates], kind="stable")]
     return ranked[:count].tolist(), ranked[count:].tolist()
-
-
-def perturbed(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:
-    """The text with tokens masked in place, or deleted where the tokenizer has no mask; on the token ids.
-
-    At least one token is left: a text of no tokens has no answer.
-    """
-    mask = model.tokenizer.mask_token_id
-    if mask is not None and model.task.name != "causal-lm" and not model.autoregressive:
-        ids = list(encoding.ids)
-        for position in positions:
-            ids[position] = mask
-        return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
-    gone = set(positions)
-    left = [i for i in range(len(encoding)) if i not in gone] or [0]
-    return replace(
-        encoding,
-        inputs={name: [row[i] for i in left] for name, row in encoding.inputs.items()},
-        tokens=tuple(encoding.tokens[i] for i in left),
-    )
 
 
 def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int = 2000) -> Faithfulness:

@@ -23,14 +23,19 @@ GROUP = "normxlogit.methods"
 
 
 class Method(Protocol):
-    """What a method is: a callable object; its constructor takes the settings."""
+    """What a method is: a callable object; its constructor takes the settings.
+
+    An object with `needs_grad = True` is called with gradients allowed; the forward pass that it is given was made
+    without, so it runs the model again. An object whose settings decide whether its scores are signed says so in its
+    own `signed`, which then counts instead of the registered one.
+    """
 
     def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
         """Score the tokens of a batch.
 
         Args:
             model: The model.
-            run: Its forward pass over the batch.
+            run: Its forward pass over the batch; what the method measures of itself goes into `run.diagnostics`.
             target: What to explain, K targets for each text.
             layers: The layers asked for, L of them; empty for the model's answer as it is.
 

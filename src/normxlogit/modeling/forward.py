@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from .encoding import Batch, Encoder, collate, position_limit
 from .headpiece import answer_of
 from .structure import clone, one_choice_each, unwrapped
 from .tasks import Task, at, causal, task_of
+from .words import Words
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -39,6 +40,8 @@ class ForwardPass:
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
         everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
+        diagnostics: Where a method writes what it measured of itself, such as an approximation error, by name: (B, K)
+            for K targets.
     """
 
     batch: Batch
@@ -49,6 +52,7 @@ class ForwardPass:
     token_logits: Tensor | None
     positions: Tensor | None
     everywhere: Tensor | None = None
+    diagnostics: dict[str, Tensor] = field(default_factory=dict)
 
     def row(self, index: int) -> "ForwardPass":
         """The part of one text, padding included."""
@@ -87,13 +91,24 @@ class TaskModel:
         model: The user's model; only read.
         tokenizer: Its tokenizer.
         name: What to call it in results.
+        batch_tokens: Most tokens (padding included) in one forward pass.
 
     Raises:
         UnsupportedModelError: If the model is no task model of a supported kind.
     """
 
-    def __init__(self, model: nn.Module, tokenizer: PreTrainedTokenizerBase, name: str | None = None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        name: str | None = None,
+        *,
+        batch_tokens: int = 8192,
+    ) -> None:
+        if batch_tokens < 1:
+            raise ValueError("batch_tokens must be positive")
         plain = unwrapped(model)
+        self.batch_tokens = batch_tokens
         self.task: Task = task_of(plain)
         self.name = name or plain.config._name_or_path or type(plain).__name__
         self.tokenizer = tokenizer
@@ -105,6 +120,7 @@ class TaskModel:
         self.pad_id = self._choose_pad_id()
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
+        self.words = Words(self.shadow)
         self._anatomy: Anatomy | None = None
         self._lock = threading.Lock()
         self._record = _Record()
@@ -223,11 +239,31 @@ class TaskModel:
             raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
         return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs))
 
-    def answer(self, batch: Batch) -> Tensor:
-        """The model's logits on a batch as it runs it, nothing recorded, (B, C)."""
-        with torch.inference_mode():
-            logits: Tensor = self.shadow(**batch.inputs).logits
-        return logits.float()
+    def answer(
+        self, inputs: Mapping[str, Tensor], positions: Tensor | None = None, rows: Tensor | None = None
+    ) -> Tensor:
+        """The model's logits and nothing else; differentiable where gradients are on.
+
+        Args:
+            inputs: Model inputs, (B, T).
+            positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
+            rows: For vocabulary heads, the wanted entries, (R,): the vocabulary is not computed.
+
+        Returns:
+            (B, C), or (B, R).
+        """
+        if rows is not None and positions is not None:
+            with self._recording(stop=True) as record:
+                self.shadow(**inputs)
+            hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
+            if hidden is not None:
+                texts = torch.arange(len(hidden), device=hidden.device)
+                logits = self.anatomy.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
+                return logits.float()
+        answer = answer_of(self.shadow(**inputs))
+        if answer is None:
+            raise HeadMismatchError(f"{type(self.shadow).__name__} returned no logits")
+        return (answer if positions is None else at(answer, positions)).float()
 
     @property
     def autoregressive(self) -> bool:

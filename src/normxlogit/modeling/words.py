@@ -1,0 +1,89 @@
+"""The word embeddings of a model: reading them, and putting other vectors in their place in the model's own pass."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import UnsupportedModelError
+
+__all__ = ["Words"]
+
+
+class _Held(threading.local):
+    """What the current thread puts in the place of the word embeddings."""
+
+    vectors: Tensor | None = None
+    ids: Tensor | None = None
+    times: int = 0
+
+
+class Words:
+    """What a model looks its token ids up in.
+
+    Vectors are put in place by a hook on the embedding module, so that positions, types and everything else that the
+    model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
+
+    Args:
+        model: A structural clone (see `structure.clone`), which is given a hook.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._embedding: nn.Module = model.get_input_embeddings()  # type: ignore[operator]
+        self._name = type(model).__name__
+        self._held = _Held()
+        self._embedding.register_forward_hook(self._swap, with_kwargs=True)
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """The embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
+        vectors: Tensor = self._embedding(ids)
+        return vectors
+
+    @contextmanager
+    def given(self, vectors: Tensor, ids: Tensor) -> Iterator[None]:
+        """Let the model read vectors where it would read the embeddings of ids, in this thread and this block only.
+
+        Args:
+            vectors: (B, T, H); brought to the embedding's precision.
+            ids: The token ids that the model is called with, (B, T).
+
+        Raises:
+            UnsupportedModelError: At the end of the block, if the model did not look its ids up exactly once.
+        """
+        held = self._held
+        held.vectors, held.ids, held.times = vectors, ids, 0
+        try:
+            yield
+        finally:
+            times = held.times
+            held.vectors = held.ids = None
+        if times != 1:
+            raise UnsupportedModelError(
+                f"{self._name} looks its token ids up {times} times in one pass; vectors can only be put in the place "
+                "of word embeddings that are read once"
+            )
+
+    def _swap(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
+        held = self._held
+        if held.vectors is None or held.ids is None:
+            return None
+        asked = args[0] if args else next(iter(kwargs.values()))
+        vectors, ids = held.vectors.to(output.device, output.dtype), held.ids.to(asked.device)
+        width = ids.shape[1]
+        if torch.equal(asked, ids):
+            placed = vectors  # (B, T, H)
+        elif torch.equal(asked, ids.T):  # time first, as in XLNet
+            placed = vectors.transpose(0, 1)  # (T, B, H)
+        elif asked.shape[0] == ids.shape[0] and torch.equal(asked[:, :width], ids):  # padded by the model itself
+            placed = torch.cat((vectors, output[:, width:]), 1)  # (B, T', H)
+        else:
+            return None
+        if placed.shape != output.shape:
+            raise UnsupportedModelError(
+                f"{self._name} reads vectors of width {output.shape[-1]} for each token, not {placed.shape[-1]}"
+            )
+        held.times += 1
+        return placed
