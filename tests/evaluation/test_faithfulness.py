@@ -7,6 +7,7 @@ import torch
 from normxlogit import DataError, Explainer, UnsupportedModelError
 from normxlogit.datasets.glue import Example
 from normxlogit.evaluation import faithfulness
+from normxlogit.modeling.perturbing import taken_out
 from tests import tiny
 
 TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]
@@ -93,11 +94,11 @@ def test_regression_gives_pearson_with_gold():
 def test_autoregressive_models_lose_tokens_instead():
     explainer = Explainer(tiny.model("gpt2"), tiny.tokenizer_for("gpt2"))
     (encoding,) = explainer.encode(["the movie is not good"])
-    shorter = faithfulness.perturbed(explainer.model, encoding, [1, 3])
+    shorter = taken_out(explainer.model, encoding, [1, 3])
     words = [tiny.VOCABULARY[w] for w in ("the", "is", "good")]
     assert shorter.ids == words
-    everything = faithfulness.perturbed(explainer.model, encoding, range(5))
-    assert everything.ids == [tiny.VOCABULARY["the"]], "a text of no tokens has no answer"
+    everything = taken_out(explainer.model, encoding, range(5))
+    assert everything.ids == [tiny.VOCABULARY["[SEP]"]], "a text of no tokens has no answer"
     (result,) = faithfulness.evaluate(explainer, EXAMPLES, ["normxlogit"])
     assert np.isfinite(result.aopc)
 
@@ -105,7 +106,7 @@ def test_autoregressive_models_lose_tokens_instead():
 def test_masked_models_keep_their_length():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     (encoding,) = explainer.encode(["the movie is not good"])
-    masked = faithfulness.perturbed(explainer.model, encoding, [2])
+    masked = taken_out(explainer.model, encoding, [2])
     assert masked.ids == [2, tiny.VOCABULARY["the"], 4, *encoding.ids[3:]]
     assert encoding.ids[2] == tiny.VOCABULARY["movie"], "the original stays"
 
