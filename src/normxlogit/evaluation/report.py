@@ -1,0 +1,126 @@
+"""Results as Markdown, JSON and figures."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .faithfulness import Faithfulness, paired_p_value
+
+__all__ = ["curves_figure", "faithfulness_table", "grid", "write_faithfulness"]
+
+
+def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[str]) -> str:
+    """A Markdown table, best AOPC first; N/A where a method does not work on the model.
+
+    The last column is the two-sided Wilcoxon p-value of the difference to the best method on the same texts.
+
+    Args:
+        results: One for each method, None for N/A.
+        names: The methods' names.
+    """
+    found = sorted((r for r in results if r is not None), key=lambda r: -r.aopc)
+    missing = [name for r, name in zip(results, names, strict=True) if r is None]
+    quality = found[0].quality_name if found else "accuracy"
+    lines = [
+        f"| method | AOPC ↑ | 95% interval | sufficiency ↓ | {quality} ↓ | p (against the best) |",
+        "|---|---:|---|---:|---:|---:|",
+    ]
+    for place, r in enumerate(found):
+        low, high = r.aopc_interval
+        p = "" if place == 0 else f"{paired_p_value(r, found[0]):.2g}"
+        lines.append(
+            f"| {r.method} | {_marked(f'{r.aopc:.3f}', place)} | {low:.3f} to {high:.3f} | {r.sufficiency:.3f} "
+            f"| {r.quality:.3f} | {p} |"
+        )
+    lines += [f"| {name} | N/A | | | | |" for name in missing]
+    return "\n".join(lines) + "\n"
+
+
+def grid(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Mapping[tuple[str, str], float | None],
+    published: Mapping[tuple[str, str], float | None],
+    *,
+    lower_is_better: Sequence[str] = (),
+) -> str:
+    """A table like the paper's: ours, and the published figure in brackets; best bold, second best underlined.
+
+    Args:
+        rows: Methods.
+        columns: Data sets or models.
+        cells: Our figures; None is N/A, a missing cell was not run.
+        published: The paper's figures.
+        lower_is_better: Columns in which the smallest figure is the best.
+    """
+    places: dict[tuple[str, str], int] = {}
+    for column in columns:
+        sign = 1 if column in lower_is_better else -1
+        known = [(row, cells[row, column]) for row in rows if cells.get((row, column)) is not None]
+        for place, (row, _) in enumerate(sorted(known, key=lambda pair: sign * (pair[1] or 0.0))):
+            places[row, column] = place
+    lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for row in rows:
+        texts = []
+        for column in columns:
+            if (row, column) not in cells:
+                texts.append("")
+                continue
+            value, theirs = cells[row, column], published.get((row, column))
+            ours = "N/A" if value is None else _marked(f"{value:.3f}", places[row, column])
+            texts.append(ours + (f" ({theirs:.3f})" if theirs is not None else ""))
+        lines.append(f"| {row} | " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def curves_figure(results: Sequence[Faithfulness], path: Path, *, title: str, curve: str = "aopc") -> None:
+    """Draw a curve of each method over the share of perturbed tokens, as SVG and PNG.
+
+    Args:
+        results: The methods.
+        path: File name without ending.
+        title: Above the figure.
+        curve: "aopc", "sufficiency" or "quality".
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    styles = ("-", "--", ":", "-.")
+    for place, r in enumerate(results):
+        share = [100 * level for level in r.levels]
+        color = plt.get_cmap("tab10")(place % 10)
+        axes.plot(share, r.curves[curve], styles[place // 10 % 4], color=color, marker=".", label=r.method)
+    name = {"aopc": "AOPC", "quality": results[0].quality_name if results else ""}.get(curve, curve)
+    axes.set(xlabel="perturbed tokens, %", ylabel=name, title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    for ending in (".svg", ".png"):
+        figure.savefig(path.with_suffix(ending), dpi=150, metadata={"Date": None} if ending == ".svg" else None)
+    plt.close(figure)
+
+
+def write_faithfulness(
+    folder: Path, results: Sequence[Faithfulness | None], names: Sequence[str], about: Mapping[str, Any]
+) -> None:
+    """Write `results.json`, `results.md` and the curves into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = [r for r in results if r is not None]
+    state = {
+        "about": dict(about),
+        "results": [None if r is None else asdict(r) for r in results],
+        "methods": list(names),
+    }
+    (folder / "results.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+    heading = ", ".join(f"{key}: {value}" for key, value in about.items())
+    (folder / "results.md").write_text(f"{heading}\n\n{faithfulness_table(results, names)}", encoding="utf-8")
+    for curve in ("aopc", "quality"):
+        curves_figure(found, folder / curve, title=str(about.get("dataset", "")), curve=curve)
+
+
+def _marked(text: str, place: int) -> str:
+    return f"**{text}**" if place == 0 else f"<u>{text}</u>" if place == 1 else text

@@ -1,0 +1,136 @@
+"""Runs that stop and go on, N/A cells, tables and figures."""
+
+import json
+
+import pytest
+
+from normxlogit import DataError, Explainer, MethodError, UnsupportedModelError, register
+from normxlogit.datasets.glue import Example
+from normxlogit.evaluation import experiments, report, runs
+from normxlogit.evaluation.faithfulness import Faithfulness
+from normxlogit.methods import registry
+from tests import tiny
+
+EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
+
+
+@pytest.fixture
+def explainer():
+    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+
+
+@pytest.fixture
+def refusing():
+    """A method that works on no model."""
+
+    @register("refusing", paper="none")
+    class Refusing:
+        def __call__(self, model, run, target, layers):
+            raise UnsupportedModelError("no model will do")
+
+    yield "refusing"
+    del registry._METHODS["refusing"]
+
+
+def result(name, aopc, quality=0.5, kind="accuracy"):
+    curves = {"aopc": (aopc,) * 9, "sufficiency": (0.1,) * 9, "quality": (quality,) * 9}
+    return Faithfulness(name, aopc, (aopc - 0.1, aopc + 0.1), 0.1, quality, kind, curves, 3, (aopc,) * 3)
+
+
+def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
+    methods = [("normxlogit", {}), ("normxlogit", {"norm_of": "word_embedding"}), (refusing, {})]
+    first = runs.run_cells(explainer, EXAMPLES, methods, folder=tmp_path)
+    assert first[2] is None, "what a method cannot do is N/A, not an error"
+    assert first[0].aopc != first[1].aopc
+    assert len(list(tmp_path.iterdir())) == 3
+    calls = []
+    explainer.model.run = lambda *_, **__: calls.append(1)
+    again = runs.run_cells(explainer, EXAMPLES, methods, folder=tmp_path)
+    assert not calls
+    assert again == first
+
+
+def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
+    runs.run_cells(explainer, EXAMPLES, [("random", {})], folder=tmp_path)
+    runs.run_cells(explainer, EXAMPLES[:2], [("random", {})], folder=tmp_path)
+    runs.run_cells(explainer, EXAMPLES, [("random", {})], folder=tmp_path, protocol="published")
+    other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
+    runs.run_cells(other, EXAMPLES, [("random", {})], folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 4
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_methods_with_settings():
+    assert runs.parse_method("logat") == ("logat", {})
+    assert runs.parse_method("random:seed=3") == ("random", {"seed": 3})
+    assert runs.parse_method("input-norm:norm_of=word_embedding") == ("input-norm", {"norm_of": "word_embedding"})
+    for wrong in ("nothing", "random:seeds=3", "random:3"):
+        with pytest.raises(MethodError):
+            runs.parse_method(wrong)
+    assert ("normxlogit", {"norm_of": "word_embedding"}) in runs.all_methods()
+
+
+def test_table_orders_marks_and_names_what_is_missing():
+    results = [result("low", 0.2), None, result("high", 0.4), result("middle", 0.3)]
+    lines = report.faithfulness_table(results, ["low", "absent", "high", "middle"]).splitlines()
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["high", "middle", "low", "absent"]
+    assert "**0.400**" in lines[2]
+    assert "<u>0.300</u>" in lines[3]
+    assert "N/A" in lines[5]
+
+
+def test_grid_prints_ours_beside_theirs():
+    cells = {("a", "X"): 0.2, ("b", "X"): 0.4, ("c", "X"): None, ("a", "Y"): 0.2, ("b", "Y"): 0.4}
+    text = report.grid(["a", "b", "c"], ["X", "Y"], cells, {("a", "X"): 0.25}, lower_is_better=["Y"])
+    rows = {line.split("|")[1].strip(): line for line in text.splitlines()[2:]}
+    assert rows["a"] == "| a | <u>0.200</u> (0.250) | **0.200** |"
+    assert rows["b"] == "| b | **0.400** | <u>0.400</u> |"
+    assert rows["c"] == "| c | N/A |  |"
+
+
+def test_written_results(tmp_path):
+    report.write_faithfulness(tmp_path, [result("a", 0.2), None], ["a", "b"], {"dataset": "toy", "texts": 3})
+    state = json.loads((tmp_path / "results.json").read_text())
+    assert state["results"][0]["aopc"] == 0.2
+    assert state["methods"] == ["a", "b"]
+    assert "dataset: toy" in (tmp_path / "results.md").read_text()
+    for name in ("aopc.svg", "aopc.png", "quality.svg", "quality.png"):
+        assert (tmp_path / name).stat().st_size > 1000
+
+
+def test_table_one_from_checkpoints(tmp_path):
+    for task, rows in {
+        "sst2": [{"sentence": t, "label": i % 2} for i, t in enumerate(tiny.TEXTS)],
+        "stsb": [{"sentence1": "a cat", "sentence2": t, "label": float(i)} for i, t in enumerate(tiny.TEXTS)],
+    }.items():
+        folder = tmp_path / "data" / task
+        folder.mkdir(parents=True)
+        (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        model = tiny.model("bert", num_labels=1 if task == "stsb" else 2)
+        model.save_pretrained(tmp_path / task)
+        tiny.tokenizer_for("bert").save_pretrained(tmp_path / task)
+    seen = []
+    text = experiments.run_table(
+        "table1",
+        {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
+        [("normxlogit", {}), ("input-norm", {"norm_of": "word_embedding"})],
+        tmp_path / "out",
+        data_dir=tmp_path / "data",
+        on_progress=lambda what, done, total: seen.append((what, done, total)),
+    )
+    assert "| method | SST-2/BERT | STS-B/BERT |" in text
+    row = next(line for line in text.splitlines() if line.startswith("| normxlogit |"))
+    assert "(0.423)" in row, "the published figure stands beside ours"
+    assert "(0.281)" in row
+    assert ("SST-2/BERT normxlogit", 3, 3) in seen
+    assert (tmp_path / "out" / "table1.md").read_text() == text
+    accuracy = experiments.run_table(
+        "table-accuracy",
+        {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
+        [("normxlogit", {})],
+        tmp_path / "out",
+        data_dir=tmp_path / "data",
+    )
+    assert "STS-B" not in accuracy.split("\n\n", 2)[2]
+    with pytest.raises(DataError, match="no table named"):
+        experiments.run_table("table9", {}, [], tmp_path)
