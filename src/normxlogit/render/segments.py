@@ -1,0 +1,351 @@
+"""What is drawn, before how: the text cut into scored pieces, and one scale for their colours."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..attribution import Attribution, Merge, Prediction
+
+__all__ = [
+    "Column",
+    "Facts",
+    "Layout",
+    "Row",
+    "Segment",
+    "drawable",
+    "facts",
+    "layout",
+    "lead",
+    "level",
+    "number",
+    "safe",
+    "said",
+    "visible",
+]
+
+FloatArray = npt.NDArray[np.float32]
+
+STEPS = (0.1, 1 / 3, 2 / 3)
+"""Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
+
+
+class Segment(NamedTuple):
+    """A piece of the text to draw, in order.
+
+    Attributes:
+        text: Its characters, as they stand in the original text.
+        column: Index of the column that holds its score; None for text between and after the tokens.
+        special: Whether the tokenizer added it.
+    """
+
+    text: str
+    column: int | None = None
+    special: bool = False
+
+
+class Column(NamedTuple):
+    """What has one score: a token, a word, or several tokens that share a character.
+
+    Attributes:
+        name: Its text, never empty, white space made visible.
+        tokens: Indices of its tokens.
+        special: Whether the tokenizer added it.
+    """
+
+    name: str
+    tokens: tuple[int, ...]
+    special: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """The scores of one label and layer.
+
+    Attributes:
+        label: Index on the label axis, None if there is none.
+        layer: Number of the layer, None if there is no such axis.
+        scores: One score for each column.
+        strengths: The scores in [-1, 1], relative to the largest that they are compared with.
+    """
+
+    label: int | None
+    layer: int | None
+    scores: FloatArray
+    strengths: FloatArray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Everything a renderer needs besides the facts of the header.
+
+    Attributes:
+        texts: The pieces of each text: one, or two for a pair.
+        columns: What has a score, in the order of the tokens.
+        rows: The scores, labels outermost.
+        scale: The largest magnitude, from which numbers take their digits.
+    """
+
+    texts: tuple[tuple[Segment, ...], ...]
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    scale: float
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The header and the legend in words.
+
+    Attributes:
+        prediction: What the model said, with its probability or value.
+        target: What the scores explain.
+        method: The method with its settings.
+        model: Name of the model.
+        positive: What a positive score means.
+        negative: What a negative score means; None for methods without a sign.
+        notes: What the reader should know.
+    """
+
+    prediction: str
+    target: str
+    method: str
+    model: str
+    positive: str
+    negative: str | None
+    notes: tuple[str, ...]
+
+
+def layout(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> Layout:
+    """Cut the text of a result into scored pieces.
+
+    Colours compare labels with each other, but never layers: each layer is scaled to its own largest score outside
+    the special tokens.
+
+    Args:
+        a: The result.
+        words: Whether to merge tokens to words; special tokens are then left out.
+        merge: How, see `Attribution.words`.
+
+    Raises:
+        DataError: If words are asked for and the result cannot tell them.
+    """
+    if words:
+        texts, columns, scores = _words(a, merge)
+    elif a.text is None or a.offsets is None:
+        texts, columns = _tokens(a)
+        scores = a.scores
+    else:
+        texts, columns = _spans(a, a.text, a.offsets)
+        scores = np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
+    scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
+    plain = np.array([not c.special for c in columns], dtype=bool)
+    strengths = _strengths(scores, plain if plain.any() else ~plain, a.has_label_axis)
+    rows = []
+    for index in np.ndindex(scores.shape[:-1]):
+        label = index[0] if a.has_label_axis else None
+        layer = a.layers[index[-1]] if a.layers is not None else None
+        rows.append(Row(label, layer, scores[index], strengths[index]))
+    kept = np.abs(scores[..., plain if plain.any() else ~plain])
+    return Layout(tuple(map(tuple, texts)), tuple(columns), tuple(rows), float(kept.max(initial=0.0)))
+
+
+def facts(a: Attribution) -> Facts:
+    """Say in words what a result holds."""
+    names = a.target.labels
+    one = visible(names[0]) if len(names) == 1 else f"the {'token' if a.target.kind == 'token' else 'label'}"
+    target = one if len(names) == 1 else ", ".join(map(visible, names))
+    if a.target.kind == "value":
+        positive, negative = f"raises {one}", f"lowers {one}"
+    else:
+        positive, negative = f"for {one}", f"against {one}"
+    if a.target.contrast is not None:
+        contrast = visible(a.target.contrast)
+        target, negative = f"{target} rather than {contrast}", f"for {contrast}"
+    if a.target.position is not None and 0 <= a.target.position < len(a.tokens):
+        target += f", at token {a.target.position} ({visible(a.tokens[a.target.position])})"
+    settings = ", ".join(f"{name}={_setting(value)}" for name, value in a.settings.items())
+    return Facts(
+        prediction=said(a.prediction),
+        target=target,
+        method=f"{a.method} ({settings})" if settings else a.method,
+        model=a.model,
+        positive=positive if a.signed else "importance",
+        negative=negative if a.signed else None,
+        notes=a.notes,
+    )
+
+
+def drawable(piece: Segment) -> str:
+    """A piece as it may be written: control characters and tokens of nothing but white space made visible."""
+    if piece.column is None or piece.text.strip():
+        return safe(piece.text)
+    return "".join("↵\n" if c == "\n" else "⇥" if c == "\t" else "␣" for c in piece.text)
+
+
+def lead(row: Row, columns: tuple[Column, ...], k: int) -> list[int]:
+    """The `k` columns of the largest magnitude without special tokens and zeros, the largest first."""
+    order = np.argsort(-np.abs(row.scores), kind="stable")
+    return [int(i) for i in order if not columns[i].special and row.scores[i] != 0][:k]
+
+
+def level(strength: float) -> int:
+    """0 to 3: how strongly a piece is marked where shades are not at hand."""
+    return sum(abs(strength) >= step for step in STEPS)
+
+
+def number(score: float, scale: float, *, signed: bool = True) -> str:
+    """Write a score with three digits of the largest one, so that columns of numbers line up."""
+    sign = "+" if signed else ""
+    if not 1e-4 <= scale < 1e5:
+        return format(score, f"{sign}.2e" if scale else f"{sign}.2f")
+    return format(score, f"{sign}.{int(np.clip(2 - np.floor(np.log10(scale)), 0, 6))}f")
+
+
+def said(prediction: Prediction) -> str:
+    """A prediction as "negative, 98.2 %", or "score = 3.14" for regression."""
+    label = visible(prediction.label)
+    if prediction.probability is None:
+        return f"{label} = {prediction.value:.4g}"
+    return f"{label}, {100 * prediction.probability:.1f} %"
+
+
+def visible(text: str) -> str:
+    """The text with its outer white space trimmed, or with a sign for it where there is nothing else."""
+    if text.strip():
+        return text.strip()
+    return "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
+
+
+def safe(text: str) -> str:
+    """The text without control characters, which could recolour a terminal or turn a page's text around."""
+    return text.translate(_CONTROLS)
+
+
+_CONTROLS = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
+_CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")
+_CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pair cannot be written at all
+_SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
+
+
+def _strengths(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> FloatArray:
+    magnitudes = np.abs(np.where(compared, scores, 0.0))
+    axes = (0, -1) if labels else (-1,)
+    largest = magnitudes.max(axis=axes, keepdims=True, initial=0.0)
+    return np.clip(scores / np.where(largest > 0, largest, 1.0), -1.0, 1.0).astype(np.float32)
+
+
+class _Pen:
+    """Writes the pieces of one or two texts in the order of the tokens."""
+
+    def __init__(self, count: int) -> None:
+        self.texts: list[list[Segment]] = [[] for _ in range(count)]
+        self.columns: list[Column] = []
+
+    def plain(self, sequence: int, text: str) -> None:
+        if text:
+            self.texts[sequence].append(Segment(text))
+
+    def space(self, sequence: int) -> None:
+        pieces = self.texts[sequence]
+        if pieces and not pieces[-1].text[-1:].isspace():
+            pieces.append(Segment(" "))
+
+    def scored(self, sequence: int, text: str, tokens: tuple[int, ...], *, special: bool = False) -> None:
+        """Add a piece with its column; the white space around it is text like any other."""
+        body = text.strip() or text
+        before = text.index(body) if body else 0
+        self.plain(sequence, text[:before])
+        self.texts[sequence].append(Segment(body, len(self.columns), special))
+        self.plain(sequence, text[before + len(body) :])
+        self.columns.append(Column(visible(text), tokens, special))
+
+    def special(self, sequence: int, text: str, token: int) -> None:
+        """Add a token that is not in the text, set apart by spaces."""
+        self.space(sequence)
+        self.scored(sequence, text, (token,), special=True)
+        self.plain(sequence, " ")
+
+    def trimmed(self) -> list[list[Segment]]:
+        """The texts without white space that stands after everything else."""
+        for pieces in self.texts:
+            while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
+                pieces.pop()
+        return self.texts
+
+
+def _spans(
+    a: Attribution, text: str, offsets: tuple[tuple[int, int], ...]
+) -> tuple[list[list[Segment]], list[Column]]:
+    sources = [text] if a.text_pair is None else [text, a.text_pair]
+    pen, done, current = _Pen(len(sources)), [0] * len(sources), 0
+    for group in _shared(a, offsets):
+        first, last = group[0], group[-1]
+        current = min(a.sequence_ids[first] or 0, len(sources) - 1) if a.sequence_ids[first] is not None else current
+        start, end = offsets[first][0], max(offsets[i][1] for i in group)
+        if end <= start:
+            if a.special_tokens_mask[first]:
+                pen.special(current, a.tokens[first], first)
+            else:
+                pen.columns.append(Column(visible(a.tokens[first]), group, False))
+            continue
+        pen.plain(current, sources[current][done[current] : start])
+        special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
+        pen.scored(current, sources[current][start:end], group, special=special)
+        done[current] = max(done[current], end)
+    for sequence, source in enumerate(sources):
+        pen.plain(sequence, source[done[sequence] :].rstrip())
+    return pen.trimmed(), pen.columns
+
+
+def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[tuple[int, ...]]:
+    """Tokens in order, those that share characters (the bytes of one emoji) together."""
+    groups: list[list[int]] = []
+    for index, (start, end) in enumerate(offsets):
+        if groups and end > start:
+            last = groups[-1][-1]
+            covered = max(offsets[i][1] for i in groups[-1])
+            if offsets[last][1] > offsets[last][0] and start < covered and a.sequence_ids[index] == a.sequence_ids[last]:
+                groups[-1].append(index)
+                continue
+        groups.append([index])
+    return [tuple(group) for group in groups]
+
+
+def _words(a: Attribution, merge: Merge) -> tuple[list[list[Segment]], list[Column], Any]:
+    words = a.words(merge)
+    sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
+    pen, done = _Pen(len(sources)), [0] * len(sources)
+    for word in words:
+        pen.plain(word.sequence, sources[word.sequence][done[word.sequence] : word.start])
+        pen.scored(word.sequence, word.text, word.tokens)
+        done[word.sequence] = word.end
+    for sequence, source in enumerate(sources):
+        pen.plain(sequence, source[done[sequence] :].rstrip())
+    scores = np.stack([np.asarray(word.score) for word in words], -1) if words else a.scores[..., :0]
+    return pen.trimmed(), pen.columns, scores
+
+
+def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
+    """Without the original text: the tokens themselves, put together by the usual marks of word boundaries."""
+    pen = _Pen(1 + any(sequence == 1 for sequence in a.sequence_ids))
+    starts = any(token[:1] in _STARTS for token in a.tokens)
+    current = 0
+    for index, token in enumerate(a.tokens):
+        current = a.sequence_ids[index] if a.sequence_ids[index] is not None else current  # type: ignore[assignment]
+        if a.special_tokens_mask[index]:
+            pen.special(current, token, index)
+            continue
+        glued = token.startswith("##") or (starts and token[:1] not in _STARTS)
+        shown = token.removeprefix("##") if glued else token.lstrip(_STARTS)
+        if not glued:
+            pen.space(current)
+        pen.scored(current, shown or token, (index,))
+    return pen.trimmed(), pen.columns
+
+
+_STARTS = "Ġ▁"
+
+
+def _setting(value: Any) -> str:
+    return format(value, "g") if isinstance(value, float) else str(value)

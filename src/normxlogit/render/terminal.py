@@ -1,0 +1,215 @@
+"""A result as coloured text; where there are no colours, as marks and numbers."""
+
+import os
+import shutil
+import sys
+from io import StringIO
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from ..attribution import Attribution, Merge
+from .segments import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, safe
+
+__all__ = ["print_attribution", "to_text", "wants_color"]
+
+STRONGEST = 8
+"""How many tokens get their number and bar below the sentence."""
+
+BAR = 16
+UNWRAPPED = 1_000_000
+"""Width of a file: lines end where the text has its own line ends."""
+
+DIM = Style(dim=True)
+BOLD = Style(bold=True)
+SHADES = {True: ((170, 118, 118), (196, 24, 38)), False: ((112, 128, 170), (24, 82, 200))}
+"""Background from weak to strong, for positive and negative scores; readable on dark and light terminals."""
+INK = {True: (222, 76, 76), False: (84, 134, 240)}
+
+
+def to_text(a: Attribution, *, words: bool = False, merge: Merge = "sum", color: bool | None = None) -> str:
+    """Draw a result as text.
+
+    Args:
+        a: The result.
+        words: Whether to merge tokens to words.
+        merge: How, see `Attribution.words`.
+        color: Whether to colour by ANSI codes; by default only if standard output is a terminal and the environment
+            (`NO_COLOR`, `FORCE_COLOR`, `TERM=dumb`) does not say otherwise.
+
+    Returns:
+        Several lines without a line end after the last.
+
+    Raises:
+        DataError: If words are asked for and the result cannot tell them.
+    """
+    color = wants_color(sys.stdout) if color is None else color
+    buffer = StringIO()
+    console = Console(
+        file=buffer,
+        force_terminal=color,
+        color_system=("truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256") if color else None,
+        no_color=not color,
+        width=_width(),
+        legacy_windows=False,
+        force_jupyter=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    drawn, said = layout(a, words=words, merge=merge), facts(a)
+    console.print(_header(said))
+    console.print()
+    if len(drawn.rows) == 1:
+        for pieces in drawn.texts:
+            console.print(_sentence(pieces, drawn.rows[0], color))
+        console.print()
+        console.print(_strongest(drawn, a.signed, color))
+    else:
+        console.print(_rows(a, drawn, color))
+        console.print()
+    console.print(_legend(said, color, layers=a.layers is not None))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).rstrip("\n")
+
+
+def print_attribution(
+    a: Attribution,
+    *,
+    words: bool = False,
+    merge: Merge = "sum",
+    color: bool | None = None,
+    file: TextIO | None = None,
+) -> None:
+    """Print a result; arguments as in `to_text`, `file` instead of standard output.
+
+    Characters that the stream's encoding does not have become question marks.
+    """
+    stream = sys.stdout if file is None else file
+    text = to_text(a, words=words, merge=merge, color=wants_color(stream) if color is None else color) + "\n"
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, errors="replace").decode(encoding))
+
+
+def wants_color(stream: TextIO) -> bool:
+    """Whether to write colours to a stream: `NO_COLOR`, then `FORCE_COLOR`, then `TERM`, then what it is."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return os.environ["FORCE_COLOR"] != "0"
+    if os.environ.get("TERM", "").lower() in {"dumb", "unknown"}:
+        return False
+    return hasattr(stream, "isatty") and stream.isatty()
+
+
+def _width() -> int:
+    """The terminal's, or no limit where the text goes to a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNWRAPPED
+
+
+def _header(said: Facts) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style=DIM, no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("prediction", Text(safe(said.prediction), BOLD))
+    table.add_row("explained", Text(safe(said.target)))
+    table.add_row("method", Text(safe(said.method)))
+    table.add_row("model", Text(safe(said.model)))
+    for note in said.notes:
+        table.add_row("note", Text(safe(note)))
+    return table
+
+
+def _sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
+    """One text, every piece in its shade, or with marks after it."""
+    line = Text(overflow="fold")
+    for piece in pieces:
+        strength = 0.0 if piece.column is None else float(row.strengths[piece.column])
+        shown = drawable(piece)
+        if piece.special:
+            line.append(shown, DIM)
+        elif piece.column is None:
+            line.append(shown, DIM if shown.strip() else None)
+        elif color:
+            line.append(shown, _shade(strength))
+        else:
+            line.append(shown + _mark(strength))
+    return line
+
+
+
+def _rows(a: Attribution, drawn: Layout, color: bool) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in drawn.rows:
+        name = []
+        if row.label is not None:
+            name.append(safe(a.target.labels[row.label]))
+        if row.layer is not None:
+            name.append(f"layer {row.layer}")
+        sentences = [_sentence(pieces, row, color) for pieces in drawn.texts]
+        table.add_row(Text(", ".join(name), BOLD if color else ""), Text("\n").join(sentences))
+    return table
+
+
+def _strongest(drawn: Layout, signed: bool, color: bool) -> RenderableType:
+    row = drawn.rows[0]
+    chosen = lead(row, drawn.columns, STRONGEST)
+    if not chosen:
+        return Group(Text("no token has a score other than zero", DIM), Text())
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    for column in chosen:
+        strength = float(row.strengths[column])
+        length = max(1, round(abs(strength) * BAR))
+        bar = Text("█" * length, Style.parse(_rgb(INK[strength > 0]))) if color else Text("+-"[strength < 0] * length)
+        name = Text(safe(drawn.columns[column].name), overflow="ellipsis")
+        name.truncate(32)
+        table.add_row(name, Text(number(float(row.scores[column]), drawn.scale, signed=signed)), bar)
+    total = sum(not c.special for c in drawn.columns)
+    more = total - len(chosen)
+    return Group(table, Text(f"and {more} more" if more else "", DIM), *([Text()] if more else []))
+
+
+def _legend(said: Facts, color: bool, *, layers: bool) -> Text:
+    legend = Text()
+    if color:
+        legend.append(" red ", _shade(1.0)).append(f" {safe(said.positive)}   ", DIM)
+        if said.negative:
+            legend.append(" blue ", _shade(-1.0)).append(f" {safe(said.negative)}   ", DIM)
+    else:
+        legend.append(f"(+++) {safe(said.positive)}   ")
+        if said.negative:
+            legend.append(f"(---) {safe(said.negative)}   ")
+        legend.append("more signs, more weight   ")
+    if layers:
+        legend.append("each layer by its own largest score", DIM)
+    legend.rstrip()
+    return legend
+
+
+def _shade(strength: float) -> Style | None:
+    """Text colour for weak scores, background for the others, so that both dark and light terminals show rank."""
+    amount, positive = abs(strength), strength > 0
+    if amount < STEPS[0]:
+        return None
+    if amount < 2 * STEPS[0]:
+        return Style.parse(_rgb(INK[positive]))
+    weak, strong = SHADES[positive]
+    mixed = tuple(round(w + (s - w) * amount) for w, s in zip(weak, strong, strict=True))
+    return Style.parse(f"rgb(255,255,255) on {_rgb(mixed)}") + Style(bold=amount >= STEPS[2])
+
+
+def _rgb(color: tuple[int, ...]) -> str:
+    return f"rgb({','.join(map(str, color))})"
+
+
+def _mark(strength: float) -> str:
+    signs = ("+" if strength > 0 else "-") * level(strength)
+    return f"({signs})" if signs else ""
+

@@ -1,0 +1,126 @@
+"""Hand-made results for the tests: no model, no tokenizer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from normxlogit.attribution import Attribution, Prediction, TargetInfo
+
+MOVIE = "The movie is mediocre, maybe even bad."
+LABELS = ("negative", "positive")
+
+
+def make_attribution(
+    pieces: Sequence[str] = ("The", "movie", "is", "medi", "ocre", ",", "maybe", "even", "bad", "."),
+    scores: Any = (0.1, -0.2, 0.0, 1.5, 0.7, 0.05, 0.4, 0.3, 3.0, -0.6),
+    *,
+    text: str | None = MOVIE,
+    text_pair: str | None = None,
+    pair_pieces: Sequence[str] = (),
+    special: bool = True,
+    special_score: float = 9.0,
+    **changes: Any,
+) -> Attribution:
+    """Build a result from the tokens of a text, found in it one after the other.
+
+    Args:
+        pieces: Tokens as they stand in the text, a leading space included.
+        scores: Their scores, leading axes allowed, without the special tokens'.
+        text: The text.
+        text_pair: The second text.
+        pair_pieces: Its tokens; their scores follow the first text's.
+        special: Whether [CLS] and [SEP] are put around.
+        special_score: Their score.
+        changes: Fields to set to something else.
+    """
+    tokens: list[str] = []
+    offsets: list[tuple[int, int]] = []
+    word_ids: list[int | None] = []
+    sequence_ids: list[int | None] = []
+    array = np.asarray(scores, dtype=np.float32)
+    parts = []
+
+    def add_special(name: str) -> None:
+        if special:
+            tokens.append(name)
+            offsets.append((0, 0))
+            word_ids.append(None)
+            sequence_ids.append(None)
+            parts.append(np.full((*array.shape[:-1], 1), special_score, dtype=np.float32))
+
+    used = 0
+    add_special("[CLS]")
+    for sequence, (source, group) in enumerate([(text, pieces), (text_pair, pair_pieces)]):
+        if sequence == 1 and not group:
+            break
+        source = source if source is not None else "".join(group)
+        position, word = 0, -1
+        for piece in group:
+            start = source.index(piece, position)
+            end = start + len(piece)
+            joined = start > 0 and source[start - 1].isalnum() and piece[:1].isalnum() and start == position
+            word += not joined
+            tokens.append(piece if not joined else f"##{piece}")
+            offsets.append((start, end))
+            word_ids.append(word)
+            sequence_ids.append(sequence)
+            parts.append(array[..., used : used + 1])
+            used, position = used + 1, end
+        add_special("[SEP]")
+    assert used == array.shape[-1]
+    values: dict[str, Any] = {
+        "scores": np.concatenate(parts, -1),
+        "tokens": tuple(tokens),
+        "token_ids": tuple(range(100, 100 + len(tokens))),
+        "offsets": tuple(offsets),
+        "word_ids": tuple(word_ids),
+        "sequence_ids": tuple(sequence_ids),
+        "special_tokens_mask": tuple(s is None for s in sequence_ids),
+        "text": text,
+        "text_pair": text_pair,
+        "prediction": Prediction("negative", 0, 3.25, 0.982),
+        "target": TargetInfo("label", ("negative",), (0,)),
+        "layers": None,
+        "token_predictions": None,
+        "method": "normxlogit",
+        "settings": {"norm_of": "embedding_output"},
+        "model": "tiny-sst2",
+        "signed": True,
+        "notes": (),
+        "version": "0.1.0",
+    }
+    return Attribution(**(values | changes))
+
+
+def all_labels() -> Attribution:
+    """Scores of both labels, opposite in sign."""
+    base = make_attribution()
+    scores = np.stack([base.scores, -0.5 * base.scores])
+    return make_attribution(scores=scores[:, 1:-1], target=TargetInfo("label", LABELS, (0, 1)))
+
+
+def all_layers(count: int = 3) -> Attribution:
+    """Scores of several layers, each ten times the one below."""
+    base = make_attribution()
+    scores = np.stack([base.scores * 10.0**layer for layer in range(count)])
+    return make_attribution(scores=scores[:, 1:-1], layers=tuple(range(1, count + 1)))
+
+
+def labels_and_layers() -> Attribution:
+    """Scores of two labels at three layers."""
+    layered = all_layers().scores[:, 1:-1]
+    return make_attribution(
+        scores=np.stack([layered, -0.5 * layered]), target=TargetInfo("label", LABELS, (0, 1)), layers=(1, 2, 3)
+    )
+
+
+def pair() -> Attribution:
+    """A premise and a hypothesis."""
+    return make_attribution(
+        ("A", "man", "sleeps", "."),
+        (0.1, 0.2, 1.0, 0.0, 0.1, -0.3, -2.0, 0.0),
+        text="A man  sleeps.",
+        text_pair="A man runs.",
+        pair_pieces=("A", "man", "runs", "."),
+    )
