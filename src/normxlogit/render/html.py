@@ -5,7 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..attribution import Attribution, Merge
+from normxlogit.attribution import Attribution, Merge
+
 from .segments import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, safe, said
 
 if TYPE_CHECKING:
@@ -157,14 +158,14 @@ def _maps(a: Attribution, drawn: Layout) -> list[HeatMap]:
     columns = [Cell(safe(c.name), "special" if c.special else "") for c in drawn.columns]
     groups: dict[int | None, list[tuple[str, list[Cell]]]] = {}
     for row in drawn.rows:
-        numbers = [number(float(s), drawn.scale, signed=a.signed) for s in row.scores]
+        numbers = [number(float(s), row.scale, signed=a.signed) for s in row.scores]
         cells = [_cell(a, drawn, row, i, text) for i, text in enumerate(numbers)]
         key = row.label if a.layers is not None else None
         name = _name(a, row) if a.layers is None else f"{row.layer}"
         groups.setdefault(key, []).append((name, cells))
-    axis = "labels" if a.layers is None else "layers"
+    axis = "label" if a.layers is None else "layer"
     return [
-        HeatMap(axis if key is None else f"{safe(a.target.labels[key])}: {axis}", columns, rows)
+        HeatMap(f"Every {axis}" if key is None else f"{safe(a.target.labels[key])}, every {axis}", columns, rows)
         for key, rows in groups.items()
     ]
 
@@ -177,13 +178,13 @@ def _name(a: Attribution, row: Row) -> str:
 def _bar(a: Attribution, drawn: Layout, column: int) -> Bar:
     row = drawn.rows[0]
     name = safe(drawn.columns[column].name)
-    score = number(float(row.scores[column]), drawn.scale, signed=a.signed)
+    score = number(float(row.scores[column]), row.scale, signed=a.signed)
     return Bar(name, score, _cell(a, drawn, row, column, _alone(a, drawn.columns[column])))
 
 
 def _cell(a: Attribution, drawn: Layout, row: Row, column: int, text: str) -> Cell:
     strength, about = float(row.strengths[column]), drawn.columns[column]
-    title = f"{safe(about.name)}  {number(float(row.scores[column]), drawn.scale, signed=a.signed)}"
+    title = f"{safe(about.name)}  {number(float(row.scores[column]), row.scale, signed=a.signed)}"
     if row.label is not None or row.layer is not None:
         title = f"{title}  ({_name(a, row)})"
     if alone := _alone(a, about):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..attribution import Attribution, Merge, Prediction
+from normxlogit.attribution import Attribution, Merge, Prediction
 
 __all__ = [
     "Column",
@@ -67,13 +67,15 @@ class Row:
         label: Index on the label axis, None if there is none.
         layer: Number of the layer, None if there is no such axis.
         scores: One score for each column.
-        strengths: The scores in [-1, 1], relative to the largest that they are compared with.
+        strengths: The scores in [-1, 1], relative to `scale`.
+        scale: The largest magnitude that they are compared with; numbers take their digits from it.
     """
 
     label: int | None
     layer: int | None
     scores: FloatArray
     strengths: FloatArray
+    scale: float
 
 
 @dataclass(frozen=True)
@@ -84,13 +86,11 @@ class Layout:
         texts: The pieces of each text: one, or two for a pair.
         columns: What has a score, in the order of the tokens.
         rows: The scores, labels outermost.
-        scale: The largest magnitude, from which numbers take their digits.
     """
 
     texts: tuple[tuple[Segment, ...], ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    scale: float
 
 
 @dataclass(frozen=True)
@@ -137,17 +137,19 @@ def layout(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> Layo
         scores = a.scores
     else:
         texts, columns = _spans(a, a.text, a.offsets)
-        scores = np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
+        scores = (
+            np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
+        )
     scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     plain = np.array([not c.special for c in columns], dtype=bool)
-    strengths = _strengths(scores, plain if plain.any() else ~plain, a.has_label_axis)
+    scales = _scales(scores, plain if plain.any() else ~plain, a.has_label_axis)
+    strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0)
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         label = index[0] if a.has_label_axis else None
         layer = a.layers[index[-1]] if a.layers is not None else None
-        rows.append(Row(label, layer, scores[index], strengths[index]))
-    kept = np.abs(scores[..., plain if plain.any() else ~plain])
-    return Layout(tuple(map(tuple, texts)), tuple(columns), tuple(rows), float(kept.max(initial=0.0)))
+        rows.append(Row(label, layer, scores[index], strengths[index], float(scales[index][0])))
+    return Layout(tuple(map(tuple, texts)), tuple(columns), tuple(rows))
 
 
 def facts(a: Attribution) -> Facts:
@@ -196,10 +198,11 @@ def level(strength: float) -> int:
 
 def number(score: float, scale: float, *, signed: bool = True) -> str:
     """Write a score with three digits of the largest one, so that columns of numbers line up."""
-    sign = "+" if signed else ""
-    if not 1e-4 <= scale < 1e5:
-        return format(score, f"{sign}.2e" if scale else f"{sign}.2f")
-    return format(score, f"{sign}.{int(np.clip(2 - np.floor(np.log10(scale)), 0, 6))}f")
+    if scale and not 1e-4 <= scale < 1e5:
+        return format(score, "+.2e" if signed else ".2e")
+    digits = int(np.clip(2 - np.floor(np.log10(scale)), 0, 6)) if scale else 2
+    text = format(score, f"+.{digits}f" if signed else f".{digits}f")
+    return text if float(text) else text.lstrip("+-")
 
 
 def said(prediction: Prediction) -> str:
@@ -228,11 +231,12 @@ _CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pai
 _SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
-def _strengths(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> FloatArray:
-    magnitudes = np.abs(np.where(compared, scores, 0.0))
-    axes = (0, -1) if labels else (-1,)
-    largest = magnitudes.max(axis=axes, keepdims=True, initial=0.0)
-    return np.clip(scores / np.where(largest > 0, largest, 1.0), -1.0, 1.0).astype(np.float32)
+def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> FloatArray:
+    """The largest magnitude that each row is compared with, its own layer's over all labels."""
+    largest = np.where(compared, np.abs(scores), 0.0).max(axis=-1, keepdims=True, initial=0.0)
+    if labels:
+        largest = np.broadcast_to(largest.max(axis=0, keepdims=True, initial=0.0), largest.shape)
+    return np.asarray(largest, dtype=np.float32)
 
 
 class _Pen:
@@ -274,9 +278,7 @@ class _Pen:
         return self.texts
 
 
-def _spans(
-    a: Attribution, text: str, offsets: tuple[tuple[int, int], ...]
-) -> tuple[list[list[Segment]], list[Column]]:
+def _spans(a: Attribution, text: str, offsets: tuple[tuple[int, int], ...]) -> tuple[list[list[Segment]], list[Column]]:
     sources = [text] if a.text_pair is None else [text, a.text_pair]
     pen, done, current = _Pen(len(sources)), [0] * len(sources), 0
     for group in _shared(a, offsets):
@@ -305,7 +307,11 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[tuple[
         if groups and end > start:
             last = groups[-1][-1]
             covered = max(offsets[i][1] for i in groups[-1])
-            if offsets[last][1] > offsets[last][0] and start < covered and a.sequence_ids[index] == a.sequence_ids[last]:
+            if (
+                offsets[last][1] > offsets[last][0]
+                and start < covered
+                and a.sequence_ids[index] == a.sequence_ids[last]
+            ):
                 groups[-1].append(index)
                 continue
         groups.append([index])

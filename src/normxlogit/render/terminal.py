@@ -11,7 +11,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from ..attribution import Attribution, Merge
+from normxlogit.attribution import Attribution, Merge
+
 from .segments import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, safe
 
 __all__ = ["print_attribution", "to_text", "wants_color"]
@@ -51,7 +52,9 @@ def to_text(a: Attribution, *, words: bool = False, merge: Merge = "sum", color:
     console = Console(
         file=buffer,
         force_terminal=color,
-        color_system=("truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256") if color else None,
+        color_system=("truecolor" if os.environ.get("COLORTERM") in {"truecolor", "24bit"} else "256")
+        if color
+        else None,
         no_color=not color,
         width=_width(),
         legacy_windows=False,
@@ -139,7 +142,6 @@ def _sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
     return line
 
 
-
 def _rows(a: Attribution, drawn: Layout, color: bool) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -170,7 +172,7 @@ def _strongest(drawn: Layout, signed: bool, color: bool) -> RenderableType:
         bar = Text("█" * length, Style.parse(_rgb(INK[strength > 0]))) if color else Text("+-"[strength < 0] * length)
         name = Text(safe(drawn.columns[column].name), overflow="ellipsis")
         name.truncate(32)
-        table.add_row(name, Text(number(float(row.scores[column]), drawn.scale, signed=signed)), bar)
+        table.add_row(name, Text(number(float(row.scores[column]), row.scale, signed=signed)), bar)
     total = sum(not c.special for c in drawn.columns)
     more = total - len(chosen)
     return Group(table, Text(f"and {more} more" if more else "", DIM), *([Text()] if more else []))
@@ -212,4 +214,3 @@ def _rgb(color: tuple[int, ...]) -> str:
 def _mark(strength: float) -> str:
     signs = ("+" if strength > 0 else "-") * level(strength)
     return f"({signs})" if signs else ""
-

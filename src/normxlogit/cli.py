@@ -1,0 +1,308 @@
+"""The command line. Heavy imports stand inside the commands, so that `--help` is instant."""
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .errors import DataError, InputError, MethodError, NormXLogitError
+
+if TYPE_CHECKING:
+    from .attribution import Attribution
+    from .explainer import Explainer
+
+__all__ = ["app", "main"]
+
+CHUNK = 64
+"""Texts between two steps of the progress bar."""
+
+NORM_METHODS = frozenset({"normxlogit", "input-norm"})
+
+app = typer.Typer(
+    name="normxlogit",
+    help="Which tokens a model's answer rests on, from the forward pass it already runs.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+class LongText(str, Enum):
+    """What to do with a text over the model's length."""
+
+    window_first = "window-first"
+    error = "error"
+
+
+class NormOf(str, Enum):
+    """Whose norm the scores are multiplied with."""
+
+    embedding_output = "embedding_output"
+    word_embedding = "word_embedding"
+
+
+class Merge(str, Enum):
+    """How a word's score comes from its tokens'."""
+
+    sum = "sum"
+    max = "max"
+    mean = "mean"
+    first = "first"
+
+
+class Format(str, Enum):
+    """What is written."""
+
+    terminal = "terminal"
+    json = "json"
+    html = "html"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a user's mistake is one line on standard error and exit code 2.
+
+    Args:
+        arguments: The words after the program's name, by default those of the process.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="normxlogit")
+    except NormXLogitError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.exit(2)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from ._version import __version__
+
+        typer.echo(f"normxlogit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Which tokens a model's answer rests on, from the forward pass it already runs."""
+
+
+@app.command()
+def explain(
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TEXT...", help="The texts; standard input, one a line, if none is given."),
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Read texts from a UTF-8 file, one a line.")] = None,
+    pair: Annotated[str | None, typer.Option(help="Second text, for models of text pairs.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Method, see `normxlogit methods`; may be repeated.")] = None,
+    target: Annotated[
+        str, typer.Option(help='What to explain: "predicted", "all", a label, its number, or a token.')
+    ] = "predicted",
+    contrast: Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")] = None,
+    layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
+    norm_of: Annotated[NormOf | None, typer.Option(help="Norm for normxlogit and input-norm.")] = None,
+    long_text: Annotated[
+        LongText, typer.Option(help="For a text over the model's length: its first window, or an error.")
+    ] = LongText.window_first,
+    words: Annotated[bool, typer.Option("--words", help="Merge tokens to words.")] = False,
+    merge: Annotated[Merge, typer.Option(help="How a word's score comes from its tokens'.")] = Merge.sum,
+    output_format: Annotated[
+        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+) -> None:
+    """Colour the tokens that a model's answer rests on."""
+    inputs = _inputs(texts or [], file)
+    chosen = _layers(layers)
+    calls = [(name, _settings(name, method or [], norm_of)) for name in method or ["normxlogit"]]
+    common: dict[str, Any] = {"target": target, "contrast": contrast, "layers": chosen}
+    common["long_text"] = "error" if long_text is LongText.error else "truncate"
+    with _quiet():
+        from .explainer import Explainer
+
+        explainer = Explainer.from_pretrained(model)
+        pairs = inputs if pair is None else [(text, pair) for text in inputs]
+        results = _explain(explainer, pairs, calls, common)
+    content = _render(results, output_format or _guess(output), words, merge, output)
+    if output is None:
+        _write(content)
+    else:
+        try:
+            output.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"cannot write {output}: {error.strerror}") from None
+
+
+@app.command()
+def methods() -> None:
+    """List the methods: what each needs and where it comes from."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    with _quiet():
+        from .methods import list_methods
+
+        found = list_methods()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("method", "what it is", "source", "needs", "signed", "per layer", "cost"):
+        table.add_column(heading, overflow="fold", no_wrap=heading == "method")
+    for info in found:
+        flags = ["yes" if info.signed else "no", "yes" if info.per_layer else "no"]
+        cells = [info.name, info.summary, info.paper, info.needs, *flags, info.passes]
+        table.add_row(*(Text(cell) for cell in cells))
+    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+    with console.capture() as capture:
+        console.print(table)
+    _write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
+
+
+def _inputs(texts: list[str], file: Path | None) -> list[str]:
+    """Texts of the arguments and the file; standard input, unless it is a terminal, if there are neither."""
+    if file is not None:
+        try:
+            texts = [*texts, *_lines(file.read_bytes(), str(file))]
+        except OSError as error:
+            raise InputError(f"cannot read {file}: {error.strerror}") from None
+    elif not texts and not sys.stdin.isatty():
+        texts = _lines(sys.stdin.buffer.read(), "standard input")
+    if not texts:
+        raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
+    if any(not text.strip() for text in texts):
+        raise InputError("a text is empty: give at least one character other than white space")
+    return texts
+
+
+def _lines(content: bytes, name: str) -> list[str]:
+    """The lines that are not blank."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{name}, line {line}: not UTF-8 text; save it as UTF-8") from None
+    if "\0" in text:
+        raise InputError(f"{name}, line {text.count(chr(10), 0, text.index(chr(0))) + 1}: not a text file")
+    lines = [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
+    if not lines:
+        raise InputError(f"{name}: empty; put one text on each line")
+    return lines
+
+
+def _layers(layers: str | None) -> str | list[int] | None:
+    if layers is None or layers == "all":
+        return layers
+    try:
+        return [int(layer) for layer in layers.split(",")]
+    except ValueError:
+        raise InputError(f'--layers takes "all" or numbers such as 1,2,3, not {layers!r}') from None
+
+
+def _settings(name: str, names: list[str], norm_of: NormOf | None) -> dict[str, str]:
+    """The settings of one of the methods; of several, those that have no norm go without `--norm-of`."""
+    if norm_of is None:
+        return {}
+    if not NORM_METHODS.intersection(names or ["normxlogit"]):
+        raise MethodError(f"--norm-of is a setting of normxlogit and input-norm, not of {', '.join(names)}")
+    return {"norm_of": norm_of.value} if name in NORM_METHODS else {}
+
+
+def _explain(
+    explainer: "Explainer",
+    inputs: Sequence[str | tuple[str, str]],
+    calls: list[tuple[str, dict[str, str]]],
+    common: dict[str, Any],
+) -> list["Attribution"]:
+    """Explain every text by every method; the methods of one text stand together."""
+    results: list[Attribution] = []
+    for chunk in _progress([inputs[i : i + CHUNK] for i in range(0, len(inputs), CHUNK)], len(inputs)):
+        columns = [explainer(list(chunk), method=name, **common, **settings) for name, settings in calls]
+        results.extend(result for row in zip(*columns, strict=True) for result in row)
+    return results
+
+
+def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]]:
+    """The chunks, with a progress bar on standard error if there are several and somebody looks."""
+    if len(chunks) < 2 or not sys.stderr.isatty():
+        yield from chunks
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("explaining", total=total)
+        for chunk in chunks:
+            yield chunk
+            progress.advance(task, len(chunk))
+
+
+def _guess(output: Path | None) -> Format:
+    suffix = output.suffix.lower() if output is not None else ""
+    return {".json": Format.json, ".html": Format.html, ".htm": Format.html}.get(suffix, Format.terminal)
+
+
+def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merge, output: Path | None) -> str:
+    if kind is Format.html:
+        from .render.html import page
+
+        return page(results, words=words, merge=merge.value)
+    if kind is Format.json:
+        from .attribution import FORMAT_VERSION
+
+        states = [_state(result, words, merge) for result in results]
+        utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
+        document = {"format_version": FORMAT_VERSION, "attributions": states}
+        return json.dumps(document, ensure_ascii=not utf8, indent=1) + "\n"
+    from .render.terminal import to_text
+
+    color = None if output is None else False
+    return "\n\n".join(to_text(result, words=words, merge=merge.value, color=color) for result in results) + "\n"
+
+
+def _state(result: "Attribution", words: bool, merge: Merge) -> dict[str, Any]:
+    """The result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
+    state = result.to_dict()
+    if words:
+        import numpy as np
+
+        merged = [word._asdict() for word in result.words(merge.value)]
+        state["words"] = [word | {"score": np.asarray(word["score"]).tolist()} for word in merged]
+    return state
+
+
+def _write(text: str) -> None:
+    """Write to standard output; characters that it cannot show become question marks."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
+    sys.stdout.flush()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the progress bars and warnings of model loading off the terminal; all as before afterwards."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
