@@ -265,7 +265,7 @@ class Attribution:
             values["target"] = TargetInfo(**{k: _tuples(v) for k, v in state["target"].items()})
             if state["token_predictions"] is not None:
                 values["token_predictions"] = tuple(Prediction(**p) for p in state["token_predictions"])
-        except (KeyError, TypeError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"not an attribution: {error}") from None
         for name in ("tokens", "token_ids", "offsets", "word_ids", "sequence_ids", "special_tokens_mask", "layers"):
             values[name] = _tuples(values[name])

@@ -143,7 +143,7 @@ def layout(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> Layo
     scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     plain = np.array([not c.special for c in columns], dtype=bool)
     scales = _scales(scores, plain if plain.any() else ~plain, a.has_label_axis)
-    strengths = np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0)
+    strengths = np.asarray(np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0), dtype=np.float32)
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         label = index[0] if a.has_label_axis else None

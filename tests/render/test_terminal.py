@@ -1,0 +1,330 @@
+import io
+import re
+import time
+
+import numpy as np
+import pytest
+
+from normxlogit.attribution import Prediction, TargetInfo
+from normxlogit.errors import DataError
+from normxlogit.render.segments import layout, number
+from normxlogit.render.terminal import print_attribution, to_text
+from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLORTERM", "truecolor")
+
+
+def style_of(text: str, piece: str) -> str:
+    """The codes in force where a piece is written."""
+    found = re.search(rf"\x1b\[([0-9;]*)m{re.escape(piece)}\x1b\[0m", text)
+    return found[1] if found else ""
+
+
+def background(codes: str) -> tuple[int, ...]:
+    found = re.search(r"48;2;(\d+);(\d+);(\d+)", codes)
+    return tuple(map(int, found.groups())) if found else ()
+
+
+def test_plain_sentence_has_the_original_text_with_marks():
+    lines = to_text(make_attribution(), color=False).splitlines()
+    assert "[CLS] The movie is medi(++)ocre(+), maybe(+) even(+) bad(+++).(-) [SEP]" in lines
+    marked = next(line for line in lines if line.startswith("[CLS]"))
+    assert re.sub(r"\([+-]+\)", "", marked) == f"[CLS] {MOVIE} [SEP]"
+
+
+def test_plain_table_has_numbers_and_signed_bars():
+    rows = {row.split()[0]: row.split()[1:] for row in to_text(make_attribution(), color=False).splitlines() if row}
+    assert rows["bad"] == ["+3.00", "+" * 16]
+    assert rows["medi"] == ["+1.50", "+" * 8]
+    assert rows["."] == ["-0.60", "---"]
+
+
+def test_header_says_what_is_shown():
+    a = make_attribution(
+        target=TargetInfo("label", ("negative",), (0,), contrast="positive", contrast_id=1), notes=("cut to 512",)
+    )
+    text = to_text(a, color=False)
+    for line in (
+        "prediction  negative, 98.2 %",
+        "explained   negative rather than positive",
+        "method      normxlogit (norm_of=embedding_output)",
+        "model       tiny-sst2",
+        "note        cut to 512",
+    ):
+        assert line in text.splitlines()
+    assert "(+++) for negative   (---) for positive" in text
+
+
+def test_language_model_target_says_where():
+    a = make_attribution(target=TargetInfo("token", ("bad",), (5,), position=9))
+    assert "explained   bad, at token 9 (bad)" in to_text(a, color=False)
+
+
+def test_regression_shows_its_value():
+    a = make_attribution(prediction=Prediction("score", 0, 3.14159, None), target=TargetInfo("value", ("score",), (0,)))
+    text = to_text(a, color=False)
+    assert "score = 3.142" in text
+    assert "%" not in text.splitlines()[0]
+    assert "raises score" in text
+
+
+@pytest.mark.parametrize("make", SHAPES)
+def test_no_escape_codes_without_color(make):
+    assert "\x1b" not in to_text(make(), color=False)
+    assert "\x1b" not in str(make())
+
+
+@pytest.mark.parametrize("make", SHAPES)
+def test_colors_change_no_character_of_the_text(make):
+    a = make()
+    colored = ANSI.sub("", to_text(a, color=True))
+    for text in filter(None, (a.text, a.text_pair)):
+        assert text in colored
+
+
+def test_red_is_for_and_blue_against_and_strength_shows():
+    text = to_text(make_attribution(), color=True)
+    strong, weaker, against = (background(style_of(text, piece)) for piece in ("bad", "medi", "."))
+    assert strong[0] > strong[2] + 100
+    assert strong[0] - strong[2] > weaker[0] - weaker[2] > 0
+    assert against[2] > against[0]
+    assert style_of(text, "The") == ""
+    assert style_of(text, "[CLS]") == "2"
+
+
+def test_special_tokens_do_not_set_the_scale():
+    assert to_text(make_attribution(special_score=0.0), color=True) == to_text(make_attribution(), color=True)
+
+
+@pytest.mark.parametrize(
+    ("environment", "terminal", "colored"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "0"}, True, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, False, True),
+    ],
+)
+def test_environment_decides_on_color(environment, terminal, colored, monkeypatch):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    stream = Terminal() if terminal else io.StringIO()
+    print_attribution(make_attribution(), file=stream)
+    assert ("\x1b[" in stream.getvalue()) == colored
+    monkeypatch.setattr("sys.stdout", stream)
+    assert ("\x1b[" in str(make_attribution())) == colored
+
+
+def test_explicit_color_beats_the_environment(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b[" in to_text(make_attribution(), color=True)
+
+
+def test_terminals_of_256_colors_get_no_more(monkeypatch):
+    monkeypatch.delenv("COLORTERM")
+    text = to_text(make_attribution(), color=True)
+    assert "48;5;" in text
+    assert "48;2;" not in text
+
+
+def test_one_line_for_each_label():
+    lines = to_text(all_labels(), color=False).splitlines()
+    assert "negative  [CLS] The movie is medi(++)ocre(+), maybe(+) even(+) bad(+++).(-) [SEP]" in lines
+    assert "positive  [CLS] The movie is medi(-)ocre(-), maybe even bad(--).(+) [SEP]" in lines
+
+
+def test_one_line_for_each_layer_by_its_own_scale():
+    lines = [line for line in to_text(all_layers(), color=False).splitlines() if line.startswith("layer ")]
+    assert [line[:7] for line in lines] == ["layer 1", "layer 2", "layer 3"]
+    assert len({line[7:] for line in lines}) == 1
+    assert "bad(+++)" in lines[0]
+
+
+def test_one_line_for_each_label_and_layer():
+    text = to_text(labels_and_layers(), color=False)
+    names = [f"{label}, layer {layer}" for label in ("negative", "positive") for layer in (1, 2, 3)]
+    assert [line[:17] for line in text.splitlines() if ", layer " in line] == names
+
+
+def test_pair_is_two_texts():
+    lines = to_text(pair(), color=False).splitlines()
+    assert "[CLS] A man(+)  sleeps(++). [SEP]" in lines
+    assert "A man(-) runs(---). [SEP]" in lines
+
+
+def test_words():
+    text = to_text(make_attribution(), words=True, color=False)
+    assert "The movie is mediocre(+++), maybe(+) even(+) bad(+++).(-)" in text.splitlines()
+    assert re.search(r"^mediocre +\+2.20", text, re.M)
+    assert re.search(
+        r"^mediocre +\+0.70",
+        to_text(make_attribution(scores=scores_with(4, 0.7)), words=True, merge="max", color=False),
+        re.M,
+    )
+    with pytest.raises(DataError):
+        to_text(make_attribution(text=None), words=True)
+
+
+def scores_with(position: int, value: float) -> np.ndarray:
+    scores = np.array(make_attribution().scores[1:-1])
+    scores[3], scores[position] = 0.1, value
+    return scores
+
+
+def test_markup_in_the_text_is_text():
+    source = "The [MASK] is [red]hot[/red] :smile: [/]"
+    a = make_attribution(
+        ("The", "[MASK]", "is", "[red]hot[/red]", ":smile:", "[/]"),
+        [1, 2, 3, 4, 5, 6],
+        text=source,
+        model="[bold]m[/bold]",
+        notes=("[x]",),
+    )
+    for text in (ANSI.sub("", to_text(a, color=True)), re.sub(r"\([+-]+\)", "", to_text(a, color=False))):
+        assert source in text
+        assert "model       [bold]m[/bold]" in text
+        assert "note        [x]" in text
+
+
+def test_control_characters_never_reach_the_terminal():
+    source = "a \x1b[31mred\x07 b\u202ec\x9b"
+    a = make_attribution(("a", "\x1b[31mred\x07", "b\u202ec"), (1, 2, 3), text=source, notes=("\x1b[2J",), model="\x1b")
+    text = to_text(a, color=False)
+    assert not set("\x1b\x07\u202e\x9b") & set(text)
+    assert "␛[31mred␇" in text
+
+
+def test_spacing_and_line_ends_stay():
+    a = make_attribution(("One", "two", "three"), (1.0, -1.0, 0.0), text="  One\n\n  two   three ")
+    assert "[CLS]   One(+++)\n\n  two(---)   three [SEP]" in to_text(a, color=False)
+
+
+def test_tokens_of_white_space_are_made_visible():
+    a = make_attribution(("a", "\n", "b"), (0.0, 2.0, 0.0), text="a\nb", special=False)
+    assert "a↵\n(+++)b" in to_text(a, color=False)
+
+
+def test_space_before_a_byte_level_token_is_not_colored():
+    a = make_attribution((" so", " bad"), (0.0, 2.0), text=" so bad", special=False)
+    assert background(style_of(to_text(a, color=True), "bad"))
+
+
+def test_tokens_that_share_a_character_are_one_piece():
+    a = make_attribution(("x", "🙂", "y"), (0.5, 0.0, 0.0), text="x🙂y", special=False)
+    shared = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
+    shared = type(shared)(
+        **{**vars(shared), "offsets": ((0, 1), (1, 2), (1, 2), (2, 4)), "scores": shared.scores.copy()}
+    )
+    assert "x🙂y" in re.sub(r"\([+-]+\)", "", to_text(a, color=False))
+    assert "x(+)🙂(+++)yz" in to_text(shared, color=False)
+    assert [c.tokens for c in layout(shared).columns] == [(0,), (1, 2), (3,)]
+
+
+def test_encoded_input_shows_its_tokens():
+    a = make_attribution(text=None, offsets=None)
+    assert "[CLS] The movie is medi(++)ocre(+) , maybe(+) even(+) bad(+++) .(-) [SEP]" in to_text(a, color=False)
+    marked = make_attribution(
+        text=None,
+        offsets=None,
+        tokens=("<s>", *["▁The", "▁mov", "ie"], "</s>"),
+        **{
+            name: getattr(make_attribution(("a", "b", "c"), (1, 2, 3), text="a b c"), name)
+            for name in ("sequence_ids", "special_tokens_mask")
+        },
+        pieces=("a", "b", "c"),
+        scores=(0, 0, 1.0),
+    )
+    assert "<s> The movie(+++) </s>" in to_text(marked, color=False)
+
+
+def test_text_without_offsets_shows_its_tokens():
+    assert "bad(+++)" in to_text(make_attribution(offsets=None), color=False)
+
+
+def test_text_after_the_window_is_shown_without_score():
+    a = make_attribution(("The", "movie"), (1.0, 0.5), notes=("cut",))
+    assert "[CLS] The(+++) movie(++) [SEP] is mediocre, maybe even bad." in to_text(a, color=False)
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
+def test_scores_without_a_scale_are_drawn(value):
+    a = make_attribution(scores=np.full(10, value), special_score=0.0)
+    text = to_text(a, color=False)
+    assert f"[CLS] {MOVIE} [SEP]" in text
+    assert "no token has a score other than zero" in text
+    assert "nan" not in text
+
+
+def test_nothing_but_special_tokens():
+    a = make_attribution((), np.zeros(0), text="")
+    assert "[CLS] [SEP]" in to_text(a, color=False)
+
+
+def test_unsigned_methods_have_no_side():
+    a = make_attribution(scores=np.abs(make_attribution().scores[1:-1]), signed=False)
+    text = to_text(a, color=False)
+    assert "(+++) importance" in text
+    assert "against" not in text
+    assert re.search(r"^bad +3.00", text, re.M)
+
+
+def test_long_texts_are_not_cut_in_files():
+    count = 5000
+    a = make_attribution(["word"] * count, np.linspace(-1, 1, count), text=" ".join(["word"] * count))
+    started = time.perf_counter()
+    text = to_text(a, color=False)
+    assert time.perf_counter() - started < 20
+    assert re.sub(r"\([+-]+\)", "", text).count("word") == count + 8
+    assert f"and {count - 8} more" in text
+
+
+def test_narrow_terminals_wrap(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout", Terminal())
+    a = make_attribution(["word"] * 50, np.linspace(-1, 1, 50), text=" ".join(["word"] * 50))
+    assert max(len(ANSI.sub("", line)) for line in str(a).splitlines() if "word word" in line) <= 40
+
+
+def test_streams_of_other_encodings_get_question_marks():
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    print_attribution(make_attribution(("Früh",), (1.0,), text="Früh"), file=stream)
+    stream.flush()
+    assert b"Fr?h(+++)" in raw.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("score", "scale", "text"),
+    [
+        (3.0, 3.2, "+3.00"),
+        (-0.012, 0.05, "-0.0120"),
+        (512.3, 900, "+512"),
+        (1e-9, 1e-9, "+1.00e-09"),
+        (-0.001, 300, "0"),
+        (0.0, 0.0, "0.00"),
+        (2e6, 2e6, "+2.00e+06"),
+    ],
+)
+def test_numbers_have_three_digits_of_the_largest(score, scale, text):
+    assert number(score, scale) == text
+    assert number(abs(score), scale, signed=False) == text.lstrip("+-")

@@ -1,0 +1,216 @@
+import json
+
+import numpy as np
+import pytest
+
+from normxlogit.attribution import Attribution, Prediction, TargetInfo
+from normxlogit.errors import DataError
+from tests.factories import LABELS, MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
+
+EVERY_SHAPE = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
+
+
+def byte_level() -> Attribution:
+    """Tokens as byte-level tokenizers cut them: the space belongs to the word behind it."""
+    return make_attribution(
+        (" The", " film", " is", " un", "watch", "able", "!"),
+        (0.5, 0.0, 0.0, 1.0, -3.0, 0.5, 0.25),
+        text=" The film is unwatchable!",
+        special=False,
+    )
+
+
+@pytest.mark.parametrize("make", EVERY_SHAPE)
+def test_dict_and_back_is_the_same(make):
+    a = make()
+    assert Attribution.from_dict(a.to_dict()) == a
+    assert Attribution.from_dict(json.loads(json.dumps(a.to_dict(), allow_nan=False))) == a
+
+
+def test_dict_and_back_keeps_every_optional_field():
+    a = make_attribution(
+        token_predictions=tuple(Prediction("positive", 1, 0.5 * i, None) for i in range(12)),
+        target=TargetInfo("token", ("are",), (7,), contrast="is", contrast_id=8, position=4),
+        notes=("cut", "twice"),
+        offsets=None,
+        word_ids=None,
+        text=None,
+        signed=False,
+    )
+    assert Attribution.from_dict(json.loads(json.dumps(a.to_dict()))) == a
+
+
+@pytest.mark.parametrize("make", EVERY_SHAPE)
+def test_save_and_load_is_the_same(make, tmp_path):
+    a = make()
+    a.save(tmp_path / "a.json")
+    assert Attribution.load(tmp_path / "a.json") == a
+
+
+def test_saved_file_is_readable_by_people(tmp_path):
+    make_attribution(("Früh", "☕"), (1.0, 2.0), text="Früh ☕").save(tmp_path / "a.json")
+    assert "Früh ☕" in (tmp_path / "a.json").read_text(encoding="utf-8")
+
+
+def test_any_other_field_or_score_makes_results_differ():
+    a = make_attribution()
+    changed = np.array(a.scores)
+    changed[3] = np.nextafter(changed[3], np.float32(np.inf))
+    assert a == make_attribution()
+    assert a != make_attribution(scores=changed[1:-1])
+    assert a != make_attribution(method="logat")
+    assert a != make_attribution(notes=("cut",))
+    assert a != "a"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("not json", "not JSON"),
+        ("[]", "not an attribution"),
+        ('{"format_version": 99}', "99"),
+        ("{}", "None"),
+        ('{"format_version": 1}', "scores"),
+    ],
+)
+def test_other_files_are_refused(content, message, tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        Attribution.load(path)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "a.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match=r"a\.json"):
+        Attribution.load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("scores", [[1.0], [1.0, 2.0]]), ("target", []), ("prediction", {"label": "x"}), ("token_predictions", [3])],
+)
+def test_broken_fields_are_refused(name, value):
+    with pytest.raises(DataError):
+        Attribution.from_dict(make_attribution().to_dict() | {name: value})
+
+
+def test_scores_cannot_be_changed():
+    a = make_attribution()
+    with pytest.raises(ValueError, match="read-only"):
+        a.scores[0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        Attribution.from_dict(a.to_dict()).scores[0] = 1.0
+    with pytest.raises(AttributeError):
+        a.text = "other"
+
+
+def test_words_are_those_of_the_text():
+    words = make_attribution().words()
+    assert [w.text for w in words] == ["The", "movie", "is", "mediocre", ",", "maybe", "even", "bad", "."]
+    assert all(MOVIE[w.start : w.end] == w.text for w in words)
+    assert [w.tokens for w in words][3] == (4, 5)
+    assert words[3].score == pytest.approx(2.2)
+
+
+@pytest.mark.parametrize(("merge", "score"), [("sum", -1.5), ("max", -3.0), ("mean", -0.5), ("first", 1.0)])
+def test_words_merge(merge, score):
+    word = byte_level().words(merge)[3]
+    assert (word.text, word.start, word.end) == ("unwatchable", 13, 24)
+    assert word.score == pytest.approx(score)
+
+
+def test_words_refuse_an_unknown_merge():
+    with pytest.raises(ValueError, match="median"):
+        make_attribution().words("median")  # type: ignore[arg-type]
+
+
+def test_words_of_byte_level_tokens_leave_the_space_out():
+    assert [w.text for w in byte_level().words()] == ["The", "film", "is", "unwatchable", "!"]
+
+
+def test_words_of_a_pair_know_their_text():
+    a = pair()
+    words = a.words()
+    assert [(w.text, w.sequence) for w in words] == [
+        *(("A", 0), ("man", 0), ("sleeps", 0), (".", 0)),
+        *(("A", 1), ("man", 1), ("runs", 1), (".", 1)),
+    ]
+    for word in words:
+        assert (a.text, a.text_pair)[word.sequence][word.start : word.end] == word.text
+    assert words[6].score == pytest.approx(-2.0)
+
+
+def test_words_keep_the_other_axes():
+    a = labels_and_layers()
+    word = a.words("sum")[3]
+    np.testing.assert_allclose(word.score, a.scores[..., 4] + a.scores[..., 5])
+    assert word.score.shape == (2, 3)
+    np.testing.assert_array_equal(a.words("max")[3].score, a.scores[..., 4])
+
+
+@pytest.mark.parametrize("missing", ["text", "offsets", "word_ids"])
+def test_words_need_the_text(missing):
+    with pytest.raises(DataError, match="original text"):
+        make_attribution(**{missing: None}).words()
+
+
+def test_top_leaves_special_tokens_out_unless_asked():
+    a = make_attribution()
+    assert [(t[0], t.text) for t in a.top(2)] == [(9, "bad"), (4, "medi")]
+    assert a.top(1)[0].score == pytest.approx(3.0)
+    assert [t.text for t in a.top(3, special=True)] == ["[CLS]", "[SEP]", "bad"]
+    assert len(a.top(100)) == 10
+
+
+def test_top_orders_ties_by_position():
+    a = make_attribution(("b", "a", "c"), (1.0, 1.0, 1.0), text="b a c")
+    assert [t.text for t in a.top(3)] == ["b", "a", "c"]
+
+
+def test_top_needs_one_row():
+    with pytest.raises(ValueError, match="select"):
+        all_labels().top()
+    assert all_labels().select(label="negative").top(1)[0].text == "bad"
+
+
+def test_select_takes_one_label_or_layer():
+    a = labels_and_layers()
+    assert a.has_label_axis
+    label = a.select(label="positive")
+    assert label.target.labels == ("positive",)
+    assert label.target.ids == (1,)
+    assert not label.has_label_axis
+    np.testing.assert_array_equal(label.scores, a.scores[1])
+    assert a.select(label=1) == label
+    layer = a.select(layer=2)
+    assert layer.layers is None
+    assert layer.has_label_axis
+    np.testing.assert_array_equal(layer.scores, a.scores[:, 1])
+    assert a.select(label="positive", layer=2) == label.select(layer=2)
+    assert a.target.labels == LABELS
+
+
+@pytest.mark.parametrize("choice", [{"label": "neutral"}, {"label": 7}, {"layer": 9}])
+def test_select_refuses_what_is_not_there(choice):
+    with pytest.raises(KeyError):
+        labels_and_layers().select(**choice)
+    with pytest.raises(KeyError):
+        make_attribution().select(**choice)
+
+
+def test_length_is_the_number_of_tokens():
+    assert len(make_attribution()) == 12
+    assert len(all_layers()) == 12
+
+
+def test_repr_is_one_short_line():
+    assert repr(all_layers()) == "Attribution(normxlogit, 'negative', target=['negative'], 3x12)"
+
+
+def test_html_is_returned_and_written(tmp_path):
+    a = make_attribution()
+    content = a.to_html(tmp_path / "why.html")
+    assert (tmp_path / "why.html").read_text(encoding="utf-8") == content
+    assert content.lstrip().startswith("<!DOCTYPE html>")
+    assert "<html" not in a._repr_html_()
