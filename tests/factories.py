@@ -27,7 +27,7 @@ def make_attribution(
     Args:
         pieces: Tokens as they stand in the text, a leading space included.
         scores: Their scores, leading axes allowed, without the special tokens'.
-        text: The text.
+        text: The text; None for an input that was already encoded.
         text_pair: The second text.
         pair_pieces: Its tokens; their scores follow the first text's.
         special: Whether [CLS] and [SEP] are put around.
@@ -54,7 +54,7 @@ def make_attribution(
     for sequence, (source, group) in enumerate([(text, pieces), (text_pair, pair_pieces)]):
         if sequence == 1 and not group:
             break
-        source = source if source is not None else "".join(group)
+        source = MOVIE if source is None else source
         position, word = 0, -1
         for piece in group:
             start = source.index(piece, position)

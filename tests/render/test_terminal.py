@@ -1,6 +1,10 @@
 import io
+import os
 import re
+import subprocess
+import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,11 +144,17 @@ def test_explicit_color_beats_the_environment(monkeypatch):
     assert "\x1b[" in to_text(make_attribution(), color=True)
 
 
-def test_terminals_of_256_colors_get_no_more(monkeypatch):
-    monkeypatch.delenv("COLORTERM")
-    text = to_text(make_attribution(), color=True)
-    assert "48;5;" in text
-    assert "48;2;" not in text
+def test_terminals_of_256_colors_get_no_more():
+    code = (
+        "from tests.factories import make_attribution as make\n"
+        "from normxlogit.render.terminal import to_text\n"
+        "print(ascii(to_text(make(), color=True)))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "COLORTERM"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    text = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "48;5;" in text.stdout
+    assert "48;2;" not in text.stdout
 
 
 def test_one_line_for_each_label():
@@ -230,12 +240,8 @@ def test_space_before_a_byte_level_token_is_not_colored():
 
 
 def test_tokens_that_share_a_character_are_one_piece():
-    a = make_attribution(("x", "🙂", "y"), (0.5, 0.0, 0.0), text="x🙂y", special=False)
-    shared = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
-    shared = type(shared)(
-        **{**vars(shared), "offsets": ((0, 1), (1, 2), (1, 2), (2, 4)), "scores": shared.scores.copy()}
-    )
-    assert "x🙂y" in re.sub(r"\([+-]+\)", "", to_text(a, color=False))
+    a = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
+    shared = replace(a, offsets=((0, 1), (1, 2), (1, 2), (2, 4)))
     assert "x(+)🙂(+++)yz" in to_text(shared, color=False)
     assert [c.tokens for c in layout(shared).columns] == [(0,), (1, 2), (3,)]
 
@@ -243,17 +249,8 @@ def test_tokens_that_share_a_character_are_one_piece():
 def test_encoded_input_shows_its_tokens():
     a = make_attribution(text=None, offsets=None)
     assert "[CLS] The movie is medi(++)ocre(+) , maybe(+) even(+) bad(+++) .(-) [SEP]" in to_text(a, color=False)
-    marked = make_attribution(
-        text=None,
-        offsets=None,
-        tokens=("<s>", *["▁The", "▁mov", "ie"], "</s>"),
-        **{
-            name: getattr(make_attribution(("a", "b", "c"), (1, 2, 3), text="a b c"), name)
-            for name in ("sequence_ids", "special_tokens_mask")
-        },
-        pieces=("a", "b", "c"),
-        scores=(0, 0, 1.0),
-    )
+    three = make_attribution(("The", "movie", "is"), (0.0, 0.0, 1.0))
+    marked = replace(three, text=None, tokens=("<s>", "▁The", "▁mov", "ie", "</s>"))
     assert "<s> The movie(+++) </s>" in to_text(marked, color=False)
 
 

@@ -270,6 +270,12 @@ class _Pen:
         self.scored(sequence, text, (token,), special=True)
         self.plain(sequence, " ")
 
+    def rest(self, sequence: int, text: str) -> None:
+        """Add what stands after the last token, such as a text beyond the model's length."""
+        if text[:1].isspace() and self.texts[sequence] and self.texts[sequence][-1] == Segment(" "):
+            self.texts[sequence].pop()
+        self.plain(sequence, text)
+
     def trimmed(self) -> list[list[Segment]]:
         """The texts without white space that stands after everything else."""
         for pieces in self.texts:
@@ -296,7 +302,7 @@ def _spans(a: Attribution, text: str, offsets: tuple[tuple[int, int], ...]) -> t
         pen.scored(current, sources[current][start:end], group, special=special)
         done[current] = max(done[current], end)
     for sequence, source in enumerate(sources):
-        pen.plain(sequence, source[done[sequence] :].rstrip())
+        pen.rest(sequence, source[done[sequence] :].rstrip())
     return pen.trimmed(), pen.columns
 
 
@@ -327,7 +333,7 @@ def _words(a: Attribution, merge: Merge) -> tuple[list[list[Segment]], list[Colu
         pen.scored(word.sequence, word.text, word.tokens)
         done[word.sequence] = word.end
     for sequence, source in enumerate(sources):
-        pen.plain(sequence, source[done[sequence] :].rstrip())
+        pen.rest(sequence, source[done[sequence] :].rstrip())
     scores = np.stack([np.asarray(word.score) for word in words], -1) if words else a.scores[..., :0]
     return pen.trimmed(), pen.columns, scores
 

@@ -169,7 +169,7 @@ def _strongest(drawn: Layout, signed: bool, color: bool) -> RenderableType:
     for column in chosen:
         strength = float(row.strengths[column])
         length = max(1, round(abs(strength) * BAR))
-        bar = Text("█" * length, Style.parse(_rgb(INK[strength > 0]))) if color else Text("+-"[strength < 0] * length)
+        bar = Text("█" * length, Style(color=_rgb(INK[strength > 0]))) if color else Text("+-"[strength < 0] * length)
         name = Text(safe(drawn.columns[column].name), overflow="ellipsis")
         name.truncate(32)
         table.add_row(name, Text(number(float(row.scores[column]), row.scale, signed=signed)), bar)
@@ -201,10 +201,10 @@ def _shade(strength: float) -> Style | None:
     if amount < STEPS[0]:
         return None
     if amount < 2 * STEPS[0]:
-        return Style.parse(_rgb(INK[positive]))
+        return Style(color=_rgb(INK[positive]))
     weak, strong = SHADES[positive]
     mixed = tuple(round(w + (s - w) * amount) for w, s in zip(weak, strong, strict=True))
-    return Style.parse(f"rgb(255,255,255) on {_rgb(mixed)}") + Style(bold=amount >= STEPS[2])
+    return Style(color="rgb(255,255,255)", bgcolor=_rgb(mixed), bold=amount >= STEPS[2])
 
 
 def _rgb(color: tuple[int, ...]) -> str:
