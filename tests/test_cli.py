@@ -196,6 +196,7 @@ def test_bad_files_are_one_line(run, fake, tmp_path, content, message):
     [
         (["explain"], "no text"),
         (["explain", "  "], "empty"),
+        (["explain", "caf\udce9"], "not UTF-8"),
         (["explain", "a", "--layers", "one"], "--layers"),
         (["explain", "a", "--file", "."], "cannot read"),
         (["explain", "a", "--output", "no/such/folder/x.json"], "cannot write"),

@@ -183,6 +183,8 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
         raise InputError("no text: give it as an argument, with --file, or on standard input, one text a line")
     if any(not text.strip() for text in texts):
         raise InputError("a text is empty: give at least one character other than white space")
+    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+        raise InputError("a text is not UTF-8; check the encoding of the terminal or of the script")
     return texts
 
 

@@ -99,7 +99,7 @@ def test_hostile_text_is_escaped_everywhere():
     a = make_attribution(
         (evil, quote),
         (1.0, -1.0),
-        text=f"{evil} {quote}</style>",
+        text=f"{evil} {quote} </style>",
         model=evil,
         method=evil,
         notes=(evil,),
@@ -112,7 +112,7 @@ def test_hostile_text_is_escaped_everywhere():
         drawn = Page(content)
         assert "<script" not in content.lower()
         assert not any("onmouseover" in attrs for _, attrs, _ in drawn.elements)
-        assert drawn.sentences() == [f"[CLS] {evil} {quote} [SEP]</style>"]
+        assert drawn.sentences() == [f"[CLS] {evil} {quote} [SEP] </style>"]
         assert any(text == evil for _, text in drawn.find("dd"))
     assert Page(page([a], title=evil)).find("title")[0][1] == evil
 
