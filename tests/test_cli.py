@@ -312,6 +312,7 @@ def test_methods_lists_every_column(run):
     assert rows["a-very-long-method-name"][-3:] == ["no", "no", "1"]
 
 
+@pytest.mark.filterwarnings("ignore:Cannot enable progress bars")
 def test_transformers_settings_are_as_before(run):
     from transformers.utils import logging
 

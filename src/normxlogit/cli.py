@@ -307,4 +307,6 @@ def _quiet() -> Iterator[None]:
     finally:
         logging.set_verbosity(verbosity)
         if bars:
-            logging.enable_progress_bar()
+            with warnings.catch_warnings():  # said where the environment keeps the bars of downloads off
+                warnings.simplefilter("ignore")
+                logging.enable_progress_bar()

@@ -159,7 +159,7 @@ def test_what_the_head_says_at_each_token_is_shown():
     said = tuple(Prediction(f"p{i}", i, 1.0, 0.25) for i in range(12))
     drawn = Page(fragment(make_attribution(token_predictions=said)))
     marks = {text: attrs["title"] for attrs, text in drawn.find("mark") if attrs.get("title")}
-    assert marks["bad"] == "bad  +3.00\nthe head at this token alone: p9, 25.0 %"
+    assert marks["bad"] == "bad  +3.00\nthe head at this token alone: p9, 25.0%"
     assert "the head at this token alone" not in fragment(make_attribution())
 
 
@@ -173,7 +173,7 @@ def test_every_score_can_be_read():
 def test_notes_and_facts():
     drawn = Page(fragment(make_attribution(notes=("cut to 512", "second"))))
     assert [text for _, text in drawn.find("p", "nxl-note")] == ["cut to 512", "second"]
-    assert drawn.find("strong")[0][1] == "negative, 98.2 %"
+    assert drawn.find("strong")[0][1] == "negative, 98.2%"
     assert [text for _, text in drawn.find("dd")] == ["negative", "normxlogit (norm_of=embedding_output)", "tiny-sst2"]
 
 

@@ -63,7 +63,7 @@ def test_header_says_what_is_shown():
     )
     text = to_text(a, color=False)
     for line in (
-        "prediction  negative, 98.2 %",
+        "prediction  negative, 98.2%",
         "explained   negative rather than positive",
         "method      normxlogit (norm_of=embedding_output)",
         "model       tiny-sst2",

@@ -206,11 +206,11 @@ def number(score: float, scale: float, *, signed: bool = True) -> str:
 
 
 def said(prediction: Prediction) -> str:
-    """A prediction as "negative, 98.2 %", or "score = 3.14" for regression."""
+    """A prediction as "negative, 98.2%", or "score = 3.14" for regression."""
     label = visible(prediction.label)
     if prediction.probability is None:
         return f"{label} = {prediction.value:.4g}"
-    return f"{label}, {100 * prediction.probability:.1f} %"
+    return f"{label}, {100 * prediction.probability:.1f}%"
 
 
 def visible(text: str) -> str:
