@@ -1,0 +1,305 @@
+"""Gradient methods, through Captum: gradient norm, gradient x input, Integrated Gradients."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import MethodError, UnsupportedModelError
+from ..modeling.forward import ForwardPass, TaskModel
+from ..targets import Target
+from .registry import alternatives, register
+
+__all__ = ["GradientNorm", "GradientXInput", "GradientXInputSigned", "IntegratedGradients", "IntegratedGradientsSigned"]
+
+Aggregate = Literal["l1", "l2", "sum"]
+Baseline = Literal["zero", "pad", "mask"]
+Protocol = Literal["default", "published"]
+
+NEEDS = "a model that is differentiable in its word embeddings"
+
+
+class _Answer:
+    """The explained quantity as a differentiable function of the word embeddings.
+
+    Args:
+        model: The model.
+        run: Its forward pass, which was made without gradients and serves for the inputs only.
+        target: What is explained.
+        protocol: "published" starts at the embedding layer's output and puts that in the place of the word
+            embeddings, so that positions and LayerNorm are applied twice, and drops the token types.
+    """
+
+    def __init__(self, model: TaskModel, run: ForwardPass, target: Target, protocol: Protocol) -> None:
+        # Copies, because autograd keeps no tensor that was made in inference mode.
+        self.inputs = {name: value.clone() for name, value in run.batch.inputs.items()}
+        self.ids = self.inputs["input_ids"]  # (B, T)
+        self.positions = None if run.positions is None else run.positions.clone()
+        contrast = None if target.contrast is None else target.contrast.clone()
+        self.target = replace(target, ids=target.ids.clone(), contrast=contrast)
+        self.model = model
+        with torch.no_grad():
+            self.vectors = self._precise(model.words(self.ids))  # (B, T, H)
+        if protocol == "published":
+            self.vectors = self._precise(run.embedded.clone())  # (B, T, H)
+            self.inputs.pop("token_type_ids", None)
+
+    @staticmethod
+    def _precise(vectors: Tensor) -> Tensor:
+        """In float32 at least: a path of fifty steps and its sum do not fit into half precision."""
+        return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+
+    def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
+        """Target k of some texts, read from vectors in the place of their word embeddings.
+
+        Args:
+            vectors: (N, T, H).
+            texts: Which text of the batch each row is, (N,).
+            k: Which of the K targets.
+
+        Returns:
+            (N,).
+        """
+        inputs = {name: value[texts] for name, value in self.inputs.items()}
+        target = replace(self.target, ids=self.target.ids[:, k : k + 1])
+        rows, target = target.rows() if target.task.vocabulary else (None, target)
+        positions = None if self.positions is None else self.positions[texts]
+        with self.model.words.given(vectors, inputs["input_ids"]):
+            logits = self.model.answer(inputs, positions, rows)  # (N, C)
+        return target.read(logits, texts.to(logits.device))[:, 0]
+
+
+class _Gradient:
+    """What the gradient methods share: the answer as a function, texts in groups, and the sum over the width."""
+
+    needs_grad = True
+
+    def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
+        import captum.attr  # only to say now that it is missing
+
+        _check("aggregate", aggregate, ("l1", "l2", "sum"))
+        _check("protocol", protocol, ("default", "published"))
+        self.aggregate, self.protocol, self.captum = aggregate, protocol, captum.attr
+        self.signed = aggregate == "sum"
+
+    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
+        """See `Method`."""
+        with _differentiable(model):
+            answer = _Answer(model, run, target, self.protocol)
+            count, size = len(answer.ids), self._texts_at_once(model, answer)
+            columns = []
+            for k in range(target.ids.shape[1]):
+                parts = torch.arange(count, device=answer.ids.device).split(size)
+                columns.append(torch.cat([self._summed(self.attribute(answer, run, p, k)) for p in parts]))  # (B, T)
+        return torch.stack(columns, 1)[:, :, None]  # (B, K, 1, T)
+
+    def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
+        return max(1, model.batch_tokens // answer.ids.shape[1])
+
+    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
+        """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H)."""
+        raise NotImplementedError
+
+    def _summed(self, values: Tensor) -> Tensor:
+        """(N, T, H) to (N, T)."""
+        values = values.detach().float()
+        if self.aggregate == "sum":
+            return values.sum(-1)
+        norms: Tensor = torch.linalg.vector_norm(values, 1 if self.aggregate == "l1" else 2, dim=-1)
+        return norms
+
+
+@register("gradient-norm", paper="Simonyan et al., 2014", needs=NEEDS, passes="1 forward, 1 backward", extra="eval")
+class GradientNorm(_Gradient):
+    """The size of the gradient of the answer by each token's word embedding.
+
+    score_i = || d logit_p / d x_i^0 ||  (Simonyan et al., 2014; l1 in NormXLogit, EMNLP 2025)
+
+    Args:
+        aggregate: Over the width: "l1" (the paper's), "l2" or "sum", which keeps the sign.
+        protocol: "default" takes x^0 to be the word embedding, with the right positions and token types; "published"
+            feeds the embedding layer's output back in its place, as the authors' code does.
+    """
+
+    def __init__(self, aggregate: Aggregate = "l1", protocol: Protocol = "default") -> None:
+        super().__init__(aggregate, protocol)
+
+    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
+        """See `_Gradient`."""
+        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
+        found: Tensor = self.captum.Saliency(answer).attribute(vectors, abs=False, additional_forward_args=(texts, k))
+        return found
+
+
+@register("gradient-x-input", paper="Shrikumar et al., 2017", needs=NEEDS, passes="1 forward, 1 backward", extra="eval")
+class GradientXInput(_Gradient):
+    """The gradient of the answer by each word embedding, times that embedding, in absolute values.
+
+    score_i = || x_i^0 * d logit_p / d x_i^0 ||  (Shrikumar et al., 2017; l1 in NormXLogit, EMNLP 2025)
+
+    Args:
+        aggregate: As for `GradientNorm`.
+        protocol: As for `GradientNorm`.
+    """
+
+    def __init__(self, aggregate: Aggregate = "l1", protocol: Protocol = "default") -> None:
+        super().__init__(aggregate, protocol)
+
+    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
+        """See `_Gradient`."""
+        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
+        found: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
+        return found
+
+
+@register(
+    "gradient-x-input-signed",
+    paper="Shrikumar et al., 2017",
+    needs=NEEDS,
+    signed=True,
+    passes="1 forward, 1 backward",
+    extra="eval",
+)
+class GradientXInputSigned(GradientXInput):
+    """The gradient of the answer by each word embedding, times that embedding, summed with its sign.
+
+    Args:
+        aggregate: As for `GradientNorm`.
+        protocol: As for `GradientNorm`.
+    """
+
+    def __init__(self, aggregate: Aggregate = "sum", protocol: Protocol = "default") -> None:
+        super().__init__(aggregate, protocol)
+
+
+@register(
+    "integrated-gradients",
+    paper="Sundararajan et al., 2017",
+    needs=NEEDS,
+    passes="50 forward, 50 backward",
+    extra="eval",
+)
+class IntegratedGradients(_Gradient):
+    """The gradient of the answer, averaged on the way from a baseline to each word embedding, times that way.
+
+    score_i = || (x_i - b_i) * mean over a of d logit_p(b + a (x - b)) / d x_i ||  (Sundararajan et al., 2017, eq. 1),
+    by Gauss-Legendre quadrature. The sum over tokens and width, less the difference between the answers at the text
+    and at the baseline, is reported as `diagnostics["convergence_error"]`.
+
+    Args:
+        aggregate: As for `GradientNorm`.
+        steps: Points on the way.
+        baseline: "zero" vectors everywhere (the paper's), or the embedding of the "pad" or "mask" token in the place
+            of all tokens but the special ones.
+        internal_batch_size: Most texts-times-steps in one pass; by default as many as the token budget allows.
+        protocol: As for `GradientNorm`; "published" has the zero baseline only.
+    """
+
+    def __init__(
+        self,
+        aggregate: Aggregate = "l1",
+        steps: int = 50,
+        baseline: Baseline = "zero",
+        internal_batch_size: int | None = None,
+        protocol: Protocol = "default",
+    ) -> None:
+        super().__init__(aggregate, protocol)
+        _check("baseline", baseline, ("zero", "pad", "mask"))
+        if steps < 1 or (internal_batch_size is not None and internal_batch_size < 1):
+            raise ValueError("steps and internal_batch_size must be positive")
+        if protocol == "published" and baseline != "zero":
+            raise ValueError("the published protocol has baseline='zero' only")
+        self.steps, self.baseline, self.internal_batch_size = steps, baseline, internal_batch_size
+
+    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
+        """See `Method`."""
+        errors = run.hidden.new_zeros(target.ids.shape, dtype=torch.float32)  # (B, K)
+        run.diagnostics["convergence_error"] = errors
+        return super().__call__(model, run, target, layers)
+
+    def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
+        return self.internal_batch_size or super()._texts_at_once(model, answer)
+
+    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
+        """See `_Gradient`."""
+        found, error = self.captum.IntegratedGradients(answer).attribute(
+            answer.vectors[texts],  # (N, T, H)
+            self._start(answer, run)[texts],  # (N, T, H)
+            additional_forward_args=(texts, k),
+            n_steps=self.steps,
+            internal_batch_size=self._texts_at_once(answer.model, answer),
+            return_convergence_delta=True,
+        )
+        run.diagnostics["convergence_error"][texts, k] = error.float()
+        kept: Tensor = found
+        return kept
+
+    def _start(self, answer: _Answer, run: ForwardPass) -> Tensor:
+        """Where the way begins, (B, T, H)."""
+        if self.baseline == "zero":
+            return torch.zeros_like(answer.vectors)
+        model, ids = answer.model, answer.ids.clone()  # (B, T)
+        filler = model.pad_id if self.baseline == "pad" else model.tokenizer.mask_token_id
+        if filler is None:
+            raise MethodError("the tokenizer has no mask token; use baseline='zero' or 'pad'")
+        for row, encoding in enumerate(run.batch.encodings):
+            text = torch.tensor([not s for s in encoding.special], device=ids.device)  # (T,)
+            places = run.batch.mask[row].nonzero()[:, 0][text]
+            ids[row, places] = filler
+        if model.task.name == "masked-lm" and answer.positions is not None:  # the question itself stays
+            rows = torch.arange(len(ids), device=ids.device)
+            ids[rows, answer.positions] = answer.ids[rows, answer.positions]
+        with torch.no_grad():
+            return model.words(ids).to(answer.vectors.dtype)
+
+
+@register(
+    "integrated-gradients-signed",
+    paper="Sundararajan et al., 2017",
+    needs=NEEDS,
+    signed=True,
+    passes="50 forward, 50 backward",
+    extra="eval",
+)
+class IntegratedGradientsSigned(IntegratedGradients):
+    """Integrated Gradients summed over the width with their sign, so that the scores sum to the change in the answer.
+
+    Args:
+        aggregate: As for `IntegratedGradients`.
+        steps: As for `IntegratedGradients`.
+        baseline: As for `IntegratedGradients`.
+        internal_batch_size: As for `IntegratedGradients`.
+        protocol: As for `IntegratedGradients`.
+    """
+
+    def __init__(
+        self,
+        aggregate: Aggregate = "sum",
+        steps: int = 50,
+        baseline: Baseline = "zero",
+        internal_batch_size: int | None = None,
+        protocol: Protocol = "default",
+    ) -> None:
+        super().__init__(aggregate, steps, baseline, internal_batch_size, protocol)
+
+
+def _check(name: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
+
+
+@contextmanager
+def _differentiable(model: TaskModel) -> Iterator[None]:
+    """Say of a model without gradients what it lacks, and what would do."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise UnsupportedModelError(
+            f"gradient methods need {NEEDS}, and {type(model.shadow).__name__} is not "
+            f"({str(error).partition('. ')[0].strip()}); {alternatives()}"
+        ) from error

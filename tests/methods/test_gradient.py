@@ -1,0 +1,351 @@
+"""Gradient methods against autograd written out by hand in plain torch."""
+
+import copy
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Attribution, Explainer, MethodError, UnsupportedModelError
+from tests import tiny
+
+NORMS = {"l1": lambda g: g.abs().sum(-1), "l2": lambda g: g.pow(2).sum(-1).sqrt(), "sum": lambda g: g.sum(-1)}
+METHODS = [
+    "gradient-norm",
+    "gradient-x-input",
+    "gradient-x-input-signed",
+    "integrated-gradients",
+    "integrated-gradients-signed",
+]
+
+
+def close(a, b, tolerance=1e-4):
+    b = np.asarray(b)
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1e-3, float(np.abs(b).max())))
+
+
+def by_hand(model, inputs, read, start=None):
+    """Word embeddings and the gradient of read(logits) by them, for one text."""
+    inputs = dict(inputs)
+    ids = inputs.pop("input_ids")
+    words = (model.get_input_embeddings()(ids) if start is None else start).detach().requires_grad_()
+    logits = model(inputs_embeds=words, **inputs).logits
+    (gradient,) = torch.autograd.grad(read(logits), words)
+    return words.detach()[0], gradient[0]
+
+
+def integrated(model, inputs, read, steps, baseline, start=None):
+    """Gauss-Legendre quadrature as a plain loop."""
+    inputs = dict(inputs)
+    ids = inputs.pop("input_ids")
+    words = (model.get_input_embeddings()(ids) if start is None else start).detach()
+    points, weights = np.polynomial.legendre.leggauss(steps)
+    total = torch.zeros_like(words)
+    for point, weight in zip((points + 1) / 2, weights / 2, strict=True):
+        here = (baseline + float(point) * (words - baseline)).requires_grad_()
+        logits = model(inputs_embeds=here, **inputs).logits
+        total += torch.autograd.grad(read(logits), here)[0] * float(weight)
+    return (total * (words - baseline))[0]
+
+
+def classifier(family="bert", **options):
+    return tiny.model(family, **options), tiny.tokenizer_for(family)
+
+
+@pytest.mark.parametrize("aggregate", NORMS)
+def test_gradient_norm_and_gradient_x_input_equal_autograd(aggregate):
+    model, made = classifier(num_labels=3)
+    inputs = made(*tiny.PAIR, return_tensors="pt")
+    label = int(model(**inputs).logits.argmax())
+    words, gradient = by_hand(model, inputs, lambda logits: logits[0, label])
+    e = Explainer(model, made)
+    close(e(tiny.PAIR, method="gradient-norm", aggregate=aggregate).scores, NORMS[aggregate](gradient))
+    close(e(tiny.PAIR, method="gradient-x-input", aggregate=aggregate).scores, NORMS[aggregate](gradient * words))
+
+
+def test_names_and_signs():
+    e = Explainer(*classifier())
+    text = tiny.TEXTS[0]
+    for name in ("gradient-x-input", "integrated-gradients"):
+        plain, signed = e(text, method=name), e(text, method=name + "-signed")
+        assert (plain.signed, signed.signed) == (False, True)
+        assert (plain.settings["aggregate"], signed.settings["aggregate"]) == ("l1", "sum")
+        assert (plain.scores >= 0).all()
+        assert (signed.scores < 0).any()
+        same = e(text, method=name, aggregate="sum")
+        np.testing.assert_array_equal(same.scores, signed.scores)
+        assert same.signed, "what the settings make of it counts"
+
+
+def test_integrated_gradients_equal_a_plain_loop():
+    model, made = classifier(num_labels=3)
+    inputs = made(tiny.TEXTS[2], return_tensors="pt")
+    expected = integrated(model, inputs, lambda logits: logits[0, 1], 7, 0.0)
+    e = Explainer(model, made)
+    result = e(tiny.TEXTS[2], target=1, method="integrated-gradients-signed", steps=7)
+    close(result.scores, expected.sum(-1))
+    close(e(tiny.TEXTS[2], target=1, method="integrated-gradients", steps=7).scores, expected.abs().sum(-1))
+    in_pieces = e(tiny.TEXTS[2], target=1, method="integrated-gradients-signed", steps=7, internal_batch_size=2)
+    close(in_pieces.scores, expected.sum(-1))
+
+
+def test_integrated_gradients_are_complete_and_say_how_far():
+    model, made = classifier(scale=2.0)
+    ids = made(tiny.TEXTS[2], return_tensors="pt")
+    with torch.no_grad():
+        whole = model(**ids).logits[0]
+        words = torch.zeros(1, ids["input_ids"].shape[1], 32)
+        nothing = model(inputs_embeds=words, attention_mask=ids["attention_mask"]).logits[0]
+    e = Explainer(model, made)
+    errors = []
+    for steps in (2, 50):
+        result = e(tiny.TEXTS[2], target="all", method="integrated-gradients-signed", steps=steps)
+        gap = result.scores.sum(-1) - (whole - nothing).numpy()
+        np.testing.assert_allclose(result.diagnostics["convergence_error"], gap, atol=1e-4)
+        assert result.select(label=1).diagnostics["convergence_error"] == result.diagnostics["convergence_error"][1]
+        errors.append(np.abs(gap).max())
+    assert errors[1] < 0.02 * np.abs((whole - nothing).numpy()).max()
+    assert errors[1] < errors[0]
+    assert Attribution.from_dict(result.to_dict()) == result
+    assert isinstance(e(tiny.TEXTS[0], method="integrated-gradients").diagnostics["convergence_error"], float)
+
+
+@pytest.mark.parametrize("baseline", ["pad", "mask"])
+def test_baselines_of_tokens_leave_special_tokens_alone(baseline):
+    model, made = classifier()
+    inputs = made(tiny.TEXTS[0], return_tensors="pt")
+    ids = inputs["input_ids"].clone()
+    ids[0, 1:-1] = tiny.VOCABULARY["[PAD]" if baseline == "pad" else "[MASK]"]
+    start = model.get_input_embeddings()(ids).detach()
+    expected = integrated(model, inputs, lambda logits: logits[0, 0], 5, start).sum(-1)
+    result = Explainer(model, made)(
+        tiny.TEXTS[0], target=0, method="integrated-gradients-signed", steps=5, baseline=baseline
+    )
+    close(result.scores, expected)
+    assert result.scores[0] == 0
+    assert result.scores[-1] == 0
+
+
+def test_published_protocol_feeds_the_embedding_layers_output_back():
+    model, made = classifier()
+    inputs = made(*tiny.PAIR, return_tensors="pt")
+    twice = model(**inputs, output_hidden_states=True).hidden_states[0].detach()
+    without_types = {name: value for name, value in inputs.items() if name != "token_type_ids"}
+    words, gradient = by_hand(model, without_types, lambda logits: logits[0, 1], twice)
+    path = integrated(model, without_types, lambda logits: logits[0, 1], 6, 0.0, twice)
+    e = Explainer(model, made)
+    options = {"target": 1, "protocol": "published"}
+    close(e(tiny.PAIR, method="gradient-norm", **options).scores, gradient.abs().sum(-1))
+    close(e(tiny.PAIR, method="gradient-x-input", **options).scores, (gradient * words).abs().sum(-1))
+    close(e(tiny.PAIR, method="integrated-gradients", steps=6, **options).scores, path.abs().sum(-1))
+    other = e(tiny.PAIR, method="gradient-norm", target=1).scores
+    assert np.abs(other - gradient.abs().sum(-1).numpy()).max() > 1e-3
+
+
+# --- targets and tasks ------------------------------------------------------------------------------------------------
+
+
+def test_masked_lm_reads_the_mask_and_the_contrast():
+    model, made = tiny.model("roberta", "MaskedLM"), tiny.tokenizer_for("roberta")
+    inputs = made(tiny.MASKED, return_tensors="pt")
+    place = inputs["input_ids"][0].tolist().index(made.mask_token_id)
+    target, other = tiny.VOCABULARY["are"], tiny.VOCABULARY["is"]
+    words, gradient = by_hand(model, inputs, lambda logits: logits[0, place, target] - logits[0, place, other])
+    found = Explainer(model, made)(tiny.MASKED, target="are", contrast="is", method="gradient-x-input-signed")
+    close(found.scores, (words * gradient).sum(-1))
+    masked = Explainer(model, made)(tiny.MASKED, target="are", method="integrated-gradients", baseline="pad", steps=3)
+    assert masked.scores[place] == 0, "the mask is the question, not a part of the answer"
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "gemma2", "opt", "mamba"])
+def test_causal_lm_reads_the_last_position(family):
+    model, made = tiny.model(family, "CausalLM"), tiny.tokenizer_for(family)
+    inputs = made(tiny.TEXTS[0], return_tensors="pt")
+    target = tiny.VOCABULARY["good"]
+    if family == "gemma2":  # scales its word embeddings inside the lookup, but not what it is given as inputs_embeds
+        words = model.get_input_embeddings()(inputs["input_ids"]).detach().requires_grad_()
+        handle = model.get_input_embeddings().register_forward_hook(lambda *_: words)
+        logits = model(**inputs).logits
+        handle.remove()
+        (gradient,) = (g[0] for g in torch.autograd.grad(logits[0, -1, target], words))
+        words = words.detach()[0]
+    else:
+        words, gradient = by_hand(model, inputs, lambda logits: logits[0, -1, target])
+    found = Explainer(model, made)(tiny.TEXTS, target="good", method="gradient-x-input-signed")[0]
+    close(found.scores, (words * gradient).sum(-1))
+
+
+def test_regression_explains_the_value_with_its_sign():
+    model, made = classifier(num_labels=1)
+    words, gradient = by_hand(model, made(tiny.TEXTS[0], return_tensors="pt"), lambda logits: logits[0, 0])
+    found = Explainer(model, made)(tiny.TEXTS[0], method="gradient-x-input-signed")
+    close(found.scores, (words * gradient).sum(-1))
+    assert found.signed
+
+
+def test_token_classification_and_answers_are_read_at_their_positions():
+    model, made = tiny.model("bert", "TokenClassification"), tiny.tokenizer_for("bert")
+    words, gradient = by_hand(model, made(tiny.TEXTS[0], return_tensors="pt"), lambda logits: logits[0, 3, 1])
+    found = Explainer(model, made)(tiny.TEXTS[0], target=1, position=3, method="gradient-x-input-signed")
+    close(found.scores, (words * gradient).sum(-1))
+    reader = Explainer(tiny.model("bert", "QuestionAnswering"), made)
+    assert reader(tiny.PAIR, target="end", method="gradient-norm").scores.max() > 0
+
+
+def test_every_target_has_a_row_of_its_own():
+    e = Explainer(*classifier(num_labels=3))
+    for method in METHODS:
+        settings = {"steps": 3} if "integrated" in method else {}
+        everything = e(tiny.TEXTS, target="all", method=method, **settings)
+        for label in range(3):
+            for all_of_them, one in zip(
+                everything, e(tiny.TEXTS, target=label, method=method, **settings), strict=True
+            ):
+                close(all_of_them.scores[label], one.scores)
+
+
+# --- promises ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
+@pytest.mark.parametrize("method", ["gradient-x-input", "integrated-gradients-signed"])
+def test_alone_or_in_a_batch(family, method):
+    model, made = classifier(family, scale=2.0)
+    settings = {"steps": 4} if "integrated" in method else {}
+    together = Explainer(model, made)(tiny.TEXTS, method=method, target=0, **settings)
+    small = Explainer(model, made, batch_tokens=9)(tiny.TEXTS, method=method, target=0, **settings)
+    for text, one, other in zip(tiny.TEXTS, together, small, strict=True):
+        alone = Explainer(model, made)(text, method=method, target=0, **settings)
+        close(one.scores, alone.scores)
+        close(other.scores, alone.scores)
+
+
+def test_padding_on_either_side_and_a_forward_pass_already_run():
+    model, made = classifier("llama")
+    expected = Explainer(model, made)(tiny.TEXTS, method="gradient-x-input", target=1)
+    for side in ("left", "right"):
+        made.padding_side = side
+        inputs = made(tiny.TEXTS, padding=True, return_tensors="pt")
+        for found, one in zip(
+            Explainer(model, made)(inputs, method="gradient-x-input", target=1), expected, strict=True
+        ):
+            close(found.scores, one.scores)
+        with torch.inference_mode():
+            outputs = model(**inputs, output_hidden_states=True)
+        found = Explainer(model, made).from_outputs(inputs, outputs, method="gradient-x-input", target=1)
+        for a, b in zip(found, expected, strict=True):
+            close(a.scores, b.scores)
+
+
+def test_the_callers_model_is_untouched():
+    model, made = classifier()
+    model.train()
+    model.bert.encoder.layer[0].output.dense.weight.requires_grad_(False)
+    grads = {}
+    for name, parameter in model.named_parameters():
+        parameter.grad = grads[name] = torch.rand_like(parameter)
+    kept = {name: grad.clone() for name, grad in grads.items()}
+    flags = {name: p.requires_grad for name, p in model.named_parameters()}
+    weights = copy.deepcopy(model.state_dict())
+    e = Explainer(model, made)
+    with torch.inference_mode():
+        e(tiny.TEXTS, method="integrated-gradients", steps=2)
+    e(tiny.TEXTS, method="gradient-norm")
+    with pytest.raises(UnsupportedModelError):
+        e(tiny.TEXTS, method="gradient-norm", target=_broken(e))
+    assert {name: p.requires_grad for name, p in model.named_parameters()} == flags
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is grads[name]
+        assert torch.equal(parameter.grad, kept[name])
+        assert torch.equal(parameter, weights[name])
+    assert model.training
+    assert not any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
+    assert torch.is_grad_enabled()
+
+
+def _broken(e):
+    """Make the explainer's own copy raise in the middle of the next pass."""
+
+    def fail(*_):
+        raise RuntimeError("no derivative")
+
+    e.model.shadow.bert.encoder.register_forward_hook(lambda *_: fail() if torch.is_grad_enabled() else None)
+    return 0
+
+
+def test_several_threads_at_once():
+    model, made = classifier()
+    e = Explainer(model, made)
+    expected = [e(text, method="integrated-gradients", steps=4).scores for text in tiny.TEXTS]
+    found = [None] * 6
+
+    def work(place):
+        found[place] = e(tiny.TEXTS[place % 3], method="integrated-gradients", steps=4).scores
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for place, scores in enumerate(found):
+        close(scores, expected[place % 3])
+
+
+def test_half_precision_follows_single():
+    model, made = classifier(scale=2.0)
+    single = Explainer(model, made)(tiny.TEXTS[2], method="integrated-gradients-signed", target=0).scores
+    half = Explainer(copy.deepcopy(model).bfloat16(), made)(
+        tiny.TEXTS[2], method="integrated-gradients-signed", target=0
+    ).scores
+    assert np.corrcoef(single, half)[0, 1] > 0.98
+    assert half.dtype == np.float32
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_without_gradients_names_what_would_do():
+    model, made = classifier()
+
+    class Rounding(torch.nn.Module):
+        def forward(self, states, *args, **kwargs):
+            return states.detach()
+
+    model.bert.encoder.layer[0] = Rounding()
+    with pytest.raises(UnsupportedModelError, match=r"differentiable .* normxlogit.* work on any model"):
+        Explainer(model, made)(tiny.TEXTS[0], method="gradient-norm")
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("gradient-norm", {"aggregate": "max"}, "aggregate must be one of 'l1', 'l2', 'sum'"),
+        ("gradient-x-input", {"protocol": "mine"}, "protocol must be"),
+        ("integrated-gradients", {"baseline": "noise"}, "baseline must be"),
+        ("integrated-gradients", {"steps": 0}, "must be positive"),
+        ("integrated-gradients", {"baseline": "mask", "protocol": "published"}, "zero"),
+        ("gradient-norm", {"steps": 3}, "has no setting 'steps'"),
+        ("gradient-norm", {"layers": "all"}, "gives no scores for single layers"),
+    ],
+)
+def test_settings_that_do_not_exist(method, settings, message):
+    with pytest.raises(MethodError, match=message):
+        Explainer(*classifier())(tiny.TEXTS[0], method=method, **settings)
+
+
+def test_mask_baseline_without_a_mask():
+    model, made = classifier()
+    made.mask_token = None
+    with pytest.raises(MethodError, match="no mask token"):
+        Explainer(model, made)(tiny.TEXTS[0], method="integrated-gradients", baseline="mask")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_captum_the_error_says_what_to_install(monkeypatch, method):
+    for name in [n for n in sys.modules if n.partition(".")[0] == "captum"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "captum", None)
+    with pytest.raises(MethodError, match=r"needs the package captum.*pip install 'normxlogit\[eval\]'"):
+        Explainer(*classifier())(tiny.TEXTS[0], method=method)
