@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from .explainer import Explainer
+    from .generation import GenerationAttribution
     from .methods.registry import MethodInfo, list_methods, register
 
 __all__ = [
     "Explainer",
     "Attribution",
+    "GenerationAttribution",
     "Prediction",
     "TargetInfo",
     "Token",
@@ -40,6 +42,7 @@ __all__ = [
 
 _HOMES = {
     "Explainer": "explainer",
+    "GenerationAttribution": "generation",
     "MethodInfo": "methods",
     "list_methods": "methods",
     "register": "methods",

@@ -242,10 +242,10 @@ class Attribution:
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         state["scores"] = self.scores.tolist()
         state["prediction"] = self.prediction._asdict()
-        state["target"] = {f.name: _plain(getattr(self.target, f.name)) for f in fields(self.target)}
+        state["target"] = {f.name: plain(getattr(self.target, f.name)) for f in fields(self.target)}
         if self.token_predictions is not None:
             state["token_predictions"] = [p._asdict() for p in self.token_predictions]
-        return {name: _plain(value) for name, value in state.items()}
+        return {name: plain(value) for name, value in state.items()}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "Attribution":
@@ -262,13 +262,13 @@ class Attribution:
             values = {f.name: state[f.name] for f in fields(cls)}
             values["scores"] = np.asarray(state["scores"], dtype=np.float32)
             values["prediction"] = Prediction(**state["prediction"])
-            values["target"] = TargetInfo(**{k: _tuples(v) for k, v in state["target"].items()})
+            values["target"] = TargetInfo(**{k: tuples(v) for k, v in state["target"].items()})
             if state["token_predictions"] is not None:
                 values["token_predictions"] = tuple(Prediction(**p) for p in state["token_predictions"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"not an attribution: {error}") from None
         for name in ("tokens", "token_ids", "offsets", "word_ids", "sequence_ids", "special_tokens_mask", "layers"):
-            values[name] = _tuples(values[name])
+            values[name] = tuples(values[name])
         values["notes"] = tuple(values["notes"])
         values["diagnostics"] = {name: _tuples(value) for name, value in values["diagnostics"].items()}
         return cls(**values)
@@ -334,13 +334,15 @@ def _merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
     return float(merged) if merged.ndim == 0 else merged
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Tuples and mappings as JSON knows them: lists and dicts."""
     if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
+        return {k: plain(v) for k, v in value.items()}
     return value
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value
+def tuples(value: Any) -> Any:
+    """The lists of JSON as the tuples that results hold."""
+    return tuple(tuples(v) for v in value) if isinstance(value, list) else value

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
+from . import completion as completions
 from .attribution import Attribution
 from .choices import Question, as_choice, chosen_index, questions_in
+from .completion import Prompt
 from .errors import InputError
 from .explaining import Asked, Layers, explain
+from .generation import GenerationAttribution
 from .methods.registry import create
 from .modeling.encoding import Batch, Encoding, LongText, Text, batches
 from .modeling.forward import TaskModel
@@ -228,6 +231,71 @@ class Explainer:
         with torch.inference_mode():
             run = self.model.from_outputs(batch, outputs, layers=layers is not None)
         return explain(self.model, run, asked)
+
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        max_new_tokens: int = 40,
+        target: TargetSpec = "generated",
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str = "normxlogit",
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> GenerationAttribution:
+        """Let a causal language model continue a prompt, and explain every token that it wrote.
+
+        Args:
+            prompt: A text, or a list of chat messages for the tokenizer's template.
+            max_new_tokens: Most tokens to write.
+            target: As in `explain_completion`.
+            contrast: As in `explain_completion`.
+            layers: As in `__call__`.
+            method: As in `__call__`.
+            settings: Settings of the method.
+            **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
+
+        Raises:
+            InputError: If the prompt is empty, leaves no room, or the tokenizer has no template for messages.
+            TargetError: If a token asked for does not exist.
+            UnsupportedModelError: If the model is no causal language model.
+        """
+        asked = Asked(target, contrast, layers, False, *create(method, dict(settings or {})))
+        sequence = completions.generate(self.model, prompt, max_new_tokens, options)
+        return completions.explain_completion(self.model, sequence, asked)
+
+    def explain_completion(
+        self,
+        prompt: Prompt,
+        completion: str | Sequence[int],
+        *,
+        target: TargetSpec = "generated",
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str = "normxlogit",
+        **settings: Any,
+    ) -> GenerationAttribution:
+        """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
+
+        Args:
+            prompt: A text, or a list of chat messages for the tokenizer's template.
+            completion: The text that follows as it is (mind the space), or its token ids.
+            target: "generated" explains each token itself; a token or index the same one at every place; a list one
+                for each.
+            contrast: A token whose logit is subtracted.
+            layers: As in `__call__`.
+            method: As in `__call__`.
+            **settings: Settings of the method.
+
+        Raises:
+            InputError: If prompt or completion is empty, or both are longer than the model reads.
+            TargetError: If a token asked for does not exist.
+            UnsupportedModelError: If the model is no causal language model.
+        """
+        asked = Asked(target, contrast, layers, False, *create(method, settings))
+        sequence = completions.read_completion(self.model, prompt, completion)
+        return completions.explain_completion(self.model, sequence, asked)
 
     def _explain_choice(self, question: Question, asked: Asked, long_text: LongText) -> Attribution:
         prompt, choices = question

@@ -9,10 +9,11 @@ from transformers import PreTrainedTokenizerBase
 
 from .attribution import Prediction, TargetInfo
 from .errors import TargetError
+from .modeling.encoding import readable_tokens
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.tasks import Task
 
-__all__ = ["Choice", "Target", "TargetSpec", "answers", "predictions", "resolve"]
+__all__ = ["Choice", "Target", "TargetSpec", "answers", "index_of", "name_of", "predictions", "resolve"]
 
 Choice = str | int
 """A label name, a token string, or an index."""
@@ -123,17 +124,17 @@ def resolve(
                 raise TargetError("'all' would be the whole vocabulary; name the tokens you want instead")
             chosen = list(range(run.logits.shape[-1]))
         elif isinstance(spec, str | int):
-            chosen, labelled = [_index(model, spec, run.logits.shape[-1])], False
+            chosen, labelled = [index_of(model, spec, run.logits.shape[-1])], False
         else:
-            chosen = [_index(model, choice, run.logits.shape[-1]) for choice in spec]
+            chosen = [index_of(model, choice, run.logits.shape[-1]) for choice in spec]
             if not chosen:
                 raise TargetError("the list of targets is empty")
         ids = torch.tensor([chosen], device=run.logits.device).expand(count, -1)  # (B, K)
     other = None
     if contrast is not None:
-        other = torch.full((count,), _index(model, contrast, run.logits.shape[-1]), device=ids.device)  # (B,)
-    names = tuple(tuple(_name(model, i) for i in row) for row in ids.tolist())
-    contrast_name = None if other is None else _name(model, int(other[0]))
+        other = torch.full((count,), index_of(model, contrast, run.logits.shape[-1]), device=ids.device)  # (B,)
+    names = tuple(tuple(name_of(model, i) for i in row) for row in ids.tolist())
+    contrast_name = None if other is None else name_of(model, int(other[0]))
     return Target(ids, other, run.positions, labelled, task, names, contrast_name)
 
 
@@ -172,16 +173,27 @@ def predictions(model: TaskModel, logits: Tensor) -> list[Prediction]:
     else:
         chances = (values - logits.float().logsumexp(-1)).exp().tolist()
     rows = zip(ids.tolist(), values.tolist(), chances, strict=True)
-    return [Prediction(_name(model, i), i, value, chance) for i, value, chance in rows]
+    return [Prediction(name_of(model, i), i, value, chance) for i, value, chance in rows]
 
 
-def _name(model: TaskModel, index: int) -> str:
+def name_of(model: TaskModel, index: int) -> str:
+    """What an output of the model's head is called."""
     if not model.task.vocabulary:
         return model.task.labels[index]
-    return str(model.tokenizer.decode([index]))
+    return readable_tokens(model.tokenizer, [index])[0]
 
 
-def _index(model: TaskModel, choice: Choice, count: int) -> int:
+def index_of(model: TaskModel, choice: Choice, count: int) -> int:
+    """The output of the model's head that a caller means.
+
+    Args:
+        model: The model.
+        choice: Its name or index.
+        count: Number of outputs.
+
+    Raises:
+        TargetError: If there is no such output.
+    """
     if isinstance(choice, bool) or not isinstance(choice, str | int):
         raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
     index = choice

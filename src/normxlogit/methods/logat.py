@@ -58,7 +58,7 @@ def _spread(values: Tensor, mask: Tensor) -> Tensor:
     return full.permute(0, 3, 2, 1)  # (B, K, L, T)
 
 
-@register("normxlogit", paper=PAPER, per_layer=True, signed=True)
+@register("normxlogit", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
 class NormXLogit:
     """The head's logit at each token, times the norm of its input embedding.
 
@@ -79,7 +79,7 @@ class NormXLogit:
         return _spread(logits * norms[:, None, None].to(logits.device), run.batch.mask)
 
 
-@register("logat", paper=PAPER, per_layer=True, signed=True)
+@register("logat", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
 class LogAt:
     """The head's logit at each token: HoT(x_i^l)[p]; for regression its distance to the model's output."""
 
@@ -88,7 +88,7 @@ class LogAt:
         return _spread(head_logits(model, run, target, layers), run.batch.mask)
 
 
-@register("input-norm", paper=PAPER, needs="an embedding layer")
+@register("input-norm", paper=PAPER, needs="an embedding layer", tokenwise=True)
 class InputNorm:
     """The L2 norm of each token's input embedding; the same for every target.
 

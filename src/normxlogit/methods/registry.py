@@ -56,6 +56,8 @@ class MethodInfo:
         needs: What it needs of a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether negative scores mean evidence against the target.
+        tokenwise: Whether a token's score follows from that token's own representations, so that with a causal model
+            the scores of one pass hold for every shorter text too.
         passes: Its cost in passes of the model, T the number of tokens.
         extra: The optional dependencies it needs, empty for none.
         factory: Makes the method from its settings.
@@ -67,6 +69,7 @@ class MethodInfo:
     needs: str
     per_layer: bool
     signed: bool
+    tokenwise: bool
     passes: str
     extra: str
     factory: Callable[..., Method]
@@ -91,6 +94,7 @@ def register(
     needs: str = ANY_MODEL,
     per_layer: bool = False,
     signed: bool = False,
+    tokenwise: bool = False,
     passes: str = "1 forward",
     extra: str = "",
 ) -> Callable[[F], F]:
@@ -102,6 +106,7 @@ def register(
         needs: What it needs of a model.
         per_layer: Whether it gives scores for single layers.
         signed: Whether negative scores mean evidence against the target.
+        tokenwise: Whether a token's score follows from that token's own representations.
         passes: Cost in passes of the model.
         extra: Name of this package's extra that brings what it imports.
 
@@ -116,7 +121,7 @@ def register(
         if name in _METHODS and _METHODS[name].factory is not factory:
             raise MethodError(f"a method named {name!r} is registered already")
         summary = (inspect.getdoc(factory) or "").partition("\n")[0]
-        _METHODS[name] = MethodInfo(name, summary, paper, needs, per_layer, signed, passes, extra, factory)
+        _METHODS[name] = MethodInfo(name, summary, paper, needs, per_layer, signed, tokenwise, passes, extra, factory)
         return factory
 
     return add

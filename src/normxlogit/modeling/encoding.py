@@ -114,6 +114,34 @@ class Encoder:
                     encodings[place] = encoding
         return [e for e in encodings if e is not None]
 
+    def opening(self, text: str, *, special: bool) -> Encoding:
+        """Encode the beginning of a text that goes on: without the special tokens that would end it.
+
+        Args:
+            text: May be empty where the tokenizer puts a token before every text.
+            special: Whether the tokenizer adds its special tokens; a chat template has written them already.
+
+        Raises:
+            InputError: If there is no token, or the text is no string.
+        """
+        if not isinstance(text, str):
+            raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
+        with self._lock:
+            found = self._row(self._tokenize([text], special=special), 0, text)
+        count = len(found)
+        while count > 1 and found.special[count - 1]:
+            count -= 1
+        count = count if not all(found.special) else 1
+        return Encoding(
+            {name: values[:count] for name, values in found.inputs.items()},
+            found.tokens[:count],
+            found.offsets and found.offsets[:count],
+            found.word_ids and found.word_ids[:count],
+            found.sequence_ids[:count],
+            found.special[:count],
+            text,
+        )
+
     def _encode(self, texts: list[Text], long_text: LongText, max_length: int | None) -> list[Encoding]:
         if not texts:
             return []
@@ -135,12 +163,13 @@ class Encoder:
         self._check_pairs(encodings)
         return encodings
 
-    def _tokenize(self, texts: list[Text], limit: int | None = None) -> BatchEncoding:
+    def _tokenize(self, texts: list[Text], limit: int | None = None, *, special: bool = True) -> BatchEncoding:
         first = [t[0] if isinstance(t, tuple) else t for t in texts]
         second = [t[1] for t in texts if isinstance(t, tuple)] or None
         found: BatchEncoding = self.tokenizer(
             first,
             second,
+            add_special_tokens=special,
             truncation=limit is not None,
             max_length=limit,
             padding=False,

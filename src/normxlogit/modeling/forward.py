@@ -121,6 +121,7 @@ class TaskModel:
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
         self.words = Words(self.shadow)
+        self.proved_causal = False
         self._anatomy: Anatomy | None = None
         self._lock = threading.Lock()
         self._record = _Record()
@@ -151,6 +152,11 @@ class TaskModel:
         if not isinstance(weight, Tensor) or weight.device.type == "meta":  # offloaded: its hook will move the inputs
             return torch.device("cpu")
         return weight.device
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of outputs of a language model's head."""
+        return int(self.config.get_text_config().vocab_size)
 
     @property
     def anatomy(self) -> Anatomy:

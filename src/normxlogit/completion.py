@@ -1,0 +1,382 @@
+"""Completions of language models: read them, let the model write them, and explain each of their tokens."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jinja2 import TemplateError
+from torch import Tensor
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+from ._version import __version__
+from .attribution import FloatArray, Prediction, TargetInfo
+from .errors import InputError, TargetError, UnsupportedModelError
+from .explaining import Asked, layer_numbers
+from .generation import GenerationAttribution
+from .modeling.encoding import Encoding, readable_tokens
+from .modeling.forward import ForwardPass, TaskModel
+from .targets import Target, index_of, name_of, predictions
+
+__all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
+
+Prompt = str | Sequence[Mapping[str, Any]]
+"""A text, or chat messages: mappings with "role" and "content", as chat templates know them."""
+
+AS_GENERATED = "generated"
+"""The default target: each generated token explains itself."""
+
+ROWS_AT_ONCE = 256
+"""Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A prompt with its completion.
+
+    Attributes:
+        encoding: Both, as the model reads them.
+        prompt_tokens: Tokens of the prompt.
+        prompt_characters: Characters of the prompt.
+    """
+
+    encoding: Encoding
+    prompt_tokens: int
+    prompt_characters: int
+
+
+def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
+    """Let the model continue a prompt.
+
+    Args:
+        model: A causal language model.
+        prompt: A text or chat messages.
+        max_new_tokens: Most tokens to write; fewer where the model's length ends.
+        options: Passed to the model's `generate`; without any it is greedy.
+
+    Returns:
+        Prompt and completion, and how much of it is the prompt.
+
+    Raises:
+        InputError: If the prompt is empty or leaves no room, or several sequences are asked for.
+        UnsupportedModelError: If the model is no causal language model.
+    """
+    _check_task(model)
+    if options.get("num_return_sequences", 1) != 1:
+        raise InputError("num_return_sequences must be 1; call again for another completion")
+    encoding, text = _read_prompt(model, prompt)
+    count = len(encoding)
+    limit = model.encoder.limit
+    room = max_new_tokens if limit is None else min(max_new_tokens, limit - count)
+    if room < 1:
+        raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
+    config, rest = _generation_config(model, options, room)
+    ids = torch.tensor([encoding.ids], device=model.device)  # (1, P)
+    with torch.inference_mode():
+        written: Any = model.shadow.generate(  # type: ignore[operator]
+            input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **rest
+        )
+    sequence: Tensor = getattr(written, "sequences", written)  # (1, P + G)
+    notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
+    found = replace(_appended(model.tokenizer, encoding, sequence[0, count:].tolist()), notes=notes)
+    return Completed(found, count, len(text))
+
+
+def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
+    """Encode a prompt and a given completion.
+
+    Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
+    the completion.
+
+    Args:
+        model: A causal language model.
+        prompt: A text or chat messages.
+        completion: A text that follows the prompt as it is, or token ids.
+
+    Returns:
+        Prompt and completion, and how much of it is the prompt.
+
+    Raises:
+        InputError: If one of them is empty or both are longer than the model reads.
+        UnsupportedModelError: If the model is no causal language model.
+    """
+    _check_task(model)
+    before, text = _read_prompt(model, prompt)
+    count = len(before)
+    if not isinstance(completion, str):
+        encoding = _appended(model.tokenizer, before, [int(i) for i in completion])
+    else:
+        encoding = model.encoder.opening(text + completion, special=isinstance(prompt, str))
+        if encoding.offsets is not None:
+            within = (i for i, (_, end) in enumerate(encoding.offsets) if end > len(text))
+            count = next(within, len(encoding))
+        elif encoding.ids[:count] != before.ids:
+            raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
+        encoding = replace(encoding, special=_special(model.tokenizer, encoding))
+    if count == 0:
+        raise InputError("nothing stands before the completion; give a prompt")
+    if len(encoding) <= count:
+        raise InputError("the completion is empty")
+    limit = model.encoder.limit
+    if limit is not None and len(encoding) > limit:
+        raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
+    return Completed(encoding, count, len(text))
+
+
+def explain_completion(model: TaskModel, completed: Completed, asked: Asked) -> GenerationAttribution:
+    """Explain every token of a completion, from one forward pass over the sequence.
+
+    score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
+    entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) is read off token i alone, so that one
+    product of the T states with the G wanted rows of the head gives them all. Methods that read the text as a whole
+    run once for each token, on what stood before it.
+
+    Args:
+        model: A causal language model.
+        completed: What `generate` or `read_completion` returned.
+        asked: What is wanted; the target "generated" explains each token itself.
+
+    Raises:
+        TargetError: If a token asked for does not exist.
+        UnsupportedModelError: If the model reads ahead, so that later tokens are part of earlier representations.
+    """
+    sequence, start = completed.encoding, completed.prompt_tokens
+    ids = sequence.ids[start:]
+    wanted_ids, contrast = _targets(model, asked, ids)
+    context = _cut(sequence, len(sequence) - 1)
+    with torch.inference_mode():
+        run = model.run(model.batch([context], [0]), layers=asked.layers is not None)
+        _prove_causal(model, run)
+        layers = layer_numbers(asked, model)
+        said, chances = _said(model, run, start, ids)
+    if asked.info.tokenwise:
+        scores = _at_once(model, run, asked, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    else:
+        scores = _one_by_one(model, completed, asked, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    places = torch.arange(scores.shape[-1])  # (T - 1,)
+    seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
+    scores = torch.nn.functional.pad(scores.float().cpu() * seen[:, None], (0, 1))  # (G, L, T)
+    table: FloatArray = (scores if layers else scores[:, 0]).contiguous().numpy()
+    names = [name_of(model, i) for i in wanted_ids]
+    other = None if contrast is None else name_of(model, contrast)
+    text = sequence.text
+    return GenerationAttribution(
+        scores=table,
+        tokens=sequence.tokens,
+        token_ids=tuple(sequence.ids),
+        offsets=sequence.offsets,
+        special_tokens_mask=sequence.special,
+        text=text,
+        completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
+        prompt_tokens=start,
+        predictions=tuple(said),
+        generated=tuple(chances),
+        targets=tuple(
+            TargetInfo("token", (name,), (index,), other, contrast, start + g - 1)
+            for g, (name, index) in enumerate(zip(names, wanted_ids, strict=True))
+        ),
+        layers=layers or None,
+        method=asked.info.name,
+        settings=asked.settings,
+        model=model.name,
+        signed=asked.info.signed,
+        notes=sequence.notes,
+        version=__version__,
+    )
+
+
+def _targets(model: TaskModel, asked: Asked, ids: list[int]) -> tuple[list[int], int | None]:
+    """The vocabulary entry that each row explains, and the one subtracted from all."""
+    width = model.vocabulary_size
+    contrast = None if asked.contrast is None else index_of(model, asked.contrast, width)
+    spec = asked.target
+    if isinstance(spec, str) and spec == AS_GENERATED:
+        return ids, contrast
+    if isinstance(spec, str | int):
+        return [index_of(model, spec, width)] * len(ids), contrast
+    if len(spec) != len(ids):
+        raise TargetError(f"{len(spec)} targets for {len(ids)} generated tokens; give one, or one for each")
+    return [index_of(model, choice, width) for choice in spec], contrast
+
+
+def _target(model: TaskModel, ids: list[int], contrast: int | None, run: ForwardPass) -> Target:
+    names = tuple(name_of(model, i) for i in ids)
+    device = run.hidden.device
+    other = None if contrast is None else torch.tensor([contrast], device=device)
+    name = None if contrast is None else name_of(model, contrast)
+    return Target(torch.tensor([ids], device=device), other, run.positions, True, model.task, (names,), name)
+
+
+def _at_once(
+    model: TaskModel, run: ForwardPass, asked: Asked, layers: tuple[int, ...], ids: list[int], contrast: int | None
+) -> Tensor:
+    """Scores of all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
+    distinct = list(dict.fromkeys(ids))
+    target = _target(model, distinct, contrast, run)
+    with torch.inference_mode():
+        scores = asked.method(model, run, target, layers)[0]  # (R, L, T - 1)
+    return scores[[distinct.index(i) for i in ids]]
+
+
+def _one_by_one(
+    model: TaskModel, completed: Completed, asked: Asked, layers: tuple[int, ...], ids: list[int], contrast: int | None
+) -> Tensor:
+    """Scores of a method that reads texts as a whole, each generated token explained on what stood before it."""
+    sequence, start = completed.encoding, completed.prompt_tokens
+    rows = []
+    for g, index in enumerate(ids):
+        batch = model.batch([_cut(sequence, start + g)], [g])
+        with torch.inference_mode():
+            run = model.run(batch, layers=bool(layers))
+        target = _target(model, [index], contrast, run)
+        with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
+            scores = asked.method(model, run, target, layers)[0, 0].detach()  # (L, P + g)
+        rows.append(torch.nn.functional.pad(scores.cpu(), (0, len(sequence) - 1 - start - g)))
+    return torch.stack(rows)
+
+
+def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tuple[list[Prediction], list[Prediction]]:
+    """What the model found most likely at each place, and how likely it found the token that stands there."""
+    best: list[Prediction] = []
+    own: list[Prediction] = []
+    states = run.hidden[0, start - 1 :]  # (G, H)
+    for part, chosen in zip(states.split(ROWS_AT_ONCE), torch.tensor(ids).split(ROWS_AT_ONCE), strict=True):
+        logits = model.anatomy.head.tokens(part).float()  # (G', V)
+        best += predictions(model, logits)
+        values = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        chances = (values - logits.logsumexp(-1)).exp()  # (G',)
+        for index, value, chance in zip(chosen.tolist(), values.tolist(), chances.tolist(), strict=True):
+            own.append(Prediction(name_of(model, index), index, value, chance))
+    return best, own
+
+
+def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
+    """Read the first half again by itself, once for each model: a causal trunk gives the same states.
+
+    Raises:
+        UnsupportedModelError: If it does not.
+    """
+    count = min(run.hidden.shape[1] // 2, 64)
+    if model.proved_causal or count < 1:
+        return
+    again = model.run(model.batch([_cut(run.batch.encodings[0], count)], [0])).hidden[0].float()  # (C, H)
+    first = run.hidden[0, :count].float()  # (C, H)
+    rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
+    if (again - first).norm() > rounding * first.norm():
+        raise UnsupportedModelError(
+            f"{type(model.shadow).__name__} reads ahead: what it writes at a place depends on later tokens, so one "
+            "pass cannot explain each token by those before it"
+        )
+    model.proved_causal = True
+
+
+def _generation_config(
+    model: TaskModel, options: Mapping[str, Any], room: int
+) -> tuple[GenerationConfig, dict[str, Any]]:
+    """The model's own settings, greedy unless sampling is asked for, and the options that are no settings."""
+    given = dict(options)
+    config = copy.deepcopy(given.pop("generation_config", None) or model.shadow.generation_config)
+    config = config or GenerationConfig()
+    if not given.get("do_sample", "generation_config" in options and config.do_sample):
+        given |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if config.pad_token_id is None:
+        config.pad_token_id = model.pad_id
+    config.max_length = None
+    rest = config.update(**given | {"max_new_tokens": room})
+    return config, rest
+
+
+def _check_task(model: TaskModel) -> None:
+    if model.task.name != "causal-lm":
+        raise UnsupportedModelError(
+            f"{type(model.shadow).__name__} is a model for {model.task.name}; only causal language models write text"
+        )
+
+
+def _prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> tuple[str, bool]:
+    """The prompt as one text, and whether the tokenizer puts its special tokens around it."""
+    if isinstance(prompt, str):
+        return prompt, True
+    given = list(prompt) if isinstance(prompt, Sequence) else [prompt]
+    messages = [dict(m) for m in given if isinstance(m, Mapping) and "role" in m]
+    if not messages or len(messages) != len(given):
+        raise InputError("a prompt is a string or a list of messages, each with a role and a content")
+    if not getattr(tokenizer, "chat_template", None):
+        raise InputError("the tokenizer has no chat template for messages; give the prompt as one string")
+    ending = {"continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt": True}
+    try:
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, **ending)), False  # type: ignore[arg-type]
+    except (TemplateError, TypeError, KeyError, ValueError) as error:
+        raise InputError(f"the chat template refuses these messages: {error}") from None
+
+
+def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, str]:
+    text, special = _prompt_text(model.tokenizer, prompt)
+    encoding = model.encoder.opening(text, special=special)
+    return replace(encoding, special=_special(model.tokenizer, encoding)), text
+
+
+def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bool, ...]:
+    """Special tokens, whoever wrote them: the tokenizer, a chat template or the model."""
+    known = set(tokenizer.all_special_ids)
+    return tuple(s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True))
+
+
+def _cut(encoding: Encoding, count: int) -> Encoding:
+    """The first tokens of a sequence, for the model to read."""
+    return Encoding(
+        {"input_ids": encoding.ids[:count]},
+        encoding.tokens[:count],
+        None,
+        None,
+        encoding.sequence_ids[:count],
+        encoding.special[:count],
+    )
+
+
+def _appended(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
+    """A prompt and the tokens that follow it; what is generated is never tokenised again."""
+    known = set(tokenizer.all_special_ids)
+    pieces = _pieces(tokenizer, before.ids, ids, known)
+    offsets = before.offsets
+    text = before.text
+    if offsets is not None and text is not None:
+        spans = []
+        for piece in pieces:
+            spans.append((len(text), len(text) + len(piece)))
+            text += piece
+        offsets = (*offsets, *spans)
+    every = before.ids + ids
+    special = (*before.special, *(i in known for i in ids))
+    return Encoding(
+        {"input_ids": every},
+        (*before.tokens, *readable_tokens(tokenizer, ids)),
+        offsets,
+        None,
+        tuple(None if s else 0 for s in special),
+        special,
+        text if offsets is not None else None,
+        None,
+        before.notes,
+    )
+
+
+def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
+    """The text that each generated token adds; a character of several tokens goes to the last of them."""
+    every = before + ids
+    start, read = max(0, len(before) - 8), len(before)
+    pieces = []
+
+    def spelled(end: int) -> str:
+        kept = [i for i in every[start:end] if i not in special]
+        return str(tokenizer.decode(kept, clean_up_tokenization_spaces=False))
+
+    for end in range(len(before) + 1, len(every) + 1):
+        shown, now = spelled(read), spelled(end)
+        if now.endswith("\ufffd") and end < len(every):
+            pieces.append("")
+            continue
+        pieces.append(now[len(shown) :])
+        start, read = max(start, read - 8), end
+    return pieces

@@ -1,0 +1,211 @@
+"""The result for generated text: which tokens every generated token rests on."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .attribution import FORMAT_VERSION, Attribution, FloatArray, Prediction, TargetInfo, plain, tuples
+from .errors import DataError
+
+__all__ = ["GenerationAttribution"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GenerationAttribution:
+    """Scores of the context of every generated token.
+
+    The sequence has T tokens: P of the prompt and then G generated ones. Row g belongs to the generated token at
+    place P + g, which the model predicted at place P + g - 1; it has seen the tokens before P + g, and only they have
+    scores. What lies ahead is zero.
+
+    Attributes:
+        scores: float32, (G, T), with layers (G, L, T).
+        tokens: The T tokens as readable strings.
+        token_ids: Their vocabulary indices.
+        offsets: Character spans `(start, end)` in `text`; None when the tokenizer cannot tell.
+        special_tokens_mask: True at special tokens, also those that a chat template or the model wrote.
+        text: Prompt and completion; None if the tokenizer cannot tell.
+        completion: The generated part of the text.
+        prompt_tokens: P.
+        predictions: What the model found most likely at each of the G places.
+        generated: The generated tokens with their own logit and probability.
+        targets: What each row explains.
+        layers: The layers on the layer axis, None when there is no such axis.
+        method: Name of the method.
+        settings: The method's settings.
+        model: Name of the model.
+        signed: Whether negative scores mean evidence against the target.
+        notes: What the reader should know.
+        version: Version of the library.
+    """
+
+    scores: FloatArray
+    tokens: tuple[str, ...]
+    token_ids: tuple[int, ...]
+    offsets: tuple[tuple[int, int], ...] | None
+    special_tokens_mask: tuple[bool, ...]
+    text: str | None
+    completion: str
+    prompt_tokens: int
+    predictions: tuple[Prediction, ...]
+    generated: tuple[Prediction, ...]
+    targets: tuple[TargetInfo, ...]
+    layers: tuple[int, ...] | None
+    method: str
+    settings: Mapping[str, Any]
+    model: str
+    signed: bool
+    notes: tuple[str, ...]
+    version: str
+    format_version: int = field(default=FORMAT_VERSION)
+
+    def __post_init__(self) -> None:
+        """Freeze the scores: a result does not change under its reader."""
+        self.scores.flags.writeable = False
+
+    @property
+    def prompt(self) -> str | None:
+        """The part of the text that was given; for chat messages as the template wrote it."""
+        return None if self.text is None else self.text[: len(self.text) - len(self.completion)]
+
+    def __len__(self) -> int:
+        """G, the number of generated tokens."""
+        return len(self.generated)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when every field is, scores bit by bit."""
+        if not isinstance(other, GenerationAttribution):
+            return NotImplemented
+        return np.array_equal(self.scores, other.scores) and all(
+            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "scores"
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
+
+    def for_token(self, index: int) -> Attribution:
+        """The explanation of one generated token, as a result of its own.
+
+        Args:
+            index: Which generated token, 0 to G - 1; negative from the end.
+
+        Raises:
+            IndexError: If there is no such token.
+        """
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"no generated token {index}; there are {len(self)}")
+        index %= len(self)
+        seen = self.prompt_tokens + index
+        return Attribution(
+            scores=np.ascontiguousarray(self.scores[index, ..., :seen]),
+            tokens=self.tokens[:seen],
+            token_ids=self.token_ids[:seen],
+            offsets=None if self.offsets is None else self.offsets[:seen],
+            word_ids=None,
+            sequence_ids=tuple(None if special else 0 for special in self.special_tokens_mask[:seen]),
+            special_tokens_mask=self.special_tokens_mask[:seen],
+            text=None if self.text is None or self.offsets is None else self.text[: self.offsets[seen][0]],
+            text_pair=None,
+            prediction=self.predictions[index],
+            target=self.targets[index],
+            layers=self.layers,
+            token_predictions=None,
+            method=self.method,
+            settings=self.settings,
+            model=self.model,
+            signed=self.signed,
+            notes=self.notes,
+            version=self.version,
+        )
+
+    def select(self, *, layer: int) -> "GenerationAttribution":
+        """Take one layer out of a result that has several.
+
+        Raises:
+            KeyError: If the result has no such layer.
+        """
+        if self.layers is None or layer not in self.layers:
+            raise KeyError(f"no layer {layer} among {self.layers}")
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        chosen = self.scores[:, self.layers.index(layer)].copy()  # (G, T)
+        return GenerationAttribution(**values | {"scores": chosen, "layers": None})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back."""
+        state = {f.name: getattr(self, f.name) for f in fields(self)}
+        state["scores"] = self.scores.tolist()
+        state["predictions"] = [p._asdict() for p in self.predictions]
+        state["generated"] = [p._asdict() for p in self.generated]
+        state["targets"] = [{f.name: plain(getattr(t, f.name)) for f in fields(t)} for t in self.targets]
+        return {name: plain(value) for name, value in state.items()}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> "GenerationAttribution":
+        """Rebuild a result from `to_dict`'s output.
+
+        Raises:
+            DataError: If the format is newer than this library or a field is missing.
+        """
+        if state.get("format_version") != FORMAT_VERSION:
+            raise DataError(
+                f"cannot read format version {state.get('format_version')!r}; this version reads {FORMAT_VERSION}"
+            )
+        try:
+            values = {f.name: state[f.name] for f in fields(cls)}
+            values["scores"] = np.asarray(state["scores"], dtype=np.float32)
+            values["predictions"] = tuple(Prediction(**p) for p in state["predictions"])
+            values["generated"] = tuple(Prediction(**p) for p in state["generated"])
+            values["targets"] = tuple(TargetInfo(**{k: tuples(v) for k, v in t.items()}) for t in state["targets"])
+        except (KeyError, TypeError) as error:
+            raise DataError(f"not an attribution of generated text: {error}") from None
+        for name in ("tokens", "token_ids", "offsets", "special_tokens_mask", "layers", "notes"):
+            values[name] = tuples(values[name])
+        return cls(**values)
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as a JSON file."""
+        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "GenerationAttribution":
+        """Read a file written by `save`.
+
+        Raises:
+            DataError: If the file is not such a file.
+        """
+        try:
+            state = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise DataError(f"{path}: not JSON: {error}") from None
+        if not isinstance(state, dict):
+            raise DataError(f"{path}: not an attribution of generated text")
+        return cls.from_dict(state)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The result as a self-contained HTML page; also written to `path` if given.
+
+        Pointing at a generated token colours what it rests on; without scripts the page shows tables.
+        """
+        from .render.generation import page
+
+        content = page(self)
+        if path is not None:
+            Path(path).write_text(content, encoding="utf-8")
+        return content
+
+    def _repr_html_(self) -> str:
+        from .render.generation import fragment
+
+        return fragment(self)
+
+    def __str__(self) -> str:
+        from .render.generation import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.scores.shape))
+        return f"GenerationAttribution({self.method}, {self.completion!r}, {shape})"
