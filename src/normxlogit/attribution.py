@@ -270,7 +270,7 @@ class Attribution:
         for name in ("tokens", "token_ids", "offsets", "word_ids", "sequence_ids", "special_tokens_mask", "layers"):
             values[name] = tuples(values[name])
         values["notes"] = tuple(values["notes"])
-        values["diagnostics"] = {name: _tuples(value) for name, value in values["diagnostics"].items()}
+        values["diagnostics"] = {name: tuples(value) for name, value in values["diagnostics"].items()}
         return cls(**values)
 
     def save(self, path: str | Path) -> None:
