@@ -12,6 +12,7 @@ import pytest
 import normxlogit
 from normxlogit import cli
 from normxlogit.attribution import Attribution
+from normxlogit.cli.explain import CHUNK
 from normxlogit.errors import InputError, NormXLogitError, TargetError
 from tests.factories import all_layers, make_attribution
 
@@ -274,10 +275,10 @@ def test_format_beats_the_name(run, tmp_path):
 
 
 def test_many_texts_go_in_chunks_in_order(run, fake):
-    count = 2 * cli.CHUNK + 3
+    count = 2 * CHUNK + 3
     code, out, err = run("explain", *(f"text {i}" for i in range(count)), "--format", "json")
     assert (code, err) == (0, "")
-    assert [len(inputs) for inputs, _ in fake.calls] == [cli.CHUNK, cli.CHUNK, 3]
+    assert [len(inputs) for inputs, _ in fake.calls] == [CHUNK, CHUNK, 3]
     assert [text for inputs, _ in fake.calls for text in inputs] == [f"text {i}" for i in range(count)]
     assert len(json.loads(out)["attributions"]) == count
 
@@ -290,7 +291,7 @@ def test_a_terminal_sees_progress(fake, monkeypatch, capsys):
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", "xterm")
-    cli_main(*("t" for _ in range(cli.CHUNK + 1)))
+    cli_main(*("t" for _ in range(CHUNK + 1)))
     assert "explaining" in stream.getvalue()
     assert "explaining" not in capsys.readouterr().out
 

@@ -259,8 +259,8 @@ def test_text_without_offsets_shows_its_tokens():
 
 
 def test_text_after_the_window_is_shown_without_score():
-    a = make_attribution(("The", "movie"), (1.0, 0.5), notes=("cut",))
-    assert "[CLS] The(+++) movie(++) [SEP] is mediocre, maybe even bad." in to_text(a, color=False)
+    a = make_attribution(("The", "movie"), (1.0, -0.5), notes=("cut",))
+    assert "[CLS] The(+++) movie(--) [SEP] is mediocre, maybe even bad." in to_text(a, color=False)
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
@@ -325,3 +325,14 @@ def test_streams_of_other_encodings_get_question_marks():
 def test_numbers_have_three_digits_of_the_largest(score, scale, text):
     assert number(score, scale) == text
     assert number(abs(score), scale, signed=False) == text.lstrip("+-")
+
+
+def test_what_all_scores_have_in_common_is_not_coloured():
+    """Scores of one sign are coloured by what lies above the smallest; the numbers stay the scores."""
+    a = make_attribution(("The", "movie"), (10.0, 11.0))
+    text = to_text(a, color=False)
+    assert "The movie(+++)" in text
+    assert "+10.0" in text
+    assert "-10.0" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)), color=False)
+    assert "movie(---)" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)), color=False)
+    assert "The(+++) movie(+++)" in to_text(make_attribution(("The", "movie"), (10.0, 10.0)), color=False)

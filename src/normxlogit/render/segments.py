@@ -67,7 +67,7 @@ class Row:
         label: Index on the label axis, None if there is none.
         layer: Number of the layer, None if there is no such axis.
         scores: One score for each column.
-        strengths: The scores in [-1, 1], relative to `scale`.
+        strengths: How strongly each column is coloured, in [-1, 1].
         scale: The largest magnitude that they are compared with; numbers take their digits from it.
     """
 
@@ -120,7 +120,8 @@ def layout(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> Layo
     """Cut the text of a result into scored pieces.
 
     Colours compare labels with each other, but never layers: each layer is scaled to its own largest score outside
-    the special tokens.
+    the special tokens. Where all scores have one sign, what they have in common tells no token from another: the
+    smallest is then left uncoloured and the colours show what lies above it. Numbers are always the scores themselves.
 
     Args:
         a: The result.
@@ -142,8 +143,9 @@ def layout(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> Layo
         )
     scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     plain = np.array([not c.special for c in columns], dtype=bool)
-    scales = _scales(scores, plain if plain.any() else ~plain, a.has_label_axis)
-    strengths = np.asarray(np.clip(scores / np.where(scales > 0, scales, 1.0), -1.0, 1.0), dtype=np.float32)
+    scales, floors = _scales(scores, plain if plain.any() else ~plain, a.has_label_axis)
+    shares = (np.abs(scores) - floors) / np.where(scales > floors, scales - floors, 1.0)
+    strengths = np.asarray(np.sign(scores) * np.clip(shares, 0.0, 1.0), dtype=np.float32)
     rows = []
     for index in np.ndindex(scores.shape[:-1]):
         label = index[0] if a.has_label_axis else None
@@ -231,12 +233,22 @@ _CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pai
 _SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
-def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> FloatArray:
-    """The largest magnitude that each row is compared with, its own layer's over all labels."""
-    largest = np.where(compared, np.abs(scores), 0.0).max(axis=-1, keepdims=True, initial=0.0)
+def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> tuple[FloatArray, FloatArray]:
+    """The magnitudes that each row is coloured between, its own layer's over all labels.
+
+    Returns:
+        The largest magnitude, and the smallest if the row's scores have one sign (0 otherwise).
+    """
+    sizes = np.abs(scores)
+    largest = np.where(compared, sizes, 0.0).max(axis=-1, keepdims=True, initial=0.0)
+    smallest = np.where(compared, sizes, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
+    positive, negative = (((sign * scores > 0) | ~compared).all(axis=-1, keepdims=True) for sign in (1, -1))
+    several = compared.sum() > 1  # a single piece has nothing to stand out from
+    smallest = np.where((positive | negative) & several & (smallest < largest), smallest, 0.0)
     if labels:
         largest = np.broadcast_to(largest.max(axis=0, keepdims=True, initial=0.0), largest.shape)
-    return np.asarray(largest, dtype=np.float32)
+        smallest = np.broadcast_to(smallest.min(axis=0, keepdims=True, initial=np.inf), largest.shape)
+    return np.asarray(largest, dtype=np.float32), np.asarray(smallest, dtype=np.float32)
 
 
 class _Pen:

@@ -168,7 +168,8 @@ def _strongest(drawn: Layout, signed: bool, color: bool) -> RenderableType:
     table.add_column(no_wrap=True)
     for column in chosen:
         strength = float(row.strengths[column])
-        length = max(1, round(abs(strength) * BAR))
+        share = abs(float(row.scores[column])) / row.scale if row.scale else 0.0
+        length = max(1, round(share * BAR))
         bar = Text("█" * length, Style(color=_rgb(INK[strength > 0]))) if color else Text("+-"[strength < 0] * length)
         name = Text(safe(drawn.columns[column].name), overflow="ellipsis")
         name.truncate(32)

@@ -1,37 +1,27 @@
-"""The command line. Heavy imports stand inside the commands, so that `--help` is instant."""
+"""The commands that explain texts and list the methods."""
 
 import json
-import os
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import DataError, InputError, MethodError, NormXLogitError
+from ..errors import DataError, InputError, MethodError
+from .console import quiet, write
 
 if TYPE_CHECKING:
-    from .attribution import Attribution
-    from .explainer import Explainer
+    from ..attribution import Attribution
+    from ..explainer import Explainer
 
-__all__ = ["app", "main"]
+__all__ = ["explain", "methods"]
 
 CHUNK = 64
 """Texts between two steps of the progress bar."""
 
 NORM_METHODS = frozenset({"normxlogit", "input-norm"})
-
-app = typer.Typer(
-    name="normxlogit",
-    help="Which tokens a model's answer rests on, from the forward pass it already runs.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
 
 
 class LongText(str, Enum):
@@ -65,37 +55,6 @@ class Format(str, Enum):
     html = "html"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a user's mistake is one line on standard error and exit code 2.
-
-    Args:
-        arguments: The words after the program's name, by default those of the process.
-    """
-    try:
-        app(args=None if arguments is None else list(arguments), prog_name="normxlogit")
-    except NormXLogitError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        sys.exit(2)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from ._version import __version__
-
-        typer.echo(f"normxlogit {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    """Which tokens a model's answer rests on, from the forward pass it already runs."""
-
-
-@app.command()
 def explain(
     texts: Annotated[
         list[str] | None,
@@ -129,15 +88,15 @@ def explain(
     calls = [(name, _settings(name, method or [], norm_of)) for name in method or ["normxlogit"]]
     common: dict[str, Any] = {"target": target, "contrast": contrast, "layers": chosen}
     common["long_text"] = "error" if long_text is LongText.error else "truncate"
-    with _quiet():
-        from .explainer import Explainer
+    with quiet():
+        from ..explainer import Explainer
 
         explainer = Explainer.from_pretrained(model)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
     content = _render(results, output_format or _guess(output), words, merge, output)
     if output is None:
-        _write(content)
+        write(content)
     else:
         try:
             output.write_text(content, encoding="utf-8")
@@ -145,7 +104,6 @@ def explain(
             raise DataError(f"cannot write {output}: {error.strerror}") from None
 
 
-@app.command()
 def methods() -> None:
     """List the methods: what each needs and where it comes from."""
     from rich import box
@@ -153,8 +111,8 @@ def methods() -> None:
     from rich.table import Table
     from rich.text import Text
 
-    with _quiet():
-        from .methods import list_methods
+    with quiet():
+        from ..methods import list_methods
 
         found = list_methods()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -167,7 +125,7 @@ def methods() -> None:
     console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
     with console.capture() as capture:
         console.print(table)
-    _write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
+    write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
 
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
@@ -257,17 +215,17 @@ def _guess(output: Path | None) -> Format:
 
 def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merge, output: Path | None) -> str:
     if kind is Format.html:
-        from .render.html import page
+        from ..render.html import page
 
         return page(results, words=words, merge=merge.value)
     if kind is Format.json:
-        from .attribution import FORMAT_VERSION
+        from ..attribution import FORMAT_VERSION
 
         states = [_state(result, words, merge) for result in results]
         utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
         document = {"format_version": FORMAT_VERSION, "attributions": states}
         return json.dumps(document, ensure_ascii=not utf8, indent=1) + "\n"
-    from .render.terminal import to_text
+    from ..render.terminal import to_text
 
     color = None if output is None else False
     return "\n\n".join(to_text(result, words=words, merge=merge.value, color=color) for result in results) + "\n"
@@ -282,31 +240,3 @@ def _state(result: "Attribution", words: bool, merge: Merge) -> dict[str, Any]:
         merged = [word._asdict() for word in result.words(merge.value)]
         state["words"] = [word | {"score": np.asarray(word["score"]).tolist()} for word in merged]
     return state
-
-
-def _write(text: str) -> None:
-    """Write to standard output; characters that it cannot show become question marks."""
-    encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
-    sys.stdout.flush()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the progress bars and warnings of model loading off the terminal; all as before afterwards."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            with warnings.catch_warnings():  # said where the environment keeps the bars of downloads off
-                warnings.simplefilter("ignore")
-                logging.enable_progress_bar()

@@ -1,0 +1,58 @@
+"""The command line. Heavy imports stand inside the commands, so that `--help` is instant."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from ..errors import NormXLogitError
+from .experiments import evaluate, finetune, reproduce
+from .explain import explain, methods
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="normxlogit",
+    help="Which tokens a model's answer rests on, from the forward pass it already runs.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; a user's mistake is one line on standard error and exit code 2.
+
+    Args:
+        arguments: The words after the program's name, by default those of the process.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="normxlogit")
+    except NormXLogitError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.exit(2)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from .._version import __version__
+
+        typer.echo(f"normxlogit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Which tokens a model's answer rests on, from the forward pass it already runs."""
+
+
+app.command()(explain)
+app.command()(methods)
+app.add_typer(evaluate, name="evaluate")
+app.command()(finetune)
+app.command()(reproduce)

@@ -1,0 +1,222 @@
+"""The commands that measure and train: evaluate, finetune, reproduce."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import InputError
+from .console import quiet, write
+
+if TYPE_CHECKING:
+    from ..evaluation.runs import Cell
+
+__all__ = ["evaluate", "finetune", "reproduce"]
+
+evaluate = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
+
+DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet or .csv; else the hub.")]
+Methods = Annotated[
+    str, typer.Option(help='"all", or names separated by spaces; settings as name:setting=value,setting=value.')
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
+
+
+class Protocol(str, Enum):
+    """How texts are perturbed."""
+
+    default = "default"
+    published = "published"
+
+
+class TableName(str, Enum):
+    """A table of the paper."""
+
+    table1 = "table1"
+    accuracy = "table-accuracy"
+
+
+@evaluate.callback()
+def _evaluate() -> None:
+    """Measure methods on a model."""
+
+
+@evaluate.command()
+def faithfulness(
+    dataset: Annotated[str, typer.Option(help="sst2, mnli, qnli, stsb, a file, or a data set on the hub.")] = "sst2",
+    model: Annotated[str | None, typer.Option(help="Name or folder; the small sentiment model by default.")] = None,
+    methods: Methods = "all",
+    data_dir: DataDir = None,
+    split: Annotated[str, typer.Option(help="Which split.")] = "validation",
+    columns: Annotated[str | None, typer.Option(help="The text column, or two separated by a comma.")] = None,
+    label_column: Annotated[str, typer.Option(help="The column of gold labels.")] = "label",
+    limit: Limit = None,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.default,
+    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
+    ] = None,
+) -> None:
+    """How much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
+    with quiet():
+        from ..datasets.glue import load_examples
+        from ..evaluation.report import faithfulness_table, write_faithfulness
+        from ..evaluation.runs import run_cells
+        from ..explainer import Explainer
+
+        cells = _cells(methods)
+        names = [name + "".join(f" {k}={v}" for k, v in settings.items()) for name, settings in cells]
+        chosen = columns.split(",") if columns else []
+        examples = load_examples(
+            dataset, split=split, data_dir=data_dir, columns=chosen, label_column=label_column, limit=limit
+        )
+        explainer = Explainer.from_pretrained(model)
+        with _progress(len(cells)) as step:
+            results = run_cells(
+                explainer,
+                examples,
+                cells,
+                folder=None if output is None else output / "cells",
+                protocol=protocol.value,
+                seed=seed,
+                on_progress=step,
+            )
+        about = {
+            "dataset": Path(dataset).name,
+            "texts": len(examples),
+            "model": explainer.model.name,
+            "protocol": protocol.value,
+        }
+        if output is not None:
+            write_faithfulness(output, results, names, about)
+    heading = ", ".join(f"{key}: {value}" for key, value in about.items())
+    write(f"{heading}\n\n{faithfulness_table(results, names)}")
+
+
+def finetune(
+    task: Annotated[str, typer.Option(help="sst2, mnli, qnli or stsb.")],
+    model: Annotated[str, typer.Option(help="Name or folder of a pretrained model.")],
+    output: Annotated[Path, typer.Option(help="Folder to write; a stopped run goes on there.")],
+    data_dir: DataDir = None,
+    epochs: Annotated[float, typer.Option(help="Passes over the training data.")] = 3,
+    learning_rate: Annotated[float | None, typer.Option(help="3e-5 by default, 2e-4 with LoRA.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Texts in a step.")] = 32,
+    lora_rank: Annotated[int, typer.Option(help="Train LoRA adapters of this rank; the paper's is 4.")] = 0,
+    patience: Annotated[int, typer.Option(help="Epochs without improvement before stopping.")] = 2,
+    bf16: Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")] = False,
+    seed: Annotated[int, typer.Option(help="Of data order, dropout and new weights.")] = 0,
+    limit: Limit = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+) -> None:
+    """Fine-tune a model on a GLUE task, all weights or LoRA."""
+    with quiet():
+        from ..training.classification import Recipe
+        from ..training.classification import finetune as train
+
+        recipe = Recipe(
+            epochs=epochs,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            lora_rank=lora_rank,
+            patience=patience,
+            bf16=bf16,
+            seed=seed,
+        )
+        options = {} if gguf_file is None else {"gguf_file": gguf_file}
+        figures = train(task, model, output, data_dir=data_dir, recipe=recipe, limit=limit, **options)
+    write("".join(f"{name} {value:.4f}\n" for name, value in figures.items()))
+
+
+def reproduce(
+    table: Annotated[TableName, typer.Argument(help="Which of the paper's tables.")],
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(help='A fine-tuned model as MODEL:TASK=FOLDER, such as "BERT:sst2=runs/bert-sst2"; repeatable.'),
+    ] = None,
+    base: Annotated[
+        list[str] | None,
+        typer.Option(help="A pretrained model as MODEL=NAME, fine-tuned here on each task first; repeatable."),
+    ] = None,
+    tasks: Annotated[str, typer.Option(help="Tasks for --base, separated by spaces.")] = "sst2 mnli qnli stsb",
+    lora_rank: Annotated[int, typer.Option(help="Fine-tune --base with LoRA of this rank.")] = 0,
+    bf16: Annotated[bool, typer.Option("--bf16", help="Fine-tune in bfloat16.")] = False,
+    data_dir: DataDir = None,
+    methods: Methods = "all",
+    limit: Limit = None,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.published,
+    output: Annotated[Path, typer.Option(help="Folder for models, cells, table and figures.")] = Path("outputs"),
+) -> None:
+    """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
+    models: dict[str, dict[str, str]] = {}
+    for entry in checkpoint or []:
+        name, colon, rest = entry.partition(":")
+        task, equals, folder = rest.partition("=")
+        if not (colon and equals and folder):
+            raise InputError(f"--checkpoint takes MODEL:TASK=FOLDER, not {entry!r}")
+        models.setdefault(name, {})[task] = folder
+    with quiet():
+        from ..evaluation.experiments import run_table
+        from ..training.classification import Recipe
+        from ..training.classification import finetune as train
+
+        cells = _cells(methods)
+        for entry in base or []:
+            name, equals, source = entry.partition("=")
+            if not equals:
+                raise InputError(f"--base takes MODEL=NAME, not {entry!r}")
+            for task in tasks.split():
+                folder = str(output / "models" / f"{name}-{task}".replace(" ", "-").lower())
+                if not (Path(folder) / "config.json").is_file():
+                    recipe = Recipe(lora_rank=lora_rank, bf16=bf16)
+                    train(task, source, folder, data_dir=data_dir, recipe=recipe)
+                models.setdefault(name, {})[task] = folder
+        if not models:
+            raise InputError("name the models: --checkpoint MODEL:TASK=FOLDER, or --base MODEL=NAME to fine-tune first")
+        columns = sum(len(found) for found in models.values())
+        with _progress(len(cells) * columns) as step:
+            text = run_table(
+                table.value,
+                models,
+                cells,
+                output,
+                data_dir=data_dir,
+                limit=limit,
+                protocol=protocol.value,
+                on_progress=step,
+            )
+    write(text)
+
+
+def _cells(methods: str) -> list["Cell"]:
+    from ..evaluation.runs import all_methods, parse_method
+
+    return all_methods() if methods == "all" else [parse_method(text) for text in methods.split()]
+
+
+@contextmanager
+def _progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error with what is running and what is left; nothing where nobody looks."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("starting", total=cells)
+        finished = 0
+
+        def step(what: str, done: int, total: int) -> None:
+            nonlocal finished
+            progress.update(bar, description=what, completed=finished + done / total)
+            finished += done >= total
+
+        yield step
