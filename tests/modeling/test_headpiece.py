@@ -69,28 +69,6 @@ def test_softcapping_and_scaling_are_the_models_own():
     assert scores.abs().max() > 0.3
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "llama", "gpt2", "opt"])
-def test_layers_pass_through_the_final_norm_once(family):
-    kind = "SequenceClassification"
-    plain = tiny.model(family, kind)
-    task = TaskModel(plain, tiny.tokenizer_for(family))
-    batch = task.batch(task.encoder([tiny.TEXTS[0]]), [0])
-    with torch.no_grad():
-        forward = task.run(batch, layers=True)
-    norms = {
-        "llama": lambda: plain.model.norm,
-        "gpt2": lambda: plain.transformer.ln_f,
-        "opt": lambda: plain.model.decoder.final_layer_norm,
-    }
-    assert task.layer_count() == 3
-    last = task.final(forward.states[3], 3)
-    torch.testing.assert_close(last, forward.hidden)
-    middle = task.final(forward.states[1], 1)
-    expected = norms[family]()(forward.states[1]) if family in norms else forward.states[1]
-    torch.testing.assert_close(middle, expected)
-    assert (task.anatomy.final_norm is not None) == (family in norms)
-
-
 def test_a_head_that_cannot_stand_alone_is_refused():
     """A head that reads more than the trunk's output must not give numbers."""
     plain = tiny.model("bert")

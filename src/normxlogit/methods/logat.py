@@ -32,17 +32,14 @@ def head_logits(model: TaskModel, run: ForwardPass, target: Target, layers: tupl
     """
     mask = run.batch.mask  # (B, T)
     texts = mask.nonzero()[:, 0]  # (N,)
-    states = [run.hidden]  # (B, T, H)
-    if layers and run.states is not None:
-        states = [run.states[layer] for layer in layers]
     rows, target = target.rows() if target.task.vocabulary else (None, target)
     read = []
-    for layer, state in zip(layers or (None,), states, strict=True):
+    for layer in layers or (None,):
         if run.token_logits is not None and layer in (None, model.anatomy.layers):
             logits = run.token_logits  # (N, C)
         else:
-            final = state[mask] if layer is None else model.final(state[mask], layer)  # (N, H)
-            logits = model.anatomy.head.tokens(final, rows).float()  # (N, C)
+            final = run.hidden if layer is None else model.final(run, layer)  # (B, T, H)
+            logits = model.anatomy.head.tokens(final[mask], rows).float()  # (N, C)
         if target.task.kind == "regression":
             # The distance to the model's own output: a value has no sign to read evidence from.
             read.append((logits - run.logits[texts]).abs())  # (N, 1)

@@ -11,8 +11,29 @@ from transformers.utils.generic import ModelOutput
 
 from ..errors import HeadMismatchError
 from .headpiece import Headpiece, answer_of
+from .tailpiece import Tailpiece, way_to_head
+from .watching import Axes, Call, axes_of, embedded_of, states_of, tensor_of, watch
 
-__all__ = ["Anatomy", "dissect"]
+__all__ = ["Anatomy", "Entrance", "dissect", "tolerance_for"]
+
+
+@dataclass(frozen=True)
+class Entrance:
+    """A module that is given, or returns, the embedding layer's output.
+
+    Attributes:
+        path: Where the module is.
+        given: Whether the module is given it; otherwise it returns it.
+        axes: How the module holds what is (B, T, H).
+    """
+
+    path: str
+    given: bool
+    axes: Axes
+
+    def read(self, held: Tensor, length: int) -> Tensor:
+        """The embedding layer's output, (B, T, H), T being `length`."""
+        return held.permute(self.axes)[:, :length]
 
 
 @dataclass(frozen=True)
@@ -23,39 +44,17 @@ class Anatomy:
         head: The proved head.
         trunk: The module whose output the head reads.
         trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
-        entrance: The module whose first input is the embedding layer's output (`hidden_states[0]`); None if no module
-            takes it as it is, as in trunks that work time-first.
-        final_norm: The norm between the last layer and the head; None if the last layer's output is final.
+        entrance: Where the embedding layer's output passes by; None if it must be taken from `hidden_states`.
+        tail: What stands between the last layer and the head; None if the last layer's output is final.
         layers: Number of layers; None when the layers' outputs cannot be brought to the head.
     """
 
     head: Headpiece
     trunk: str
     trunk_gives_states: bool
-    entrance: str | None
-    final_norm: str | None
+    entrance: Entrance | None
+    tail: Tailpiece | None
     layers: int | None
-
-
-@dataclass
-class _Call:
-    path: str
-    given: Tensor | None
-    returned: Any = None
-
-    @property
-    def hidden(self) -> Tensor | None:
-        """The hidden states among what the module returned."""
-        return hidden_of(self.returned)
-
-
-def hidden_of(output: Any) -> Tensor | None:
-    """The (B, T, H) hidden states in a trunk's or layer's output, None if there are none."""
-    if isinstance(output, ModelOutput):
-        output = output.get("last_hidden_state")
-    elif isinstance(output, tuple | list) and output:
-        output = output[0]
-    return output if isinstance(output, Tensor) and output.ndim == 3 else None
 
 
 def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Anatomy:
@@ -69,43 +68,42 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
     Raises:
         HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
     """
-    calls, outputs = _watch(model, inputs)
+    calls, outputs = watch(model, inputs)
     logits = answer_of(outputs)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     head, trunk = _proved_head(model, calls, inputs, logits, filler)
-    states = outputs.get("hidden_states")
-    entrance, final_norm, layers = _layers(calls, states, trunk.hidden) if states else (None, None, None)
-    gives = isinstance(trunk.returned, ModelOutput) and trunk.returned.get("hidden_states") is not None
-    return Anatomy(head, head.trunk, gives, entrance, final_norm, layers)
+    states = states_of(outputs)
+    tail, layers = None, None
+    if states and len(states) > 1:
+        try:
+            tail = way_to_head(model, inputs, calls, trunk, states, tolerance_for(states[-1]))
+            layers = len(states) - 1
+        except LookupError:
+            pass
+    gives = states_of(trunk.returned) is not None
+    return Anatomy(head, head.trunk, gives, _entrance(model, calls, embedded_of(outputs)), tail, layers)
 
 
-def _watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[_Call], ModelOutput]:
-    calls: list[_Call] = []
-    open_calls: list[_Call] = []
-    handles = []
-
-    def enter(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = args[0] if args else kwargs.get("hidden_states")
-        call = _Call(path, given if isinstance(given, Tensor) else None)
-        calls.append(call)
-        open_calls.append(call)
-
-    for path, module in model.named_modules():
-        handles.append(module.register_forward_pre_hook(lambda _, a, k, path=path: enter(path, a, k), with_kwargs=True))
-        handles.append(
-            module.register_forward_hook(lambda _, __, output: setattr(open_calls.pop(), "returned", output))
-        )
-    try:
-        with torch.inference_mode():
-            outputs = model(**inputs, output_hidden_states=True, return_dict=True)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return calls, outputs
+def _entrance(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> Entrance | None:
+    """Where the embedding layer's output can be had for nothing."""
+    if embedded is None:  # several streams from the start: what they were made of is the embedding itself
+        words = model.get_input_embeddings()
+        path = next((path for path, module in model.named_modules() if module is words), None)
+        return None if path is None else Entrance(path, False, (0, 1, 2))
+    first = {call.path: call for call in reversed(calls)}.values()  # a hook reads a module's first call
+    for call in first:
+        if call.given is embedded:
+            return Entrance(call.path, True, (0, 1, 2))
+    for call in first:
+        for given, held in ((True, call.given), (False, tensor_of(call.returned))):
+            axes = axes_of(held, embedded)
+            if axes is not None:
+                return Entrance(call.path, given, axes)
+    return None
 
 
-def _trunk_candidates(model: PreTrainedModel, calls: list[_Call]) -> Iterator[_Call]:
+def _trunk_candidates(model: PreTrainedModel, calls: list[Call]) -> Iterator[Call]:
     """Calls whose output could be what the head reads, likely ones first."""
     called = {call.path: call for call in calls if call.path and call.hidden is not None}
     base = model.base_model
@@ -118,8 +116,8 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[_Call]) -> Iterator[_C
 
 
 def _proved_head(
-    model: PreTrainedModel, calls: list[_Call], inputs: Mapping[str, Any], logits: Tensor, filler: int
-) -> tuple[Headpiece, _Call]:
+    model: PreTrainedModel, calls: list[Call], inputs: Mapping[str, Any], logits: Tensor, filler: int
+) -> tuple[Headpiece, Call]:
     tolerance = tolerance_for(logits)
     tried = []
     for call in _trunk_candidates(model, calls):
@@ -150,23 +148,3 @@ def tolerance_for(logits: Tensor) -> float:
     """The difference that rounding explains, for logits of this size and precision."""
     rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
     return float(rounding * max(1.0, logits.abs().max().item()))
-
-
-def _same(a: Tensor | None, b: Tensor | None) -> bool:
-    return a is b or (a is not None and b is not None and a.shape == b.shape and torch.equal(a, b))
-
-
-def _layers(
-    calls: list[_Call], states: tuple[Tensor, ...], hidden: Tensor | None
-) -> tuple[str | None, str | None, int | None]:
-    """Where layer 1 begins, and what stands between the last layer and the head."""
-    entrance = next((call.path for call in calls if call.given is states[0]), None)
-    if not _same(states[-1], hidden):
-        return entrance, None, None
-    last = next((call for call in calls if call.given is states[-2]), None)
-    if last is None:
-        return entrance, None, None
-    if _same(last.hidden, hidden):
-        return entrance, None, len(states) - 1
-    norm = next((c for c in calls if c.given is last.hidden and c.hidden is not None and _same(c.hidden, hidden)), None)
-    return (entrance, norm.path, len(states) - 1) if norm is not None else (entrance, None, None)

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
-from .anatomy import Anatomy, dissect, hidden_of, tolerance_for
+from .anatomy import Anatomy, dissect, tolerance_for
 from .encoding import Batch, Encoder, collate, position_limit
 from .headpiece import answer_of
 from .structure import clone, one_choice_each, unwrapped
+from .tailpiece import TrunkDone
 from .tasks import Task, at, causal, task_of
+from .watching import embedded_of, hidden_of, states_of, tensor_of
 from .words import Words
 
 __all__ = ["ForwardPass", "TaskModel"]
@@ -71,10 +73,6 @@ class ForwardPass:
         )
 
 
-class _TrunkDone(Exception):  # noqa: N818  # control flow, not an error
-    """Ends a forward pass after the trunk: the head is not needed as the model would run it."""
-
-
 class _Record(threading.local):
     """What the hooks of the current thread's forward pass saw."""
 
@@ -128,7 +126,7 @@ class TaskModel:
 
     def _choose_pad_id(self) -> int:
         text_config = self.config.get_text_config()
-        pad = text_config.pad_token_id
+        pad = getattr(text_config, "pad_token_id", None)
         if pad is None:
             pad = self.tokenizer.pad_token_id
         if pad is None:
@@ -139,7 +137,7 @@ class TaskModel:
     @property
     def filler(self) -> int:
         """A token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
-        eos = self.config.get_text_config().eos_token_id
+        eos = getattr(self.config.get_text_config(), "eos_token_id", None)
         eos = eos[0] if isinstance(eos, list) else eos
         if eos is not None and eos != self.pad_id:
             return int(eos)
@@ -194,15 +192,22 @@ class TaskModel:
             if record.active:
                 record.trunk = output
                 if record.stop:
-                    raise _TrunkDone
+                    raise TrunkDone
 
-        def before_layers(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def passing(value: Any) -> None:
             if record.active and record.embedded is None:
-                record.embedded = args[0] if args else kwargs["hidden_states"]
+                record.embedded = tensor_of(value)
+
+        def given(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            passing(args or kwargs.get("hidden_states", next(iter(kwargs.values()), None)))
 
         self.shadow.get_submodule(anatomy.trunk).register_forward_hook(after_trunk)
         if anatomy.entrance is not None:
-            self.shadow.get_submodule(anatomy.entrance).register_forward_pre_hook(before_layers, with_kwargs=True)
+            module = self.shadow.get_submodule(anatomy.entrance.path)
+            if anatomy.entrance.given:
+                module.register_forward_pre_hook(given, with_kwargs=True)
+            else:
+                module.register_forward_hook(lambda _, __, output: passing(output))
 
     @contextmanager
     def _recording(self, *, stop: bool) -> Iterator[_Record]:
@@ -210,7 +215,7 @@ class TaskModel:
         record.active, record.stop, record.trunk, record.embedded = True, stop, None, None
         try:
             yield record
-        except _TrunkDone:
+        except TrunkDone:
             pass
         finally:
             record.active = False
@@ -235,9 +240,11 @@ class TaskModel:
             outputs = self.shadow(**batch.inputs, **extra)
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
-        states: tuple[Tensor, ...] | None = (outputs or seen).get("hidden_states") if keep else None
-        if embedded is None and states:
-            embedded = states[0]
+        states = states_of(outputs or seen) if keep else None
+        if embedded is not None and anatomy.entrance is not None:
+            embedded = anatomy.entrance.read(embedded, batch.mask.shape[1])  # (B, T, H)
+        elif states:
+            embedded = embedded_of(outputs or seen)
         if embedded is None or (layers and not states):
             raise UnsupportedModelError(f"{type(self.shadow).__name__} does not give its layers' outputs")
         hidden = hidden_of(seen)
@@ -283,13 +290,16 @@ class TaskModel:
             InputError: If the outputs hold no hidden states, or not those of this input.
             HeadMismatchError: If the head on these states does not give these logits.
         """
-        states, logits = outputs.get("hidden_states"), answer_of(outputs)
+        states, logits = states_of(outputs), answer_of(outputs)
         if not states or logits is None:
             raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
         if states[-1].shape[:2] != batch.mask.shape:
             raise InputError(f"the outputs are of shape {tuple(states[-1].shape)}, the input {tuple(batch.mask.shape)}")
         self.prepare(batch)
-        run = self._finish(batch, states[-1], states[0], states if layers else None, None)
+        embedded = embedded_of(outputs)
+        if embedded is None:
+            embedded = self.words(batch.inputs["input_ids"])  # (B, T, H)
+        run = self._finish(batch, states[-1], embedded, states if layers else None, None)
         given = logits if run.positions is None else at(logits, run.positions)
         difference = (run.logits.to(given.device) - given.float()).abs().max().item()
         if difference > tolerance_for(given):
@@ -321,18 +331,22 @@ class TaskModel:
         each = None if self.task.vocabulary else self.anatomy.head.tokens(hidden[batch.mask]).float()  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
 
-    def final(self, state: Tensor, layer: int) -> Tensor:
-        """A layer's output as the head would read it: through the trunk's final norm, except the last layer's.
+    def final(self, run: ForwardPass, layer: int) -> Tensor:
+        """A layer's output as the head would read it: by the way that the last layer's output takes to the head.
 
         Args:
-            state: Output of `layer`, (..., H).
+            run: A forward pass with layers.
             layer: 1 to L.
+
+        Returns:
+            (B, T, H).
         """
         anatomy = self.anatomy
-        if anatomy.final_norm is None or layer == anatomy.layers:
-            return state
-        normed: Tensor = self.shadow.get_submodule(anatomy.final_norm)(state)
-        return normed
+        if layer == anatomy.layers or run.states is None:
+            return run.hidden
+        if anatomy.tail is None:
+            return run.states[layer]
+        return anatomy.tail(run.states[layer], run.batch.inputs)
 
     def layer_count(self) -> int:
         """L, the number of layers whose output the head can read.
@@ -342,7 +356,7 @@ class TaskModel:
         """
         if self.anatomy.layers is None:
             raise UnsupportedModelError(
-                f"the layers of {type(self.shadow).__name__} cannot be read one by one: the way from the last layer "
-                "to the head is not a single norm"
+                f"the layers of {type(self.shadow).__name__} cannot be read one by one: no way was found that "
+                "brings a layer's output to the head as the last layer's is brought there"
             )
         return self.anatomy.layers

@@ -14,7 +14,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
-__all__ = ["clone", "one_choice_each", "replaced", "unwrapped"]
+__all__ = ["clone", "one_choice_each", "replaced", "twin", "unwrapped"]
 
 
 def unwrapped(model: nn.Module) -> PreTrainedModel:
@@ -49,11 +49,9 @@ def clone(model: nn.Module) -> nn.Module:
     twins: dict[int, nn.Module] = {}
     configs: dict[int, Any] = {}
     for module in model.modules():
-        twin = module.__class__.__new__(module.__class__)
-        twin.__dict__.update(_own_tables(module))
-        twins[id(module)] = twin
-    for twin in twins.values():
-        state = twin.__dict__
+        twins[id(module)] = twin(module)
+    for copied in twins.values():
+        state = copied.__dict__
         state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
         state["training"] = False
         for name, value in state.items():
@@ -68,8 +66,7 @@ def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
     """A copy of `model` with the module at `path` replaced; only the modules on the way to it are copied."""
     if not path:
         return new
-    top = model.__class__.__new__(model.__class__)
-    top.__dict__.update(_own_tables(model))
+    top = twin(model)
     name, _, rest = path.partition(".")
     top.__dict__["_modules"][name] = replaced(model._modules[name], rest, new)  # type: ignore[arg-type]
     twins = {id(model): top}
@@ -87,6 +84,13 @@ def one_choice_each(model: nn.Module) -> None:
 
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
     model.__dict__[name] = types.MethodType(forward, model)
+
+
+def twin(module: nn.Module) -> nn.Module:
+    """A second object for a module, with the same parameters and children."""
+    copied: nn.Module = module.__class__.__new__(module.__class__)
+    copied.__dict__.update(_own_tables(module))
+    return copied
 
 
 def _own_tables(module: nn.Module) -> dict[str, Any]:

@@ -1,0 +1,122 @@
+"""What every module of a model was given and returned in one forward pass."""
+
+import itertools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+__all__ = ["Axes", "Call", "axes_of", "embedded_of", "hidden_of", "states_of", "tensor_of", "watch"]
+
+Axes = tuple[int, ...]
+"""The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
+
+
+@dataclass
+class Call:
+    """One call of one module.
+
+    Attributes:
+        path: Where the module is in the model.
+        given: Its first argument, None if that is no tensor.
+        returned: What it returned.
+    """
+
+    path: str
+    given: Tensor | None
+    returned: Any = None
+
+    @property
+    def hidden(self) -> Tensor | None:
+        """The hidden states among what the module returned."""
+        return hidden_of(self.returned)
+
+    @property
+    def family(self) -> str:
+        """The path with its numbers blanked: the same for all layers of a stack."""
+        return re.sub(r"\d+", "*", self.path)
+
+
+def watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call], ModelOutput]:
+    """Run a model once and note every call of every module, in the order in which they began."""
+    calls: list[Call] = []
+    open_calls: list[Call] = []
+    handles = []
+
+    def enter(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        given = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+        call = Call(path, given if isinstance(given, Tensor) else None)
+        calls.append(call)
+        open_calls.append(call)
+
+    for path, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(lambda _, a, k, path=path: enter(path, a, k), with_kwargs=True))
+        handles.append(
+            module.register_forward_hook(lambda _, __, output: setattr(open_calls.pop(), "returned", output))
+        )
+    try:
+        with torch.inference_mode():
+            outputs = model(**inputs, output_hidden_states=True, return_dict=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls, outputs
+
+
+def tensor_of(output: Any) -> Tensor | None:
+    """The main tensor in what a module returned, None if there is none."""
+    if isinstance(output, ModelOutput):
+        output = output.get("last_hidden_state")
+    elif isinstance(output, tuple | list) and output:
+        output = output[0]
+    return output if isinstance(output, Tensor) else None
+
+
+def hidden_of(output: Any) -> Tensor | None:
+    """The (B, T, H) hidden states in a trunk's output, None if there are none."""
+    found = tensor_of(output)
+    return found if found is not None and found.ndim == 3 else None
+
+
+def states_of(output: Any) -> tuple[Tensor, ...] | None:
+    """The layers' outputs that end before the head: of an encoder-decoder model, the decoder's."""
+    if not isinstance(output, Mapping):
+        return None
+    return output.get("hidden_states") or output.get("decoder_hidden_states") or None
+
+
+def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
+    """The embedding layer's output for the text: of an encoder-decoder model, the encoder's, which reads it as it is.
+
+    Returns:
+        (B, T, H); None if there is none of this shape, as in trunks that carry several streams from the start.
+    """
+    states = output.get("encoder_hidden_states") or states_of(output)
+    return states[0] if states and states[0].ndim == 3 else None
+
+
+def axes_of(found: Tensor | None, wanted: Tensor) -> Axes | None:
+    """How `found` holds the values of `wanted`: with its axes in another order, and perhaps longer at the end.
+
+    Args:
+        found: Any tensor.
+        wanted: (B, T, H), or with more axes.
+
+    Returns:
+        The order of axes in which `found` begins with `wanted`, None if it does not.
+    """
+    if found is wanted:
+        return tuple(range(wanted.ndim))
+    if found is None or found.ndim != wanted.ndim or found.device != wanted.device or found.dtype != wanted.dtype:
+        return None
+    for axes in itertools.permutations(range(found.ndim)):
+        shape = [found.shape[axis] for axis in axes]
+        fits = shape[0] == wanted.shape[0] and shape[2:] == list(wanted.shape[2:]) and shape[1] >= wanted.shape[1]
+        if fits and torch.equal(found.permute(axes)[:, : wanted.shape[1]], wanted):
+            return axes
+    return None

@@ -1,0 +1,67 @@
+"""The way from a layer to the head, against the steps of each trunk written out by hand."""
+
+import pytest
+import torch
+
+from normxlogit import Explainer
+from normxlogit.modeling.forward import TaskModel
+from tests import tiny
+
+STEPS = {
+    "bert": None,  # post-norm: every layer's output is final
+    "distilbert": None,
+    "albert": None,  # one module called three times
+    "xlnet": None,  # time first
+    "llama": lambda m, x: m.model.norm(x),
+    "gpt2": lambda m, x: m.transformer.ln_f(x),
+    "gemma2": lambda m, x: m.model.norm(x),
+    "opt": lambda m, x: m.model.decoder.final_layer_norm(x),
+    "opt-projected": lambda m, x: m.model.decoder.project_out(m.model.decoder.final_layer_norm(x)),
+}
+
+
+def taken_apart(family: str):
+    options = {"word_embed_proj_dim": 16} if family == "opt-projected" else {}
+    name = family.removesuffix("-projected")
+    plain = tiny.model(name, **options)
+    task = TaskModel(plain, tiny.tokenizer_for(name))
+    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
+    with torch.no_grad():
+        return plain, task, task.run(batch, layers=True)
+
+
+@pytest.mark.parametrize("family", STEPS)
+def test_a_layer_goes_the_way_of_the_last_one(family):
+    plain, task, run = taken_apart(family)
+    assert task.layer_count() == 3
+    with torch.no_grad():
+        torch.testing.assert_close(task.final(run, 3), run.hidden)
+        for layer in (1, 2):
+            step = STEPS[family]
+            expected = run.states[layer] if step is None else step(plain, run.states[layer])
+            torch.testing.assert_close(task.final(run, layer), expected)
+    assert (task.anatomy.tail is None) == (STEPS[family] is None)
+
+
+@pytest.mark.parametrize("family", ["bert", "xlnet", "opt-projected"])
+def test_the_embedding_output_is_caught_on_its_way(family):
+    """Without asking for hidden states, whose L tensors would be kept for one of them."""
+    plain, task, run = taken_apart(family)
+    with torch.no_grad():
+        bare = task.run(run.batch)
+        own = plain(**run.batch.inputs, output_hidden_states=True).hidden_states[0]
+    assert task.anatomy.entrance is not None
+    torch.testing.assert_close(bare.embedded, own, atol=0, rtol=0)
+
+
+def test_scores_of_a_layer_are_the_head_on_its_normed_output():
+    plain = tiny.model("llama")
+    explainer = Explainer(plain, tiny.tokenizer_for("llama"))
+    scores = explainer(tiny.TEXTS[0], layers="all", target=0).scores  # (L, T)
+    ids = explainer.model.tokenizer(tiny.TEXTS[0], return_tensors="pt").input_ids
+    with torch.no_grad():
+        states = plain(input_ids=ids, output_hidden_states=True).hidden_states
+        for layer in (1, 2, 3):
+            final = states[3] if layer == 3 else plain.model.norm(states[layer])  # (1, T, H)
+            wanted = states[0][0].norm(dim=-1) * plain.score(final)[0, :, 0]  # (T,)
+            torch.testing.assert_close(torch.tensor(scores[layer - 1]), wanted, atol=1e-5, rtol=1e-5)
