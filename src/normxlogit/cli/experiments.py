@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -125,7 +125,7 @@ def finetune(
             bf16=bf16,
             seed=seed,
         )
-        options = {} if gguf_file is None else {"gguf_file": gguf_file}
+        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
         figures = train(task, model, output, data_dir=data_dir, recipe=recipe, limit=limit, **options)
     write("".join(f"{name} {value:.4f}\n" for name, value in figures.items()))
 

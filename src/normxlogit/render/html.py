@@ -41,6 +41,7 @@ class Bar(NamedTuple):
 
     name: str
     score: str
+    length: str
     cell: Cell
 
 
@@ -179,7 +180,8 @@ def _bar(a: Attribution, drawn: Layout, column: int) -> Bar:
     row = drawn.rows[0]
     name = safe(drawn.columns[column].name)
     score = number(float(row.scores[column]), row.scale, signed=a.signed)
-    return Bar(name, score, _cell(a, drawn, row, column, _alone(a, drawn.columns[column])))
+    length = abs(float(row.scores[column])) / row.scale if row.scale else 0.0
+    return Bar(name, score, f"{length:.3f}", _cell(a, drawn, row, column, _alone(a, drawn.columns[column])))
 
 
 def _cell(a: Attribution, drawn: Layout, row: Row, column: int, text: str) -> Cell:
