@@ -1,0 +1,366 @@
+"""Perturbation methods against plain loops, and against enumeration of all subsets."""
+
+import copy
+import itertools
+import math
+import sys
+import threading
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
+
+from normxlogit import Explainer, MethodError
+from normxlogit.modeling.perturbing import taken_out
+from tests import tiny
+
+METHODS = ["occlusion", "lime", "kernel-shap"]
+MASK = tiny.VOCABULARY["[MASK]"]
+FOUR = "the movie never good"
+
+
+def close(a, b, tolerance=1e-4):
+    b = np.asarray(b)
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1e-3, float(np.abs(b).max())))
+
+
+def bert(**options):
+    return tiny.model("bert", **options), tiny.tokenizer_for("bert")
+
+
+def masked_logits(model, inputs, gone):
+    """The model's logits with tokens masked, by plain transformers."""
+    ids = inputs["input_ids"].clone()
+    ids[0, list(gone)] = MASK
+    with torch.no_grad():
+        return model(**{**inputs, "input_ids": ids}).logits[0]
+
+
+class BagTrunk(torch.nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.words = torch.nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layer = torch.nn.Identity()
+
+    def forward(self, input_ids, attention_mask=None, output_hidden_states=False, **_):
+        states = self.words(input_ids)
+        return BaseModelOutput(last_hidden_state=self.layer(states), hidden_states=(states, states))
+
+
+class BagForSequenceClassification(PreTrainedModel):
+    """Logits that are a sum over the tokens: linear in which of them are there."""
+
+    config_class = BertConfig
+    base_model_prefix = "bag"
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.bag = BagTrunk(config)
+        self.classifier = torch.nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.bag.words
+
+    def forward(self, input_ids, attention_mask, return_dict=True, **options):
+        output = self.bag(input_ids, attention_mask, **options)
+        hidden = output.last_hidden_state * attention_mask[..., None]
+        logits = self.classifier(hidden).sum(1)
+        return SequenceClassifierOutput(logits=logits, hidden_states=output.hidden_states)
+
+
+def bag():
+    torch.manual_seed(3)
+    model = BagForSequenceClassification(BertConfig(**tiny.COMMON, num_labels=2)).eval()
+    torch.nn.init.normal_(model.bag.words.weight)
+    made = tiny.tokenizer_for("bert")
+    made.model_input_names = ["input_ids", "attention_mask"]
+    return model, made
+
+
+def token_weights(model, made, text, label):
+    """What each token adds to a logit of a bag of words when it is there and not masked."""
+    ids = torch.tensor(made(text)["input_ids"])
+    with torch.no_grad():
+        values = model.classifier(model.bag.words(ids) - model.bag.words(torch.tensor(MASK)))[:, label]
+        values = values - model.classifier.bias[label]
+    values[[0, -1]] = 0
+    return values
+
+
+# --- the formulas -----------------------------------------------------------------------------------------------------
+
+
+def test_occlusion_equals_a_plain_loop():
+    model, made = bert(num_labels=3)
+    inputs = made(*tiny.PAIR, return_tensors="pt")
+    whole = masked_logits(model, inputs, [])
+    label = int(whole.argmax())
+    special = {0, 7, inputs["input_ids"].shape[1] - 1}
+    count = inputs["input_ids"].shape[1]
+    loss = [0.0 if i in special else float((whole - masked_logits(model, inputs, [i]))[label]) for i in range(count)]
+    e = Explainer(model, made)
+    close(e(tiny.PAIR, method="occlusion").scores, loss)
+    everything = e(tiny.PAIR, method="occlusion", target="all").scores
+    assert everything.shape == (3, count)
+    close(everything[label], loss)
+
+
+def test_a_window_takes_out_neighbours():
+    model, made = bert()
+    inputs = made(FOUR, return_tensors="pt")
+    whole = masked_logits(model, inputs, [])[0]
+    windows = [(1, 2), (2, 3), (3, 4)]
+    losses = [float(whole - masked_logits(model, inputs, window)[0]) for window in windows]
+    expected = [0.0] + [np.mean([x for w, x in zip(windows, losses, strict=True) if i in w]) for i in range(1, 5)] + [0]
+    e = Explainer(model, made)
+    close(e(FOUR, method="occlusion", window=2, target=0).scores, expected)
+    together = e([*tiny.TEXTS, FOUR], method="occlusion", window=2, target=0)[-1]
+    close(together.scores, expected)
+
+
+def test_occlusion_deletes_from_causal_models_and_keeps_what_begins_the_text():
+    model = tiny.model("llama", "CausalLM")
+    made = tiny.tokenizer()
+    made._tokenizer.post_processor = None
+    made.bos_token = "[CLS]"
+    text = "[CLS] " + tiny.TEXTS[0]
+    encoded = {"input_ids": torch.tensor([made(text)["input_ids"]])}
+    ids = encoded["input_ids"][0]
+    assert ids[0] == made.bos_token_id
+    target = tiny.VOCABULARY["good"]
+    with torch.no_grad():
+        whole = model(input_ids=ids[None]).logits[0, -1, target]
+        expected = [0.0]
+        for i in range(1, len(ids)):
+            left = torch.cat((ids[:i], ids[i + 1 :]))
+            expected.append(float(whole - model(input_ids=left[None]).logits[0, -1, target]))
+    (found,) = Explainer(model, made)(encoded, method="occlusion", target="good")
+    close(found.scores, expected)
+
+
+def test_shapley_values_equal_enumeration():
+    model, made = bert(scale=8.0)
+    inputs = made(FOUR, return_tensors="pt")
+    players = range(1, 5)
+    value = {
+        there: float(masked_logits(model, inputs, set(players) - set(there))[1])
+        for size in range(5)
+        for there in itertools.combinations(players, size)
+    }
+    expected = []
+    for i in players:
+        total = 0.0
+        for there in value:
+            if i not in there:
+                share = math.factorial(len(there)) * math.factorial(3 - len(there)) / math.factorial(4)
+                total += share * (value[tuple(sorted((*there, i)))] - value[there])
+        expected.append(total)
+    found = Explainer(model, made)(FOUR, method="kernel-shap", target=1)
+    close(found.scores[1:-1], expected, 1e-4)
+    close(found.scores.sum(), value[1, 2, 3, 4] - value[()], 1e-3)
+    assert (found.scores[0], found.scores[-1]) == (0, 0)
+
+
+def test_linear_models_are_recovered():
+    model, made = bag()
+    e = Explainer(model, made)
+    for text in (FOUR, "bad", tiny.TEXTS[2]):
+        expected = token_weights(model, made, text, 1)
+        close(e(text, method="occlusion", target=1).scores, expected)
+        close(e(text, method="kernel-shap", target=1, samples=100).scores, expected, 1e-4)
+        close(e(text, method="lime", target=1, alpha=0).scores, expected, 1e-3)
+        assert np.corrcoef(e(text, method="lime", target=1).scores, expected)[0, 1] > 0.9
+
+
+def test_sampled_subsets_come_close_to_enumeration():
+    model, made = bert(scale=8.0)
+    e = Explainer(model, made)
+    text = "the movie never was very good and awful"
+    exact = e(text, method="kernel-shap", target=1, samples=256).scores
+    sampled = e(text, method="kernel-shap", target=1, samples=180).scores
+    assert np.corrcoef(exact, sampled)[0, 1] > 0.95
+    assert np.abs(exact - sampled).max() > 1e-6, "one enumerates and the other samples"
+    close(sampled.sum(), exact.sum(), 1e-2)
+
+
+def test_lime_weighs_and_penalises_as_captum_does():
+    from captum.attr import Lime
+
+    model, made = bert()
+    with torch.no_grad():
+        model.classifier.weight.mul_(50)  # a penalty of 0.01 is of the size of these logits' changes otherwise
+    inputs = made(tiny.TEXTS[0], return_tensors="pt")
+
+    def ask(presence):
+        return masked_logits(model, inputs, (1 + (presence[0] == 0).nonzero()[:, 0]).tolist())[:1]
+
+    expected = Lime(ask).attribute(torch.ones(1, 5), n_samples=400).flatten()
+    found = Explainer(model, made)(tiny.TEXTS[0], method="lime", target=0, samples=400).scores[1:-1]
+    np.testing.assert_allclose(found, expected, atol=0.1 * float(expected.abs().max()))  # samples differ, kernels not
+
+
+# --- promises ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("family", "kind"), [("bert", "SequenceClassification"), ("xlnet", "SequenceClassification"), ("gpt2", "CausalLM")]
+)
+def test_alone_or_in_a_batch_and_again(family, kind, method):
+    model, made = tiny.model(family, kind), tiny.tokenizer_for(family)
+    settings = {} if method == "occlusion" else {"samples": 40}
+    together = Explainer(model, made)(tiny.TEXTS, method=method, target=7 if kind == "CausalLM" else 0, **settings)
+    e = Explainer(model, made, batch_tokens=9)
+    for text, one in zip(tiny.TEXTS, together, strict=True):
+        torch.manual_seed(len(text))
+        alone = e(text, method=method, target=7 if kind == "CausalLM" else 0, **settings)
+        close(one.scores, alone.scores, 1e-3)
+
+
+@pytest.mark.parametrize("method", ["lime", "kernel-shap"])
+def test_seeds(method):
+    e = Explainer(*bert(scale=8.0))
+    text, settings = tiny.TEXTS[2], {"method": method, "samples": 60} | ({"alpha": 0} if method == "lime" else {})
+    before = torch.random.get_rng_state()
+    first = e(text, **settings).scores
+    assert torch.equal(torch.random.get_rng_state(), before), "the caller's random state stays"
+    np.testing.assert_array_equal(first, e(text, **settings).scores)
+    assert np.abs(first - e(text, seed=1, **settings).scores).max() > 1e-6
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_padding_on_either_side(method):
+    model, made = tiny.model("llama"), tiny.tokenizer_for("llama")
+    expected = Explainer(model, made)(tiny.TEXTS, method=method, target=1)
+    for side in ("left", "right"):
+        made.padding_side = side
+        inputs = made(tiny.TEXTS, padding=True, return_tensors="pt")
+        for found, one in zip(Explainer(model, made)(inputs, method=method, target=1), expected, strict=True):
+            close(found.scores, one.scores, 1e-3)
+        outputs = model(**inputs, output_hidden_states=True)
+        run = Explainer(model, made).from_outputs(inputs, outputs, method=method, target=1)
+        for found, one in zip(run, expected, strict=True):
+            close(found.scores, one.scores, 1e-3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_mask_that_is_the_question_stays(method):
+    model, made = tiny.model("roberta", "MaskedLM"), tiny.tokenizer_for("roberta")
+    found = Explainer(model, made)(tiny.MASKED, target="are", contrast="is", method=method)
+    assert found.scores[found.target.position] == 0
+    if method == "occlusion":
+        inputs = made(tiny.MASKED, return_tensors="pt")
+        place, are, other = found.target.position, tiny.VOCABULARY["are"], tiny.VOCABULARY["is"]
+        whole, less = masked_logits(model, inputs, [])[place], masked_logits(model, inputs, [2])[place]
+        close(found.scores[2], float((whole - less)[are] - (whole - less)[other]))
+
+
+def test_a_token_whose_label_is_explained_is_masked_like_any_other():
+    model, made = tiny.model("bert", "TokenClassification"), tiny.tokenizer_for("bert")
+    inputs = made(tiny.TEXTS[0], return_tensors="pt")
+    found = Explainer(model, made)(tiny.TEXTS[0], target=1, position=3, method="occlusion")
+    loss = masked_logits(model, inputs, [])[3, 1] - masked_logits(model, inputs, [3])[3, 1]
+    close(found.scores[3], float(loss))
+
+
+def test_the_same_text_is_asked_once(monkeypatch):
+    e = Explainer(*bert())
+    rows = []
+    answer = e.model.answer
+    monkeypatch.setattr(e.model, "answer", lambda i, *rest: rows.append(len(i["input_ids"])) or answer(i, *rest))
+    e(FOUR, method="kernel-shap", target="all")
+    assert sum(rows) == 16, "four tokens have sixteen subsets, whatever the number of targets and samples"
+    rows.clear()
+    e(tiny.TEXTS, method="occlusion")
+    assert sum(rows) == sum(len(t.split()) + 1 for t in tiny.TEXTS)
+
+
+def test_regression_and_contrast_and_all():
+    e = Explainer(*bert(num_labels=1))
+    assert e(tiny.TEXTS[0], method="occlusion").signed
+    e = Explainer(*bert(num_labels=3))
+    everything = e(FOUR, method="kernel-shap", target="all").scores
+    difference = e(FOUR, method="kernel-shap", target=0, contrast=2).scores
+    np.testing.assert_allclose(everything[0] - everything[2], difference, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_texts_of_special_tokens_only(method):
+    model, made = bert()
+    encoded = {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.ones(1, 2, dtype=torch.long)}
+    (found,) = Explainer(model, made)(encoded, method=method)
+    assert (found.scores == 0).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_callers_model_is_untouched(method):
+    model, made = bert()
+    model.train()
+    weights = copy.deepcopy(model.state_dict())
+    Explainer(model, made)(tiny.TEXTS, method=method)
+    assert all(p.requires_grad and p.grad is None for p in model.parameters())
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert model.training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_several_threads_at_once():
+    e = Explainer(*bert())
+    expected = [e(text, method="kernel-shap", samples=30).scores for text in tiny.TEXTS]
+    found = [None] * 6
+
+    def work(place):
+        found[place] = e(tiny.TEXTS[place % 3], method="kernel-shap", samples=30).scores
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for place, scores in enumerate(found):
+        np.testing.assert_array_equal(scores, expected[place % 3])
+
+
+def test_taken_out_is_what_the_methods_ask():
+    """Deleting down to nothing asks the beginning of a sequence, for GPT-2 the end token."""
+    model, made = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
+    e = Explainer(model, made)
+    encoding = e.encode(["good movie"])[0]
+    empty = torch.tensor([taken_out(e.model, encoding, [0, 1]).ids])
+    with torch.no_grad():
+        nothing = model(input_ids=empty).logits[0, -1, 7]
+        whole = model(input_ids=torch.tensor([encoding.ids])).logits[0, -1, 7]
+    close(e("good movie", method="kernel-shap", target=7).scores.sum(), float(whole - nothing), 1e-3)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("occlusion", {"window": 0}),
+        ("lime", {"samples": 0}),
+        ("lime", {"alpha": -1}),
+        ("kernel-shap", {"samples": 1}),
+        ("occlusion", {"samples": 3}),
+        ("lime", {"layers": "all"}),
+    ],
+)
+def test_settings_that_do_not_exist(method, settings):
+    with pytest.raises(MethodError):
+        Explainer(*bert())(FOUR, method=method, **settings)
+
+
+@pytest.mark.parametrize(
+    ("method", "package"), [(m, "captum") for m in METHODS] + [("lime", "sklearn"), ("kernel-shap", "sklearn")]
+)
+def test_a_missing_package_is_named(monkeypatch, method, package):
+    for name in [n for n in sys.modules if n.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MethodError, match=rf"needs the package {package}.*pip install 'normxlogit\[eval\]'"):
+        Explainer(*bert())(FOUR, method=method)
