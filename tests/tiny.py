@@ -89,6 +89,9 @@ CLASSIFIERS = [name for name in CONFIGS if name != "mamba"]
 MASKED_LMS = ["bert", "roberta", "distilbert", "deberta-v2", "electra", "albert", "modernbert"]
 CAUSAL_LMS = ["gpt2", "opt", "llama", "gemma2", "qwen2", "mamba"]
 
+# RoBERTa under other names; only the tests of the table of encoder parts tell them apart.
+CONFIGS |= {"xlm-roberta": CONFIGS["roberta"], "camembert": CONFIGS["roberta"]}
+
 
 def tokenizer(*, specials: bool = True, padding_side: str = "right", cls_last: bool = False) -> PreTrainedTokenizerFast:
     """A WordPiece tokenizer of fifty pieces.

@@ -283,6 +283,12 @@ class TaskModel:
         """Whether the trunk reads from left to right, so that a token is better deleted than masked."""
         return causal(self.config)
 
+    def run_trunk(self, twin: nn.Module, batch: Batch) -> None:
+        """Run a clone of `shadow` up to the end of its trunk, for what the hooks on it see."""
+        with self._recording(stop=True) as record:
+            twin(**batch.inputs)
+        record.trunk = record.embedded = None
+
     def from_outputs(self, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
         """Use a forward pass that the caller has run with `output_hidden_states=True`.
 

@@ -1,0 +1,61 @@
+"""ALTI: how much nearer each token's vector brings a layer's attention output to what it is."""
+
+from collections.abc import Collection, Iterator
+
+from torch import Tensor
+
+from ..modeling.forward import ForwardPass, TaskModel
+from ..modeling.internals import ENCODERS, EncoderLayer, encoder_layers
+from .registry import register
+from .rows import MatrixMethod, head_mixes
+
+__all__ = ["Alti", "AltiLayer", "normed_mixes"]
+
+PAPER = "Ferrando et al., 2022"
+
+
+def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
+    """The vectors T_ij = g1 * c(u_ij) / s1_i that token j adds to the first LayerNorm's output at i.
+
+    With the output bias and the LayerNorm's own, g1 * c(b_O) / s1_i + b1, they sum to that output.
+
+    Args:
+        layer: A layer.
+        budget: Most vectors at once.
+
+    Yields:
+        Texts, positions i, and T for them, (b, i, T, H).
+    """
+    gain, _, deviation = layer.norm("norm1")  # (H,), (B, T)
+    for texts, rows, mixed in head_mixes(layer, budget):
+        centred = mixed - mixed.mean(-1, keepdim=True)  # (b, i, T, H)
+        yield texts, rows, gain * centred / deviation[texts, rows, None, None]
+
+
+@register("alti", paper=PAPER, needs=ENCODERS, per_layer=True, passes="4 forward")
+class Alti(MatrixMethod):
+    """How much nearer each token brings a position's attention output to what it is, multiplied over layers.
+
+    c_ij = max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows divided by their sum, with T_ij of `normed_mixes` and y_i the
+    first LayerNorm's output  (Ferrando et al., 2022)
+    """
+
+    name = "alti"
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """See `MatrixMethod`."""
+        for layer in encoder_layers(model, run.batch, layers):
+            scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
+            for texts, rows, vectors in normed_mixes(layer, model.batch_tokens):
+                whole = layer.normed1[texts, rows, None]  # (b, i, 1, H)
+                near = whole.abs().sum(-1) - (whole - vectors).abs().sum(-1)  # (b, i, T)
+                scores[texts, rows] = near.clamp_min(0.0)
+            yield layer.number, scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
+
+
+@register("alti-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="3 forward")
+class AltiLayer(Alti):
+    """ALTI's contributions at a single layer (the last by default), not multiplied over layers."""
+
+    name = "alti-layer"
+    roll = False

@@ -1,0 +1,265 @@
+"""DecompX: every state of the network as a sum over the tokens of the text, through to the logits."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import HeadMismatchError, UnsupportedModelError
+from ..modeling.encoding import Batch
+from ..modeling.forward import ForwardPass, TaskModel
+from ..modeling.internals import (
+    ENCODERS,
+    EncoderLayer,
+    HeadPaths,
+    activation,
+    encoder_layers,
+    head_paths,
+    linear,
+    norm_parts,
+)
+from ..modeling.replay import pieces
+from ..targets import Target
+from .registry import register
+from .rows import explained, head_mixes, refused
+
+__all__ = ["DecompX", "decomposed"]
+
+Aggregate = Literal["auto", "head", "norm"]
+
+TINY = 1e-12
+
+
+@register("decompx", paper="Modarressi et al., 2023", needs=ENCODERS, per_layer=True, signed=True, passes="T forward")
+class DecompX:
+    """What each token's own share of the last state, carried through every layer, adds to the logit.
+
+    States stay sums over the tokens through attention, LayerNorms, feed-forward parts and the head; biases are shared
+    out in proportion to |x_j . b|, activations act as the slope f(z) / z. Scores sum to the logit
+    (Modarressi et al., 2023).
+
+    Args:
+        aggregate: "head" carries the shares through the head, "norm" takes the L2 norm of the shares of the last
+            state, the same for all targets; "auto" is the norm for regression, as in the paper, else the head.
+    """
+
+    def __init__(self, aggregate: Aggregate = "auto") -> None:
+        if aggregate not in ("auto", "head", "norm"):
+            raise ValueError(f"aggregate must be 'auto', 'head' or 'norm', not {aggregate!r}")
+        self.aggregate = aggregate
+
+    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
+        """See `Method`."""
+        norm = self.aggregate == "norm" or (self.aggregate == "auto" and model.task.kind == "regression")
+        mask = run.batch.mask
+        places = _places(model, run, target)  # (B, P)
+        wanted = layers or (model.layer_count(),)
+        scores = torch.zeros(*target.ids.shape, len(wanted), mask.shape[1], device=mask.device)  # (B, K, L, T)
+        try:
+            head = None if norm else _Head(model, target)
+            for texts, [_] in pieces(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
+                batch, width = _cut(run.batch, texts)
+                own = places[texts]  # (b, P)
+                for layer, rows, shares in decomposed(model, batch, range(1, max(wanted) + 1), own):
+                    if layer.number not in wanted:
+                        continue
+                    at = torch.searchsorted(rows, own.to(rows.device))  # (b, P)
+                    text = torch.arange(len(own), device=rows.device)[:, None]  # (b, 1)
+                    vectors = shares[text, at]  # (b, P, T, H)
+                    if head is None:
+                        found = torch.linalg.vector_norm(vectors[:, 0], dim=-1)[:, None]  # (b, 1, T)
+                    else:
+                        found = head.read(vectors, layer.returned[text, own.to(rows.device)], texts)  # (b, K, T)
+                    for index, number in enumerate(wanted):
+                        if number == layer.number:
+                            scores[texts, :, index, :width] = found.to(scores.device)
+        except UnsupportedModelError as error:
+            raise refused("decompx", error, per_layer=bool(layers)) from None
+        if head is not None and model.layer_count() in wanted:
+            full = run.hidden.dtype in (torch.float32, torch.float64)
+            _prove(scores[:, :, wanted.index(model.layer_count())], target.read(run.logits), 0.01 if full else 0.25)
+        return scores
+
+
+def _prove(scores: Tensor, logits: Tensor, tolerance: float) -> None:
+    """Refuse scores (B, K, T) that do not sum to the logits (B, K): then the model is not what its family says."""
+    difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
+    if difference > tolerance * max(1.0, logits.abs().max().item()):
+        raise HeadMismatchError(
+            f"the contributions miss the model's logits by {difference:.2g}: its layers or its head are not those of "
+            "its family"
+        )
+
+
+def _places(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
+    """Positions that the head reads: (B, 1), or (B, 2) for start and end."""
+    if run.positions is not None:
+        return run.positions.reshape(len(run.positions), -1)
+    return explained(model, run, target)[:, 0].argmax(-1, keepdim=True)
+
+
+def _cut(batch: Batch, texts: slice) -> tuple[Batch, int]:
+    """Some texts of a batch, without the padding behind the longest, and their length."""
+    mask = batch.mask[texts]
+    width = int(mask.any(0).nonzero().max()) + 1
+    inputs = {name: value[texts, :width] for name, value in batch.inputs.items()}
+    return Batch(inputs, mask[:, :width], batch.encodings[texts], batch.indices[texts]), width
+
+
+def decomposed(
+    model: TaskModel, batch: Batch, layers: range, places: Tensor | None = None
+) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
+    """The shares x_ij of all tokens j in the states of all positions i, layer by layer.
+
+    Args:
+        model: The model.
+        batch: What to read.
+        layers: 1 to the last layer wanted.
+        places: Positions i wanted of the last of them, (B, P); None for all.
+
+    Yields:
+        The layer; the positions i that were computed, (I,), ascending; and the shares, (B, I, T, H). They sum over j
+        to the layer's output. The next step overwrites them.
+    """
+    shares: Tensor | None = None
+    for layer in encoder_layers(model, batch, layers):
+        width = batch.mask.shape[1]
+        rows = torch.arange(width, device=layer.given.device)  # (T,)
+        if places is not None and layer.number == layers[-1]:
+            rows = places.unique().to(rows.device)  # (I,), ascending
+        shares = _Step(layer, model.batch_tokens)(shares, rows)
+        yield layer, rows, shares
+
+
+class _Step:
+    """One layer acting on shares."""
+
+    def __init__(self, layer: EncoderLayer, budget: int) -> None:
+        self.layer = layer
+        self.budget = budget
+        self.maps = {name: linear(layer.parts[name]) for name in ("value", "output", "up", "down")}
+        self.norms = {name: layer.norm(name) for name in ("norm1", "norm2")}
+
+    def __call__(self, shares: Tensor | None, rows: Tensor) -> Tensor:
+        """Shares of the layer's input (B, T, T, H), None for the first layer, to those of its output (B, I, T, H)."""
+        layer = self.layer
+        count, width, size = layer.given.shape
+        if shares is None:
+            # The first layer's inputs are single tokens: value biases stay inside the values, as in the paper's code.
+            found = shares = layer.given.new_empty(count, width, width, size)  # (B, T, T, H)
+            for texts, part, mixed in head_mixes(layer, self.budget):
+                mixed = _shared(mixed.contiguous(), self.maps["output"][1])
+                found[texts, part] = self._rest(mixed, texts, torch.arange(part.start, part.stop, device=rows.device))
+            return found[:, rows] if len(rows) < width else found
+        values = self._values(shares)  # (B, heads, T, T * D)
+        weight, bias = self.maps["output"]
+        bias = bias + weight @ self.maps["value"][1]  # (H,)
+        every = slice(None)
+        # Values hold all that is needed of other positions, so that the states can be overwritten row by row.
+        found = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
+        for part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
+            chosen = rows[part]  # (i,)
+            carried = layer.attention[:, :, chosen] @ values  # (B, heads, i, T * D)
+            carried = carried.unflatten(-1, (width, -1)).permute(0, 2, 3, 1, 4).flatten(3)  # (B, i, T, H)
+            mixed = (carried @ weight.T).add_(shares[:, chosen])  # (B, i, T, H)
+            found[:, part] = self._rest(_shared(mixed, bias), every, chosen)
+        return found
+
+    def _values(self, shares: Tensor) -> Tensor:
+        """The value projection of the shares, head by head: (B, heads, T, T * D)."""
+        count, width, _, _ = shares.shape
+        heads = self.layer.attention.shape[1]
+        weight, _ = self.maps["value"]
+        values = shares.new_empty(count, heads, width, width * (len(weight) // heads))
+        for part in torch.arange(width, device=shares.device).split(max(1, self.budget // (count * width))):
+            rows = slice(int(part[0]), int(part[-1]) + 1)
+            found = (shares[:, rows] @ weight.T).unflatten(-1, (heads, -1))  # (B, q, T, heads, D)
+            values[:, :, rows] = found.permute(0, 3, 1, 2, 4).flatten(3)
+        return values
+
+    def _rest(self, mixed: Tensor, texts: slice, rows: Tensor) -> Tensor:
+        """From the state before the first LayerNorm to the layer's output, (b, i, T, H); overwrites its input."""
+        slope = self.layer.slope[texts][:, rows, None]  # (b, i, 1, F)
+        state = self._normed(mixed, "norm1", texts, rows)  # (b, i, T, H)
+        inner = _mapped(state, *self.maps["up"]).mul_(slope)  # (b, i, T, F)
+        return self._normed(_mapped(inner, *self.maps["down"]).add_(state), "norm2", texts, rows)
+
+    def _normed(self, shares: Tensor, name: str, texts: slice, rows: Tensor) -> Tensor:
+        gain, bias, deviation = self.norms[name]
+        return _normed(shares, gain, bias, deviation[texts][:, rows])
+
+
+def _parts_of(dots: Tensor) -> Tensor:
+    """How a bias is shared out among the tokens: in proportion to |x_j . b|, (..., T)."""
+    size = dots.abs()  # (..., T)
+    return size / (size.sum(-1, keepdim=True) + TINY)
+
+
+def _shared(shares: Tensor, bias: Tensor, dots: Tensor | None = None) -> Tensor:
+    """Add a bias (D,) to shares (..., T, D) in place, shared out by `dots` (..., T), their products with it."""
+    part = _parts_of(shares @ bias if dots is None else dots)  # (..., T)
+    shares.view(-1, len(bias)).addr_(part.flatten(), bias)
+    return shares
+
+
+def _mapped(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear map of shares, (..., T, D) to (..., T, E), its bias shared out."""
+    # (W x) . b is x . (W' b): take the product on the narrower side.
+    dots = shares @ (weight.T @ bias) if len(bias) > shares.shape[-1] else None  # (..., T)
+    return _shared(shares @ weight.T, bias, dots)
+
+
+def _normed(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Tensor:
+    """A LayerNorm of shares (..., T, H) in place, given what it really divides by (...), its bias shared out."""
+    size = len(gain)
+    both = torch.stack([torch.full_like(gain, 1 / size), gain * bias], 1)  # (H, 2)
+    mean, dots = (shares @ both).unbind(-1)  # (..., T) each
+    deviation = deviation[..., None]  # (..., 1)
+    part = _parts_of((dots - mean * (gain * bias).sum()) / deviation)  # (..., T)
+    shares.mul_(gain / deviation[..., None])
+    corrections = torch.stack([-mean / deviation, part], -1)  # (..., T, 2)
+    shares.view(-1, size).addmm_(corrections.view(-1, 2), torch.stack([gain, bias]))
+    return shares
+
+
+class _Head:
+    """The head acting on shares."""
+
+    def __init__(self, model: TaskModel, target: Target) -> None:
+        paths: HeadPaths = head_paths(model)
+        module = model.shadow.get_submodule
+        self.span = model.task.kind == "span"
+        self.rows, self.target = target.rows()
+        self.weight, self.bias = linear(module(paths.out))  # (C, H), (C,)
+        self.dense = linear(module(paths.dense)) if paths.dense else None
+        self.act = activation(model.shadow, paths.activation) if paths.activation else None
+        self.norm = module(paths.norm) if paths.norm else None
+
+    def read(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
+        """What each token adds to the explained answers, (b, K, T).
+
+        Args:
+            shares: Of the states that the head reads, (b, P, T, H).
+            states: Those states, (b, P, H).
+            texts: Their places in the batch.
+        """
+        shares = shares.contiguous()
+        if self.dense is not None and self.act is not None:
+            weight, bias = self.dense
+            before = states @ weight.T + bias  # (b, P, H)
+            after = self.act(before)  # (b, P, H)
+            shares = _mapped(shares, weight, bias).mul_((after / (before + TINY))[..., None, :])
+            if self.norm is not None:
+                shares = _normed(shares, *norm_parts(self.norm, after))
+        # The bias is shared out over all outputs, whichever were asked for.
+        part = _parts_of(shares @ (self.weight.T @ self.bias))  # (b, P, T)
+        answers = shares @ self.weight[self.rows].T + part[..., None] * self.bias[self.rows]  # (b, P, T, R)
+        if self.span:  # start is read at the first place, end at the second
+            answers = answers[:, self.rows.to(answers.device), :, torch.arange(len(self.rows), device=answers.device)]
+            answers = answers.permute(1, 2, 0)[:, None]  # (b, 1, T, R)
+        count, _, width, _ = answers.shape
+        index = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
+        flat = answers[:, 0].flatten(0, 1).to(index.device)  # (b * T, R)
+        read = self.target.read(flat, index.repeat_interleave(width))  # (b * T, K)
+        return read.view(count, width, -1).transpose(1, 2)

@@ -1,0 +1,47 @@
+"""GlobEnc: norms of what each token adds to another through attention, residual and both LayerNorms."""
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch import Tensor
+
+from ..modeling.forward import ForwardPass, TaskModel
+from ..modeling.internals import ENCODERS, encoder_layers
+from .registry import register
+from .rows import MatrixMethod, head_mixes
+
+__all__ = ["GlobEnc", "GlobEncLayer"]
+
+PAPER = "Modarressi et al., 2022"
+
+
+@register("globenc", paper=PAPER, needs=ENCODERS, per_layer=True, passes="4 forward")
+class GlobEnc(MatrixMethod):
+    """Norms of the contributions through attention, residual and LayerNorms, multiplied over layers.
+
+    y_ij = g1 * c(u_ij) / s1_i, score_ij = ||g2 * c(y_ij) / s2_i||, with u_ij of `head_mixes`, c(x) = x - mean(x), and
+    s1, s2 the deviations that the layer's LayerNorms really divide by  (Modarressi et al., 2022)
+    """
+
+    name = "globenc"
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """See `MatrixMethod`."""
+        for layer in encoder_layers(model, run.batch, layers):
+            gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
+            gain2, _, deviation2 = layer.norm("norm2")
+            scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
+            for texts, rows, mixed in head_mixes(layer, model.batch_tokens):
+                first = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
+                second = gain2 * (first - first.mean(-1, keepdim=True))  # (b, i, T, H)
+                scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)
+                scores[texts, rows] = torch.linalg.vector_norm(second, dim=-1) / scale  # (b, i, T)
+            yield layer.number, scores
+
+
+@register("globenc-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="3 forward")
+class GlobEncLayer(GlobEnc):
+    """GlobEnc's norms at a single layer (the last by default), not multiplied over layers."""
+
+    name = "globenc-layer"
+    roll = False

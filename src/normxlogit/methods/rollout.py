@@ -1,0 +1,30 @@
+"""Attention rollout."""
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch import Tensor
+
+from ..modeling.forward import ForwardPass, TaskModel
+from ..modeling.internals import ENCODERS, encoder_layers
+from .registry import register
+from .rows import MatrixMethod
+
+__all__ = ["AttentionRollout"]
+
+
+@register("attention-rollout", paper="Abnar and Zuidema, 2020", needs=ENCODERS, per_layer=True, passes="3 forward")
+class AttentionRollout(MatrixMethod):
+    """The product over layers of the mean attention of the heads, half of it given to the residual.
+
+    R_l = (A_l + I) R_{l-1}, rows divided by their sum, A_l the mean over heads  (Abnar and Zuidema, 2020)
+    """
+
+    name = "attention-rollout"
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """See `MatrixMethod`."""
+        for layer in encoder_layers(model, run.batch, layers):
+            mean = layer.attention.mean(1)  # (B, T, T)
+            mixed = mean + torch.eye(mean.shape[-1], device=mean.device)  # (B, T, T)
+            yield layer.number, mixed / mixed.sum(-1, keepdim=True)

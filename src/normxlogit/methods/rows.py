@@ -1,0 +1,109 @@
+"""What the methods that give a (tokens x tokens) matrix for each layer have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from ..errors import UnsupportedModelError
+from ..modeling.forward import ForwardPass, TaskModel
+from ..modeling.internals import EncoderLayer, linear
+from ..modeling.replay import pieces
+from ..targets import Target
+from .registry import alternatives
+
+__all__ = ["MatrixMethod", "explained", "head_mixes", "refused"]
+
+
+class MatrixMethod(ABC):
+    """A method that says for each layer how much position i takes from position j.
+
+    The score of token j is the entry (p, j), p the position whose prediction is explained. Where a head reads several
+    positions (mean pooling), it is the mean over them.
+
+    Attributes:
+        name: What users type.
+        roll: Whether layer l's matrix is multiplied by those of the layers below.
+    """
+
+    name: str
+    roll = True
+
+    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
+        """See `Method`."""
+        weights = explained(model, run, target)  # (B, K, T)
+        mask = run.batch.mask  # (B, T)
+        real = mask[:, :, None] & mask[:, None]  # (B, T, T)
+        rows: dict[int, Tensor] = {}
+        product: Tensor | None = None
+        wanted = layers or (model.layer_count(),)
+        needed = range(1, max(wanted) + 1) if self.roll else wanted
+        try:
+            for layer, found in self.matrices(model, run, needed):
+                matrix = found.to(weights.device).masked_fill(~real, 0.0)  # (B, T, T)
+                product = matrix @ product if self.roll and product is not None else matrix  # (B, T, T)
+                if layer in wanted:
+                    rows[layer] = weights @ product  # (B, K, T)
+        except UnsupportedModelError as error:
+            raise refused(self.name, error, per_layer=bool(layers)) from None
+        return torch.stack([rows[layer] for layer in wanted], 2)  # (B, K, L, T)
+
+    @abstractmethod
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """The numbers of the layers asked for with their matrices, (B, T, T), in ascending order."""
+
+
+def refused(name: str, error: UnsupportedModelError, *, per_layer: bool = False) -> UnsupportedModelError:
+    """The error of a method that cannot work on a model: what it needs, and what would do instead."""
+    return UnsupportedModelError(f"{name} {error}; {alternatives(per_layer=per_layer)}")
+
+
+def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
+    """The positions whose final states the explained answers are read from, as weights, (B, K, T).
+
+    For answers about a token that is its position. For answers about the text, a head's own gradient tells what it
+    reads: the first token (BERT), the last one (Llama), or all (mean pooling).
+
+    Raises:
+        UnsupportedModelError: If the answer depends on no real token.
+    """
+    width, count = run.batch.mask.shape[1], target.ids.shape[1]
+    if run.positions is not None:
+        places = (
+            run.positions[:, None].expand(-1, count) if run.positions.ndim == 1 else run.positions.gather(1, target.ids)
+        )  # (B, K)
+        return one_hot(places, width).float()
+    with torch.inference_mode(False), torch.enable_grad():
+        hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
+        answer = model.anatomy.head.whole(hidden, run.batch.inputs)  # (B, C)
+        (slope,) = torch.autograd.grad(answer.float().sum(), hidden)  # (B, T, H)
+    read = ((slope != 0).any(-1) & run.batch.mask).float()  # (B, T)
+    if not read.any(-1).all():
+        raise UnsupportedModelError("needs a head that reads real tokens, and this one reads none of a text's")
+    return (read / read.sum(-1, keepdim=True))[:, None].expand(-1, count, -1)
+
+
+def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
+    """What attention carries from token j to token i, with the residual, before LayerNorm.
+
+    u_ij = sum_h a_ij^h O^h v_j^h + [i=j] h_i  (value bias inside v, output bias left out)
+
+    Args:
+        layer: A layer.
+        budget: Most vectors u_ij at once.
+
+    Yields:
+        Texts, positions i, and u for them, (b, i, T, H).
+    """
+    weight, _ = linear(layer.parts["output"])  # (H, heads * D)
+    heads, width = layer.attention.shape[1:3]
+    by_head = weight.unflatten(1, (heads, -1))  # (H, heads, D)
+    for texts, parts in pieces(len(layer.given), width, width, budget):
+        carried = torch.einsum("bjnd,hnd->bjnh", layer.value[texts], by_head)  # (b, T, heads, H)
+        for rows in parts:
+            attention = layer.attention[texts, :, rows]  # (b, heads, i, T)
+            mixed = torch.einsum("bnij,bjnh->bijh", attention, carried)  # (b, i, T, H)
+            mixed.diagonal(rows.start, 1, 2).add_(layer.given[texts, rows].transpose(1, 2))  # (b, H, i)
+            yield texts, rows, mixed

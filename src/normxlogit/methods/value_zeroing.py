@@ -1,0 +1,104 @@
+"""Value Zeroing: how far a position's output moves when another token's value vectors are set to zero."""
+
+from collections.abc import Collection, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from ..errors import UnsupportedModelError
+from ..modeling.anatomy import tolerance_for
+from ..modeling.forward import ForwardPass, TaskModel
+from ..modeling.replay import LayerCall, own_clone, record
+from .registry import register
+from .rows import MatrixMethod
+
+__all__ = ["ValueZeroing", "ValueZeroingLayer"]
+
+PAPER = "Mohebbi et al., 2023"
+NEEDS = "attention layers with a value projection of their own"
+
+VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
+"""What transformers calls the value projection."""
+
+
+def _layers_with_values(twin: nn.Module) -> dict[nn.Module, list[nn.Module]]:
+    """The model's layers (outermost members of its module lists) and their value projections."""
+    found: dict[nn.Module, list[nn.Module]] = {}
+    for path, module in twin.named_modules():
+        if path.rpartition(".")[2] not in VALUES or not hasattr(module, "in_features"):
+            continue
+        names = path.split(".")
+        for depth in range(1, len(names)):
+            if isinstance(twin.get_submodule(".".join(names[:depth])), nn.ModuleList):
+                found.setdefault(twin.get_submodule(".".join(names[: depth + 1])), []).append(module)
+                break
+    return found
+
+
+@register("value-zeroing", paper=PAPER, needs=NEEDS, per_layer=True, passes="T + 3 forward")
+class ValueZeroing(MatrixMethod):
+    """How far each position's output moves when one token's values are zeroed in a layer, multiplied over layers.
+
+    score_ij = 1 - cos(x'_i, x_i), x'_i the layer's output at i with v_j = 0 in every head (queries, keys and softmax
+    as they were), rows divided by their sum  (Mohebbi et al., 2023)
+    """
+
+    name = "value-zeroing"
+
+    def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
+        """See `MatrixMethod`."""
+        twin = own_clone(model)
+        found = _layers_with_values(twin)
+        calls = record(model, twin, list(found), run.batch)
+        if len(calls) != model.layer_count() or any(len(found[call.layer]) != 1 for call in calls):
+            raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.shadow).__name__} has other ones")
+        for number, call in enumerate(calls, 1):
+            if number in layers:
+                yield number, _moved(call, found[call.layer][0], run.batch.mask, model.batch_tokens)
+
+
+@register("value-zeroing-layer", paper=PAPER, needs=NEEDS, per_layer=True, passes="2 + T / layers forward")
+class ValueZeroingLayer(ValueZeroing):
+    """Value Zeroing at a single layer (the last by default), not multiplied over layers."""
+
+    name = "value-zeroing-layer"
+    roll = False
+
+
+def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tensor:
+    """One layer's score matrix, (B, T, T).
+
+    Args:
+        call: The layer's call.
+        value: Its value projection.
+        mask: True at real tokens, (B, T).
+        budget: Most tokens in one call of the layer.
+
+    Raises:
+        UnsupportedModelError: If the layer called again gives something else.
+    """
+    difference = (call.again() - call.returned)[mask].abs().max().item()
+    if difference > tolerance_for(call.returned[mask]):
+        raise UnsupportedModelError(
+            f"needs layers that can be run by themselves, and {type(call.layer).__name__} gives something else then"
+        )
+    real = normalize(call.returned.float(), dim=-1)  # (B, T, H)
+    scores = real.new_zeros((*mask.shape, mask.shape[1]))  # (B, T, T)
+    for part in mask.nonzero().split(max(1, budget // mask.shape[1])):  # (N, 2): text, token
+        texts, tokens = part.to(real.device).unbind(1)  # (N,) each
+        copies = torch.arange(len(texts), device=real.device)  # (N,)
+
+        def zero(_: nn.Module, __: object, output: Tensor, at: tuple[Tensor, Tensor] = (copies, tokens)) -> Tensor:
+            output = output.clone()  # (N, T, values)
+            output[at] = 0.0
+            return output
+
+        handle = value.register_forward_hook(zero)
+        try:
+            moved = normalize(call.again(texts).float(), dim=-1)  # (N, T, H)
+        finally:
+            handle.remove()
+        # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.
+        scores[texts, :, tokens] = (moved - real[texts]).square().sum(-1) / 2  # (N, T)
+    return scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)

@@ -1,0 +1,271 @@
+"""The parts of post-LayerNorm encoders by family: what the decomposition methods need, and nothing else does."""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+
+from ..errors import UnsupportedModelError
+from .encoding import Batch
+from .forward import TaskModel
+from .replay import own_clone, record
+
+__all__ = [
+    "ENCODERS",
+    "EncoderLayer",
+    "HeadPaths",
+    "LayerPaths",
+    "activation",
+    "encoder_layers",
+    "head_paths",
+    "linear",
+]
+
+ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
+
+
+@dataclass(frozen=True)
+class LayerPaths:
+    """Where the parts of a layer are, as paths inside it; `layers` is the list of layers in the base model."""
+
+    layers: str
+    attention: str
+    value: str
+    output: str
+    norm1: str
+    up: str
+    down: str
+    norm2: str
+
+
+@dataclass(frozen=True)
+class HeadPaths:
+    """Where the parts of a head are: dense, activation (a name or a path), norm, and the last linear map."""
+
+    out: str
+    dense: str | None = None
+    activation: str | None = None
+    norm: str | None = None
+
+
+_BERT = LayerPaths(
+    layers="encoder.layer",
+    attention="attention.self",
+    value="attention.self.value",
+    output="attention.output.dense",
+    norm1="attention.output.LayerNorm",
+    up="intermediate.dense",
+    down="output.dense",
+    norm2="output.LayerNorm",
+)
+_DISTILBERT = LayerPaths(
+    layers="transformer.layer",
+    attention="attention",
+    value="attention.v_lin",
+    output="attention.out_lin",
+    norm1="sa_layer_norm",
+    up="ffn.lin1",
+    down="ffn.lin2",
+    norm2="output_layer_norm",
+)
+_TOKENS = {"token-classification": HeadPaths("classifier"), "question-answering": HeadPaths("qa_outputs")}
+_POOLED = HeadPaths("classifier", "{base}.pooler.dense", "tanh")
+_DISTILLED = HeadPaths("classifier", "pre_classifier", "relu")
+_BERT_LM = HeadPaths(
+    "cls.predictions.decoder",
+    "cls.predictions.transform.dense",
+    "cls.predictions.transform.transform_act_fn",
+    "cls.predictions.transform.LayerNorm",
+)
+_ROBERTA_LM = HeadPaths("lm_head.decoder", "lm_head.dense", "gelu", "lm_head.layer_norm")
+_ROBERTA = _TOKENS | {
+    "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "tanh"),
+    "multiple-choice": _POOLED,
+    "masked-lm": _ROBERTA_LM,
+    "causal-lm": _ROBERTA_LM,
+}
+
+FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
+    "bert": (
+        _BERT,
+        _TOKENS
+        | {
+            "sequence-classification": _POOLED,
+            "multiple-choice": _POOLED,
+            "masked-lm": _BERT_LM,
+            "causal-lm": _BERT_LM,
+        },
+    ),
+    "roberta": (_BERT, _ROBERTA),
+    "xlm-roberta": (_BERT, _ROBERTA),
+    "camembert": (_BERT, _ROBERTA),
+    "electra": (
+        _BERT,
+        _TOKENS
+        | {
+            "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "classifier.activation"),
+            "masked-lm": HeadPaths(
+                "generator_lm_head",
+                "generator_predictions.dense",
+                "generator_predictions.activation",
+                "generator_predictions.LayerNorm",
+            ),
+        },
+    ),
+    "distilbert": (
+        _DISTILBERT,
+        _TOKENS
+        | {
+            "sequence-classification": _DISTILLED,
+            "multiple-choice": _DISTILLED,
+            "masked-lm": HeadPaths("vocab_projector", "vocab_transform", "activation", "vocab_layer_norm"),
+        },
+    ),
+}
+
+
+@dataclass(frozen=True)
+class EncoderLayer:
+    """What one layer did with B texts of T tokens, in float32, and its parts.
+
+    Attributes:
+        number: From 1.
+        given: Its input h, (B, T, H).
+        attention: Attention probabilities, (B, heads, T, T).
+        value: Value vectors with their bias, (B, T, heads, D).
+        pre_norm1: What the first LayerNorm was given, (B, T, H).
+        normed1: What it gave back, (B, T, H).
+        slope: Activation over pre-activation of the feed-forward part, (B, T, F).
+        pre_norm2: What the second LayerNorm was given, (B, T, H).
+        returned: Its output, (B, T, H).
+        parts: Its modules, by their names in `LayerPaths`.
+    """
+
+    number: int
+    given: Tensor
+    attention: Tensor
+    value: Tensor
+    pre_norm1: Tensor
+    normed1: Tensor
+    slope: Tensor
+    pre_norm2: Tensor
+    returned: Tensor
+    parts: dict[str, nn.Module]
+
+    def norm(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
+        """Weight (H,), bias (H,) and the standard deviation that LayerNorm `name` divided by, (B, T)."""
+        states = self.pre_norm1 if name == "norm1" else self.pre_norm2  # (B, T, H)
+        return norm_parts(self.parts[name], states)
+
+
+def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Weight (H,) and bias (H,) of a LayerNorm, and what it divides `states`, (..., H), by, (...)."""
+    weight, bias, epsilon = attrgetter("weight", "bias", "eps")(norm)
+    deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
+    return weight.float(), bias.float(), deviation
+
+
+def linear(module: nn.Module) -> tuple[Tensor, Tensor]:
+    """The weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
+    weight = getattr(module, "weight", None)
+    if type(module) is nn.Linear and isinstance(weight, Tensor) and not weight.is_meta:
+        bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
+        return weight.float(), bias.float()
+    count: int = module.in_features  # type: ignore[assignment]
+    device = torch.device("cpu") if weight is None or weight.is_meta else weight.device
+    dtype = weight.dtype if weight is not None and weight.is_floating_point() else torch.float32
+    bias = module(torch.zeros(1, count, device=device, dtype=dtype)).float()  # (1, out)
+    return (module(torch.eye(count, device=device, dtype=dtype)).float() - bias).T, bias[0]
+
+
+def activation(model: nn.Module, name: str) -> Any:
+    """An activation function by its name in transformers, or by its path in the model."""
+    return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)
+
+
+def _family(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
+    known = FAMILIES.get(model.config.model_type)
+    if known is None or getattr(model.config, "add_cross_attention", False):
+        raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {type(model.shadow).__name__}")
+    return known
+
+
+def head_paths(model: TaskModel) -> HeadPaths:
+    """Where the parts of the model's head are.
+
+    Raises:
+        UnsupportedModelError: If the family or its head is not known.
+    """
+    paths = _family(model)[1].get(model.task.name)
+    if paths is None:
+        raise UnsupportedModelError(f"does not know the {model.task.name} head of {type(model.shadow).__name__}")
+    dense = paths.dense.format(base=model.shadow.base_model_prefix) if paths.dense else None
+    return HeadPaths(paths.out, dense, paths.activation, paths.norm)
+
+
+def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> Iterator[EncoderLayer]:
+    """Run the encoder once, then its layers again one by one, watching what happens inside.
+
+    One layer at a time is kept: the attention probabilities of all would be large. They come from the eager kernel,
+    set on a clone: the others return none.
+
+    Args:
+        model: The model.
+        batch: What to read.
+        wanted: Numbers of the layers.
+
+    Raises:
+        UnsupportedModelError: If the model is of no known family.
+    """
+    paths = _family(model)[0]
+    twin = own_clone(model)
+    twin.config._attn_implementation = "eager"
+    for module in twin.modules():
+        if hasattr(module, "chunk_size_feed_forward"):
+            module.chunk_size_feed_forward = 0  # type: ignore[assignment]  # one call, one recording
+    layers = list(twin.base_model.get_submodule(paths.layers).children())
+    calls = record(model, twin, layers, batch)
+    names = [field.name for field in fields(paths) if field.name != "layers"]
+    for number, call in enumerate(calls, 1):
+        if number not in wanted:
+            continue
+        parts = {name: call.layer.get_submodule(getattr(paths, name)) for name in names}
+        seen = _watched(parts, call.again)
+        attention = seen["attention"][1][1].float()  # (B, heads, T, T)
+        value = seen["value"][1].float()  # (B, T, H)
+        before, after = seen["up"][1].float(), seen["down"][0].float()  # (B, T, F) both
+        yield EncoderLayer(
+            number=number,
+            given=call.given.float(),
+            attention=attention,
+            value=value.unflatten(-1, (attention.shape[1], -1)),
+            pre_norm1=seen["norm1"][0].float(),
+            normed1=seen["norm1"][1].float(),
+            slope=after / (before + 1e-12),
+            pre_norm2=seen["norm2"][0].float(),
+            returned=call.returned.float(),
+            parts=parts,
+        )
+
+
+def _watched(parts: dict[str, nn.Module], run: Any) -> dict[str, tuple[Any, Any]]:
+    """First input and output of each part during `run`."""
+    seen: dict[str, tuple[Any, Any]] = {}
+
+    def keep(name: str, args: tuple[Any, ...], output: Any) -> None:
+        seen[name] = (args[0] if args else None, output)
+
+    handles = [
+        module.register_forward_hook(lambda _, args, output, name=name: keep(name, args, output))
+        for name, module in parts.items()
+    ]
+    try:
+        run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen

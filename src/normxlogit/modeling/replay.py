@@ -1,0 +1,132 @@
+"""Recording the calls of a model's layers in one pass, to run any of them again by itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from .encoding import Batch
+from .forward import TaskModel
+from .structure import clone
+from .watching import hidden_of
+
+__all__ = ["LayerCall", "own_clone", "pieces", "record"]
+
+
+@dataclass
+class LayerCall:
+    """One call of one layer during a forward pass over B texts.
+
+    Attributes:
+        layer: The layer, of a clone.
+        args: Its positional arguments after the hidden states.
+        kwargs: Its keyword arguments without the hidden states.
+        given: The hidden states it was given, (B, T, H).
+        returned: The hidden states it gave back, (B, T, H).
+    """
+
+    layer: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    given: Tensor
+    returned: Tensor
+
+    def again(self, texts: Tensor | None = None) -> Tensor:
+        """Call the layer again on the same hidden states.
+
+        Args:
+            texts: Rows of the batch to take, in any number and order, (N,); None for the batch as it was.
+
+        Returns:
+            (N, T, H).
+
+        Raises:
+            ValueError: If the layer returns no hidden states.
+        """
+        count = len(self.given)
+        given = self.given if texts is None else self.given[texts.to(self.given.device)]  # (N, T, H)
+        # What goes with a single text serves any number of copies: it broadcasts.
+        rest = (self.args, self.kwargs)
+        args, kwargs = rest if texts is None or count == 1 else _taken(rest, texts, count)
+        hidden = hidden_of(self.layer(given, *args, **kwargs))
+        if hidden is None:
+            raise ValueError(f"{type(self.layer).__name__} returned no hidden states")
+        return hidden
+
+
+def own_clone(model: TaskModel) -> PreTrainedModel:
+    """A clone for one call of one method: its hooks, attention kernel and cache are nobody else's business."""
+    twin: PreTrainedModel = clone(model.shadow)  # type: ignore[assignment]
+    for config in (twin.config, twin.config.get_text_config()):
+        config.use_cache = False  # layers that are called again must not remember
+    return twin
+
+
+def record(model: TaskModel, twin: nn.Module, layers: list[nn.Module], batch: Batch) -> list[LayerCall]:
+    """Run the trunk of a clone once and keep the calls of some of its modules.
+
+    Args:
+        model: The model.
+        twin: What `own_clone` made of it.
+        layers: Modules of the clone.
+        batch: What to read.
+
+    Returns:
+        The calls in their order; a module that is called several times appears as often.
+    """
+    calls: list[LayerCall] = []
+    open_calls: list[tuple[Tensor, tuple[Any, ...], dict[str, Any]]] = []
+    handles = []
+
+    def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        rest = dict(kwargs)
+        given = args[0] if args else rest.pop("hidden_states")
+        open_calls.append((given, args[1:], rest))
+
+    def leave(layer: nn.Module, _: Any, output: Any) -> None:
+        given, args, kwargs = open_calls.pop()
+        hidden = hidden_of(output)
+        if hidden is not None:
+            calls.append(LayerCall(layer, args, kwargs, given, hidden))
+
+    for layer in layers:
+        handles.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
+        handles.append(layer.register_forward_hook(leave))
+    try:
+        model.run_trunk(twin, batch)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def pieces(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:
+    """Divide the work on (texts, rows) so that every piece holds at most `budget` units, and at least one row.
+
+    Args:
+        texts: Number of texts.
+        rows: Rows of each.
+        row_size: Units in a row.
+        budget: Units in a piece.
+
+    Yields:
+        A slice of the texts and the slices of their rows: several whole texts, or one text in pieces.
+    """
+    together = max(1, budget // (rows * row_size))
+    step = rows if rows * row_size <= budget else max(1, budget // row_size)
+    for start in range(0, texts, together):
+        parts = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
+        yield slice(start, min(start + together, texts)), parts
+
+
+def _taken(value: Any, texts: Tensor, count: int) -> Any:
+    """Rows of everything in `value` that has one for each of the `count` texts."""
+    if isinstance(value, Tensor) and value.ndim > 1 and len(value) == count:
+        return value[texts.to(value.device)]
+    if isinstance(value, tuple | list):
+        return type(value)(_taken(v, texts, count) for v in value)
+    if isinstance(value, dict):
+        return {k: _taken(v, texts, count) for k, v in value.items()}
+    return value
