@@ -2,9 +2,11 @@
 
 import difflib
 import inspect
+import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
@@ -83,6 +85,7 @@ class MethodInfo:
 
 _METHODS: dict[str, MethodInfo] = {}
 _loaded = False
+_loading = threading.RLock()
 
 F = TypeVar("F", bound=Callable[..., Method])
 
@@ -192,8 +195,20 @@ def create(name: str, settings: dict[str, Any]) -> tuple[MethodInfo, Method, dic
 
 
 def _load() -> None:
+    """Import the methods of other packages, once; a package that fails costs its own methods only."""
     global _loaded
-    if not _loaded:
-        _loaded = True
+    with _loading:
+        if _loaded:
+            return
+        _loaded = True  # before the loop: a module may look methods up while it is imported
         for entry in entry_points(group=GROUP):
-            entry.load()
+            _import(entry)
+
+
+def _import(entry: EntryPoint) -> None:
+    try:
+        entry.load()
+    except Exception as error:
+        warnings.warn(
+            f"the methods of {entry.value} (entry point {entry.name!r}) could not be loaded: {error}", stacklevel=4
+        )
