@@ -17,7 +17,7 @@ from .explaining import Asked, layer_numbers
 from .generation import GenerationAttribution
 from .modeling.encoding import Encoding, readable_tokens
 from .modeling.forward import ForwardPass, TaskModel
-from .targets import Target, index_of, name_of, predictions
+from .targets import Target, index_of, name_of
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
 
@@ -146,7 +146,7 @@ def explain_completion(model: TaskModel, completed: Completed, asked: Asked) -> 
     wanted_ids, contrast = _targets(model, asked, ids)
     context = _cut(sequence, len(sequence) - 1)
     with torch.inference_mode():
-        run = model.run(model.batch([context], [0]), layers=asked.layers is not None)
+        run = model.run(model.batch([context], [0]), layers=asked.layers is not None, predict=False)
         _prove_causal(model, run)
         layers = layer_numbers(asked, model)
         said, chances = _said(model, run, start, ids)
@@ -243,11 +243,13 @@ def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tup
     states = run.hidden[0, start - 1 :]  # (G, H)
     for part, chosen in zip(states.split(ROWS_AT_ONCE), torch.tensor(ids).split(ROWS_AT_ONCE), strict=True):
         logits = model.anatomy.head.tokens(part).float()  # (G', V)
-        best += predictions(model, logits)
-        values = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
-        chances = (values - logits.logsumexp(-1)).exp()  # (G',)
-        for index, value, chance in zip(chosen.tolist(), values.tolist(), chances.tolist(), strict=True):
-            own.append(Prediction(name_of(model, index), index, value, chance))
+        total = logits.logsumexp(-1)  # (G',)
+        top = logits.max(-1)
+        there = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        for said, values, indices in ((best, top.values, top.indices), (own, there, chosen)):
+            chances = (values - total).exp()  # (G',)
+            for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
+                said.append(Prediction(name_of(model, index), index, value, chance))
     return best, own
 
 
@@ -260,7 +262,8 @@ def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
     count = min(run.hidden.shape[1] // 2, 64)
     if model.proved_causal or count < 1:
         return
-    again = model.run(model.batch([_cut(run.batch.encodings[0], count)], [0])).hidden[0].float()  # (C, H)
+    half = model.batch([_cut(run.batch.encodings[0], count)], [0])
+    again = model.run(half, predict=False).hidden[0].float()  # (C, H)
     first = run.hidden[0, :count].float()  # (C, H)
     rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
     if (again - first).norm() > rounding * first.norm():

@@ -220,12 +220,13 @@ class TaskModel:
         finally:
             record.active = False
 
-    def run(self, batch: Batch, *, layers: bool = False) -> ForwardPass:
+    def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Run the trunk once over a batch.
 
         Args:
             batch: What to read.
             layers: Keep every layer's output.
+            predict: Compute what a language model says at the position explained; without, `logits` has no columns.
 
         Raises:
             UnsupportedModelError: If layers are asked for and the model does not give them.
@@ -250,7 +251,7 @@ class TaskModel:
         hidden = hidden_of(seen)
         if hidden is None:
             raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
-        return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs))
+        return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs), predict)
 
     def answer(
         self, inputs: Mapping[str, Tensor], positions: Tensor | None = None, rows: Tensor | None = None
@@ -322,6 +323,7 @@ class TaskModel:
         embedded: Tensor,
         states: tuple[Tensor, ...] | None,
         logits: Tensor | None,
+        predict: bool = True,
     ) -> ForwardPass:
         if logits is None and not self.task.vocabulary:
             logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
@@ -329,7 +331,7 @@ class TaskModel:
         positions = self.task.positions(batch, self.tokenizer, logits)
         if self.task.vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
-            logits = self.anatomy.head.tokens(hidden[rows, positions])  # (B, V)
+            logits = self.anatomy.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
