@@ -9,6 +9,7 @@ import typer
 from ..errors import NormXLogitError
 from .experiments import evaluate, finetune, reproduce
 from .explain import explain, methods
+from .generate import generate
 
 __all__ = ["app", "main"]
 
@@ -52,6 +53,7 @@ def _root(
 
 
 app.command()(explain)
+app.command()(generate)
 app.command()(methods)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)

@@ -5,8 +5,20 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
 
-__all__ = ["quiet", "write"]
+from ..errors import DataError, InputError
+
+__all__ = ["Format", "deliver", "format_for", "layer_numbers", "quiet", "write"]
+
+
+class Format(str, Enum):
+    """What is written."""
+
+    terminal = "terminal"
+    json = "json"
+    html = "html"
 
 
 def write(text: str) -> None:
@@ -14,6 +26,41 @@ def write(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
     sys.stdout.flush()
+
+
+def deliver(content: str, output: Path | None) -> None:
+    """Write a result to a file or to standard output.
+
+    Raises:
+        DataError: If the file cannot be written.
+    """
+    if output is None:
+        write(content)
+        return
+    try:
+        output.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write {output}: {error.strerror}") from None
+
+
+def format_for(output: Path | None) -> Format:
+    """The format that a file's name asks for."""
+    suffix = output.suffix.lower() if output is not None else ""
+    return {".json": Format.json, ".html": Format.html, ".htm": Format.html}.get(suffix, Format.terminal)
+
+
+def layer_numbers(layers: str | None) -> str | list[int] | None:
+    """The layers of a command line.
+
+    Raises:
+        InputError: If they are neither "all" nor numbers.
+    """
+    if layers is None or layers == "all":
+        return layers
+    try:
+        return [int(layer) for layer in layers.split(",")]
+    except ValueError:
+        raise InputError(f'--layers takes "all" or numbers such as 1,2,3, not {layers!r}') from None
 
 
 @contextmanager

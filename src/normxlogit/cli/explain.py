@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import DataError, InputError, MethodError
-from .console import quiet, write
+from ..errors import InputError, MethodError
+from .console import Format, deliver, format_for, layer_numbers, quiet, write
 
 if TYPE_CHECKING:
     from ..attribution import Attribution
@@ -47,14 +47,6 @@ class Merge(str, Enum):
     first = "first"
 
 
-class Format(str, Enum):
-    """What is written."""
-
-    terminal = "terminal"
-    json = "json"
-    html = "html"
-
-
 def explain(
     texts: Annotated[
         list[str] | None,
@@ -84,7 +76,7 @@ def explain(
 ) -> None:
     """Colour the tokens that a model's answer rests on."""
     inputs = _inputs(texts or [], file)
-    chosen = _layers(layers)
+    chosen = layer_numbers(layers)
     calls = [(name, _settings(name, method or [], norm_of)) for name in method or ["normxlogit"]]
     common: dict[str, Any] = {"target": target, "contrast": contrast, "layers": chosen}
     common["long_text"] = "error" if long_text is LongText.error else "truncate"
@@ -94,14 +86,8 @@ def explain(
         explainer = Explainer.from_pretrained(model)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
-    content = _render(results, output_format or _guess(output), words, merge, output)
-    if output is None:
-        write(content)
-    else:
-        try:
-            output.write_text(content, encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"cannot write {output}: {error.strerror}") from None
+    content = _render(results, output_format or format_for(output), words, merge, output)
+    deliver(content, output)
 
 
 def methods() -> None:
@@ -161,15 +147,6 @@ def _lines(content: bytes, name: str) -> list[str]:
     return lines
 
 
-def _layers(layers: str | None) -> str | list[int] | None:
-    if layers is None or layers == "all":
-        return layers
-    try:
-        return [int(layer) for layer in layers.split(",")]
-    except ValueError:
-        raise InputError(f'--layers takes "all" or numbers such as 1,2,3, not {layers!r}') from None
-
-
 def _settings(name: str, names: list[str], norm_of: NormOf | None) -> dict[str, str]:
     """The settings of one of the methods; of several, those that have no norm go without `--norm-of`."""
     if norm_of is None:
@@ -206,11 +183,6 @@ def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]
         for chunk in chunks:
             yield chunk
             progress.advance(task, len(chunk))
-
-
-def _guess(output: Path | None) -> Format:
-    suffix = output.suffix.lower() if output is not None else ""
-    return {".json": Format.json, ".html": Format.html, ".htm": Format.html}.get(suffix, Format.terminal)
 
 
 def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merge, output: Path | None) -> str:

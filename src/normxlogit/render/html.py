@@ -12,7 +12,7 @@ from .segments import Column, Facts, Layout, Row, drawable, facts, layout, lead,
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["fragment", "page"]
+__all__ = ["FAINT", "Cell", "HeatMap", "environment", "fragment", "page", "safely"]
 
 FAINT = 0.03
 """Strength below which a piece is drawn like any other text."""
@@ -83,7 +83,7 @@ def fragment(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> st
     Raises:
         DataError: If words are asked for and the result cannot tell them.
     """
-    return _environment().get_template("fragment.html.j2").render(figure=_figure(a, words, merge))
+    return environment().get_template("fragment.html.j2").render(figure=_figure(a, words, merge))
 
 
 def page(
@@ -104,12 +104,13 @@ def page(
         DataError: If words are asked for and a result cannot tell them.
     """
     figures = [_figure(a, words, merge) for a in attributions]
-    template = _environment().get_template("page.html.j2")
+    template = environment().get_template("page.html.j2")
     return template.render(figures=figures, title=safe(title or "Token attributions"))
 
 
 @cache
-def _environment() -> "Environment":
+def environment() -> "Environment":
+    """The templates, with escaping on."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
@@ -125,7 +126,7 @@ def _figure(a: Attribution, words: bool, merge: Merge) -> Figure:
     drawn = layout(a, words=words, merge=merge)
     single = len(drawn.rows) == 1
     return Figure(
-        facts=_safely(facts(a)),
+        facts=safely(facts(a)),
         sentences=_sentences(a, drawn),
         bars=[_bar(a, drawn, column) for column in lead(drawn.rows[0], drawn.columns, STRONGEST)] if single else [],
         maps=[] if single else _maps(a, drawn),
@@ -202,7 +203,8 @@ def _alone(a: Attribution, column: Column) -> str:
     return safe(said(a.token_predictions[column.tokens[0]]))
 
 
-def _safely(found: Facts) -> Facts:
+def safely(found: Facts) -> Facts:
+    """The facts without control characters."""
     values: dict[str, Any] = {
         name: safe(value) if isinstance(value, str) else value for name, value in vars(found).items()
     }

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from io import StringIO
 from typing import TextIO
 
@@ -15,7 +16,7 @@ from normxlogit.attribution import Attribution, Merge
 
 from .segments import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, safe
 
-__all__ = ["print_attribution", "to_text", "wants_color"]
+__all__ = ["DIM", "legend", "lines", "print_attribution", "shade", "to_text", "wants_color"]
 
 STRONGEST = 8
 """How many tokens get their number and bar below the sentence."""
@@ -48,6 +49,24 @@ def to_text(a: Attribution, *, words: bool = False, merge: Merge = "sum", color:
         DataError: If words are asked for and the result cannot tell them.
     """
     color = wants_color(sys.stdout) if color is None else color
+    drawn, said = layout(a, words=words, merge=merge), facts(a)
+    parts: list[RenderableType] = [_header(said), Text()]
+    if len(drawn.rows) == 1:
+        parts += [_sentence(pieces, drawn.rows[0], color) for pieces in drawn.texts]
+        parts += [Text(), _strongest(drawn, a.signed, color)]
+    else:
+        parts += [_rows(a, drawn, color), Text()]
+    parts.append(legend(said, color, layers=a.layers is not None))
+    return lines(parts, color)
+
+
+def lines(parts: Iterable[RenderableType], color: bool) -> str:
+    """What rich draws as text, one part below the other, without a line end after the last.
+
+    Args:
+        parts: What to draw.
+        color: Whether to colour by ANSI codes.
+    """
     buffer = StringIO()
     console = Console(
         file=buffer,
@@ -63,18 +82,8 @@ def to_text(a: Attribution, *, words: bool = False, merge: Merge = "sum", color:
         markup=False,
         emoji=False,
     )
-    drawn, said = layout(a, words=words, merge=merge), facts(a)
-    console.print(_header(said))
-    console.print()
-    if len(drawn.rows) == 1:
-        for pieces in drawn.texts:
-            console.print(_sentence(pieces, drawn.rows[0], color))
-        console.print()
-        console.print(_strongest(drawn, a.signed, color))
-    else:
-        console.print(_rows(a, drawn, color))
-        console.print()
-    console.print(_legend(said, color, layers=a.layers is not None))
+    for part in parts:
+        console.print(part)
     return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).rstrip("\n")
 
 
@@ -136,7 +145,7 @@ def _sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
         elif piece.column is None:
             line.append(shown, DIM if shown.strip() else None)
         elif color:
-            line.append(shown, _shade(strength))
+            line.append(shown, shade(strength))
         else:
             line.append(shown + _mark(strength))
     return line
@@ -179,24 +188,31 @@ def _strongest(drawn: Layout, signed: bool, color: bool) -> RenderableType:
     return Group(table, Text(f"and {more} more" if more else "", DIM), *([Text()] if more else []))
 
 
-def _legend(said: Facts, color: bool, *, layers: bool) -> Text:
-    legend = Text()
+def legend(said: Facts, color: bool, *, layers: bool) -> Text:
+    """What the colours or marks mean.
+
+    Args:
+        said: The result in words.
+        color: Whether there are colours.
+        layers: Whether there are several layers.
+    """
+    line = Text()
     if color:
-        legend.append(" red ", _shade(1.0)).append(f" {safe(said.positive)}   ", DIM)
+        line.append(" red ", shade(1.0)).append(f" {safe(said.positive)}   ", DIM)
         if said.negative:
-            legend.append(" blue ", _shade(-1.0)).append(f" {safe(said.negative)}   ", DIM)
+            line.append(" blue ", shade(-1.0)).append(f" {safe(said.negative)}   ", DIM)
     else:
-        legend.append(f"(+++) {safe(said.positive)}   ")
+        line.append(f"(+++) {safe(said.positive)}   ")
         if said.negative:
-            legend.append(f"(---) {safe(said.negative)}   ")
-        legend.append("more signs, more weight   ")
+            line.append(f"(---) {safe(said.negative)}   ")
+        line.append("more signs, more weight   ")
     if layers:
-        legend.append("each layer by its own largest score", DIM)
-    legend.rstrip()
-    return legend
+        line.append("each layer by its own largest score", DIM)
+    line.rstrip()
+    return line
 
 
-def _shade(strength: float) -> Style | None:
+def shade(strength: float) -> Style | None:
     """Text colour for weak scores, background for the others, so that both dark and light terminals show rank."""
     amount, positive = abs(strength), strength > 0
     if amount < STEPS[0]:

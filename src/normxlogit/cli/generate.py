@@ -1,0 +1,71 @@
+"""The command that lets a language model write and shows what each token rests on."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from .console import Format, deliver, format_for, layer_numbers, quiet
+
+__all__ = ["generate"]
+
+
+def generate(
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="PROMPT", help="The text to continue; standard input if none is given.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 40,
+    completion: Annotated[
+        str | None, typer.Option(help="Explain this continuation (mind its first space) instead of the model's own.")
+    ] = None,
+    chat: Annotated[
+        bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
+    ] = False,
+    method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "normxlogit",
+    target: Annotated[
+        str, typer.Option(help='What to explain: "generated", each token itself, or one token at every place.')
+    ] = "generated",
+    contrast: Annotated[str | None, typer.Option(help="Token to subtract: why this and not that.")] = None,
+    layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
+    output_format: Annotated[
+        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+) -> None:
+    """Continue a text, and show what each written token rests on."""
+    if not model:
+        raise InputError("name a causal language model with --model; the model in the package is a classifier")
+    if prompt is None:
+        if sys.stdin.isatty():
+            raise InputError("no prompt: give it as an argument or on standard input")
+        try:
+            prompt = sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise InputError("standard input is not UTF-8 text") from None
+    given = [{"role": "user", "content": prompt}] if chat else prompt
+    options: dict[str, Any] = {"target": target, "contrast": contrast, "layers": layer_numbers(layers)}
+    with quiet():
+        from ..explainer import Explainer
+
+        loading = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, **loading)  # type: ignore[arg-type]
+        if completion is None:
+            result = explainer.generate(given, max_new_tokens=max_new_tokens, method=method, **options)
+        else:
+            result = explainer.explain_completion(given, completion, method=method, **options)
+    kind = output_format or format_for(output)
+    if kind is Format.html:
+        content = result.to_html()
+    elif kind is Format.json:
+        utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
+        content = json.dumps(result.to_dict(), ensure_ascii=not utf8, indent=1) + "\n"
+    else:
+        from ..render.generation import to_text
+
+        content = to_text(result, color=None if output is None else False) + "\n"
+    deliver(content, output)

@@ -1,0 +1,264 @@
+"""Generated text token by token: in the terminal, and as a page that shows what each token rests on."""
+
+import json
+import sys
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..attribution import FloatArray
+from ..generation import GenerationAttribution
+from .html import FAINT, Cell, HeatMap, environment, safely
+from .segments import Facts, facts, number, safe, visible
+from .terminal import DIM, legend, lines, shade, wants_color
+
+__all__ = ["fragment", "page", "to_text"]
+
+STRONGEST = 5
+"""How many tokens of the context stand beside each generated token."""
+
+LARGEST = 8_000
+"""Cells of the matrix that a page still draws; a larger one is a burden to browsers, and in the JSON anyway."""
+
+
+class Piece(NamedTuple):
+    """A token of the stream.
+
+    Attributes:
+        text: Its characters.
+        place: Its place in the sequence; None for text between tokens.
+        generated: Which generated token it is; None for the prompt.
+        special: Whether it is a special token.
+        title: What is said when the reader points at it.
+    """
+
+    text: str
+    place: int | None = None
+    generated: int | None = None
+    special: bool = False
+    title: str = ""
+
+
+class Line(NamedTuple):
+    """A generated token with the part of the context that it rests on most."""
+
+    name: str
+    chance: str
+    cells: list[Cell]
+
+
+class Figure(NamedTuple):
+    """Everything that the templates need."""
+
+    facts: Facts
+    pieces: list[Piece]
+    lines: list[Line]
+    matrix: HeatMap | None
+    data: str
+    cut: str
+    layers: bool = False
+
+
+def to_text(g: GenerationAttribution, *, color: bool | None = None) -> str:
+    """Draw a result as text: each generated token with the tokens that it rests on most.
+
+    Args:
+        g: The result.
+        color: Whether to colour by ANSI codes; by default as for other results.
+
+    Returns:
+        Several lines without a line end after the last.
+    """
+    color = wants_color(sys.stdout) if color is None else color
+    said = _facts(g)
+    head = Table.grid(padding=(0, 2, 0, 0))
+    head.add_column(style=DIM, no_wrap=True)
+    head.add_column(overflow="fold")
+    head.add_row("prompt", Text(safe(_prompt(g))))
+    head.add_row("written", Text(safe(g.completion), style="bold"))
+    for label, value in (("explained", said.target), ("method", said.method), ("model", said.model)):
+        head.add_row(label, Text(safe(value)))
+    for note in said.notes:
+        head.add_row("note", Text(safe(note)))
+    body = Table.grid(padding=(0, 2, 0, 0))
+    for justify in ("left", "right", "left"):
+        body.add_column(justify=justify, no_wrap=justify != "left" or None)  # type: ignore[arg-type]
+    body.add_row(Text("token", DIM), Text("chance", DIM), Text("rests on", DIM))
+    for index, row in enumerate(_rows(g)):
+        rests = Text(overflow="fold")
+        for place, strength in _strongest(g, row):
+            rests.append(safe(_token_name(g, place)), shade(strength) if color else None)
+            rests.append(f" {number(float(row[place]), _scale(g, row), signed=g.signed)}   ", DIM)
+        rests.rstrip()
+        name = Text(safe(_name(g, index)), "bold" if color else "", no_wrap=True)
+        body.add_row(name, Text(_chance(g, index), DIM), rests)
+    parts: list[RenderableType] = [head, Text(), body, Text()]
+    if color:
+        parts.append(legend(said, color, layers=False))
+    else:
+        signs = f"more than 0: {said.positive}" + (f"   less than 0: {said.negative}" if said.negative else "")
+        parts.append(Text(safe(signs)))
+    return lines(parts, color)
+
+
+def page(g: GenerationAttribution, title: str | None = None) -> str:
+    """Draw a result on a page of its own: pointing at a generated token colours what it rests on.
+
+    The page needs nothing but a browser; without scripts it shows tables.
+
+    Args:
+        g: The result.
+        title: Heading of the page.
+    """
+    template = environment().get_template("generation.html.j2")
+    return template.render(figure=_figure(g), title=safe(title or "Generated text and what it rests on"))
+
+
+def fragment(g: GenerationAttribution) -> str:
+    """Draw a result for a notebook: one element with its own style and no script."""
+    return environment().get_template("generation.fragment.html.j2").render(figure=_figure(g))
+
+
+def _figure(g: GenerationAttribution) -> Figure:
+    rows = _rows(g)
+    table = []
+    for index, row in enumerate(rows):
+        cells = [_cell(g, row, place, strength) for place, strength in _strongest(g, row)]
+        table.append(Line(safe(_name(g, index)), _chance(g, index), cells))
+    # Rounded to four digits: what a reader sees, at a third of the size.
+    shown = [[float(f"{s:.4g}") for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
+    data = json.dumps({"prompt": g.prompt_tokens, "signed": g.signed, "scores": shown}, separators=(",", ":"))
+    drawn = rows.size <= LARGEST
+    size = f"{rows.shape[0]} x {rows.shape[1]}"
+    cut = "" if drawn else f"The matrix of {size} scores is too large for a page; the saved JSON has it."
+    return Figure(safely(_facts(g)), _pieces(g), table, _matrix(g, rows) if drawn else None, data, cut)
+
+
+def _rows(g: GenerationAttribution) -> FloatArray:
+    """One row of finite scores for each generated token, (G, T); of several layers the last one asked for."""
+    rows = g.scores if g.layers is None else g.scores[:, -1]
+    return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _facts(g: GenerationAttribution) -> Facts:
+    found = facts(g.for_token(0))
+    names = {t.labels[0] for t in g.targets}
+    itself = all(t.ids[0] == own.id for t, own in zip(g.targets, g.generated, strict=True))
+    target = "each generated token" if itself else visible(names.pop()) if len(names) == 1 else "the tokens asked for"
+    contrast = g.targets[0].contrast
+    against = "against it" if contrast is None else f"for {visible(contrast)}"
+    if contrast is not None:
+        target += f" rather than {visible(contrast)}"
+    if g.layers is not None:
+        target += f", layer {g.layers[-1]} shown"
+    positive = ("for the token" if itself else f"for {target.split(' rather')[0]}") if g.signed else "importance"
+    return replace(found, target=target, positive=positive, negative=against if g.signed else None)
+
+
+def _prompt(g: GenerationAttribution) -> str:
+    return "".join(g.tokens[: g.prompt_tokens]).strip() if g.prompt is None else g.prompt
+
+
+def _name(g: GenerationAttribution, index: int) -> str:
+    return _token_name(g, g.prompt_tokens + index)
+
+
+def _token_name(g: GenerationAttribution, place: int) -> str:
+    """A token as it stands in the text; by its own name where it has no character of its own."""
+    if g.text is None or g.offsets is None:
+        return visible(g.tokens[place])
+    start, end = g.offsets[place]
+    return visible(g.text[start:end] or g.tokens[place])
+
+
+def _chance(g: GenerationAttribution, index: int) -> str:
+    chance = g.generated[index].probability
+    return "" if chance is None else f"{100 * chance:.1f}%"
+
+
+def _scale(g: GenerationAttribution, row: FloatArray) -> float:
+    """The largest magnitude of a row outside the special tokens, if there are others."""
+    plain = ~np.array(g.special_tokens_mask, dtype=bool)
+    return float(np.abs(row[plain] if (row[plain] != 0).any() else row).max(initial=0.0))
+
+
+def _strongest(g: GenerationAttribution, row: FloatArray) -> list[tuple[int, float]]:
+    """The places of the largest magnitude without special tokens, with their strengths in [-1, 1]."""
+    scale = _scale(g, row)
+    order = [int(i) for i in np.argsort(-np.abs(row), kind="stable") if row[i] != 0 and not g.special_tokens_mask[i]]
+    return [(i, float(row[i]) / scale) for i in order[:STRONGEST]]
+
+
+def _cell(g: GenerationAttribution, row: FloatArray, place: int, strength: float) -> Cell:
+    name = safe(_token_name(g, place))
+    score = number(float(row[place]), _scale(g, row), signed=g.signed)
+    kind = "" if abs(strength) < FAINT else "for" if strength > 0 else "against"
+    return Cell(name, kind, f"{min(abs(strength), 1):.3f}", score)
+
+
+def _matrix(g: GenerationAttribution, rows: FloatArray) -> HeatMap:
+    columns = [
+        Cell(safe(_token_name(g, place)), "special" if special else "")
+        for place, special in enumerate(g.special_tokens_mask[:-1])
+    ]
+    body = []
+    for index, row in enumerate(rows):
+        scale = _scale(g, row) or 1.0
+        cells = []
+        for place in range(len(columns)):
+            if place >= g.prompt_tokens + index:
+                cells.append(Cell(""))
+                continue
+            strength = float(row[place]) / scale
+            cell = _cell(g, row, place, strength)
+            kind = "special" if g.special_tokens_mask[place] else cell.kind
+            cells.append(Cell(cell.title, kind, cell.strength, f"{safe(_name(g, index))}: {cell.text} {cell.title}"))
+        body.append((safe(_name(g, index)), cells))
+    return HeatMap("Rows: generated tokens; columns: what they have seen", columns, body)
+
+
+def _pieces(g: GenerationAttribution) -> list[Piece]:
+    """The stream of tokens, and the text between them."""
+    pieces: list[Piece] = []
+    done = 0
+    for index, token in enumerate(g.tokens):
+        generated = index - g.prompt_tokens if index >= g.prompt_tokens else None
+        special = g.special_tokens_mask[index]
+        text = token
+        if g.text is not None and g.offsets is not None:
+            start, end = g.offsets[index]
+            if start > done:
+                pieces.append(Piece(safe(g.text[done:start])))
+            text = g.text[max(start, done) : end]
+            done = max(done, end)
+        title = _title(g, index, generated)
+        if not text:  # a special token, or a piece of a character that stands at another token
+            text = visible(token) if special else "·"
+        space = len(text) - len(text.lstrip(" ")) if text.strip() else 0  # white space before a word has no colour
+        if space:
+            pieces.append(Piece(text[:space]))
+        pieces.append(Piece(_seen(text[space:]), index, generated, special, title))
+    if g.text is not None and g.offsets is not None and g.text[done:].strip():
+        pieces.append(Piece(safe(g.text[done:])))
+    return pieces
+
+
+def _seen(text: str) -> str:
+    """Line ends get a sign, so that a token of nothing else can be pointed at."""
+    return safe(text).replace("\n", "↵\n") if text.strip() or "\n" in text else safe(text)
+
+
+def _title(g: GenerationAttribution, index: int, generated: int | None) -> str:
+    name = safe(_token_name(g, index))
+    if generated is None:
+        return name
+    best = g.predictions[generated]
+    chance = _chance(g, generated)
+    if best.id == g.generated[generated].id:
+        return f"{name}  {chance}"
+    likely = "" if best.probability is None else f" {100 * best.probability:.1f}%"
+    return f"{name}  {chance}; more likely: {safe(visible(best.label))}{likely}"

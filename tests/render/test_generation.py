@@ -1,0 +1,201 @@
+"""Pages and terminal drawings of generated text."""
+
+import dataclasses
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from normxlogit import Explainer
+from normxlogit.cli import main
+from normxlogit.render.generation import fragment, page, to_text
+
+from .. import tiny
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x1b[31m\u202e"
+
+
+@pytest.fixture(scope="module")
+def result():
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"), name="a model")
+    return explainer.explain_completion("[CLS] once upon a time", " the cat sat on")
+
+
+@pytest.fixture(scope="module")
+def hostile(result):
+    """Every string that a model, a tokenizer or a user controls is an attack."""
+    text = " ".join([HOSTILE] * len(result.tokens))
+    step = len(HOSTILE) + 1
+    offsets = tuple((i * step, i * step + len(HOSTILE)) for i in range(len(result.tokens)))
+    return dataclasses.replace(
+        result,
+        scores=result.scores.copy(),
+        tokens=(HOSTILE,) * len(result.tokens),
+        text=text,
+        offsets=offsets,
+        completion=text[offsets[result.prompt_tokens][0] :],
+        predictions=tuple(p._replace(label=HOSTILE, id=p.id + 1) for p in result.predictions),
+        generated=tuple(p._replace(label=HOSTILE) for p in result.generated),
+        targets=tuple(dataclasses.replace(t, labels=(HOSTILE,), contrast=HOSTILE) for t in result.targets),
+        model=HOSTILE,
+        notes=(HOSTILE,),
+    )
+
+
+class Tags(HTMLParser):
+    """Collects the tags and attributes of a page."""
+
+    def __init__(self, content):
+        super().__init__()
+        self.found = []
+        self.feed(content)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize("draw", [page, fragment])
+def test_hostile_text_stays_text(hostile, draw):
+    content = draw(hostile)
+    tags = Tags(content).found
+    assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
+    assert not any(tag in ("img", "iframe", "object", "link") for tag, _ in tags)
+    assert sum(tag == "script" for tag, _ in tags) == (2 if draw is page else 0)
+    assert not any("src" in attributes or "href" in attributes for _, attributes in tags)
+    assert "\x1b" not in content
+    assert "\u202e" not in content
+
+
+def test_a_terminal_gets_no_control_characters(hostile):
+    text = to_text(hostile, color=False)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_the_page_needs_no_other_file(result):
+    content = page(result)
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\(", content)
+    assert content.startswith("<!DOCTYPE html>")
+
+
+def data_of(content):
+    return json.loads(
+        re.search(r'<script type="application/json" id="nxl-data">(.*?)</script>', content, re.S).group(1)
+    )
+
+
+def test_the_page_holds_the_scores_that_each_token_has_seen(result):
+    data = data_of(page(result))
+    assert data["prompt"] == result.prompt_tokens
+    assert data["signed"] is True
+    for g, row in enumerate(data["scores"]):
+        np.testing.assert_allclose(row, result.scores[g, : result.prompt_tokens + g], rtol=1e-3)
+
+
+def test_every_token_has_its_element_and_the_text_is_whole(result):
+    content = page(result)
+    stream = re.search(r'<div class="nxl-text nxl-stream".*?</div>', content, re.S).group(0)
+    assert len(re.findall(r'id="nxl-\d+"', stream)) == len(result.tokens)
+    assert len(re.findall(r'class="[^"]*nxl-written', stream)) == len(result)
+    assert re.sub(r"<[^>]+>", "", stream) == result.text
+
+
+def test_without_scripts_the_tables_say_it(result):
+    content = page(result)
+    rows = re.findall(r"<tr>.*?</tr>", re.search(r'<table class="nxl-rests">.*?</table>', content, re.S).group(0))
+    row = re.sub(r"<[^>]+>", " ", rows[2])  # the second generated token
+    best = int(np.abs(np.where(result.special_tokens_mask, 0, result.scores[1])).argmax())
+    assert "cat" in row
+    assert row.split()[2] == result.tokens[best]
+    assert '<table class="nxl-map">' in content
+    assert '<details class="nxl-open" open>' in content
+
+
+def test_a_matrix_too_large_for_a_page_is_left_out_and_the_page_says_so(result, monkeypatch):
+    monkeypatch.setattr("normxlogit.render.generation.LARGEST", 10)
+    content = page(result)
+    assert '<table class="nxl-map">' not in content
+    assert "4 x 9 scores is too large" in content
+
+
+def test_the_terminal_shows_each_token_with_the_strongest_of_its_context(result):
+    lines = to_text(result, color=False).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("token"))
+    for g, line in enumerate(lines[start + 1 : start + 5]):
+        plain = np.where(result.special_tokens_mask, 0, result.scores[g])
+        best = int(np.abs(plain).argmax())
+        parts = line.split()
+        assert parts[0] == result.tokens[result.prompt_tokens + g]
+        assert parts[1] == f"{100 * result.generated[g].probability:.1f}%"
+        assert parts[2] == result.tokens[best]
+        assert float(parts[3]) == pytest.approx(float(result.scores[g, best]), rel=0.02)
+    assert "\x1b[" in to_text(result, color=True)
+    assert str(result) == to_text(result)
+
+
+def test_of_several_layers_the_last_is_drawn():
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    several = explainer.explain_completion("once upon", " a time", layers=[1, 2], contrast="cat")
+    content = page(several)
+    assert "layer 2 shown" in content
+    assert "rather than cat" in content
+    np.testing.assert_allclose(data_of(content)["scores"][1], several.scores[1, 1, :3], rtol=1e-3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("writer")
+    tiny.model("llama", "CausalLM").save_pretrained(path)
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.chat_template = "{% for m in messages %}a {{ m['content'] }} . {% endfor %}"
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+def test_the_command_writes_text_json_and_pages(folder, tmp_path, capsys):
+    explainer = Explainer.from_pretrained(folder)
+    wanted = explainer.generate("once upon a time", max_new_tokens=3)
+    command = ["generate", "once upon a time", "--model", folder, "--max-new-tokens", "3"]
+    run(command)
+    assert capsys.readouterr().out.strip() == to_text(wanted, color=False)
+    run([*command, "--format", "json"])
+    assert json.loads(capsys.readouterr().out) == wanted.to_dict()
+    run([*command, "--output", str(tmp_path / "why.html")])
+    assert (tmp_path / "why.html").read_text() == page(wanted)
+
+
+def test_the_command_explains_given_completions_and_chats(folder, capsys):
+    command = ["generate", "the cat", "--model", folder, "--format", "json"]
+    run([*command, "--completion", " sat here", "--contrast", "mat", "--layers", "1"])
+    state = json.loads(capsys.readouterr().out)
+    assert state["completion"] == " sat here"
+    assert state["targets"][0]["contrast"] == "mat"
+    assert state["layers"] == [1]
+    run([*command, "--chat", "--max-new-tokens", "2"])
+    assert json.loads(capsys.readouterr().out)["text"].startswith("a the cat . ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "--model"),
+        (["--model", "FOLDER", "--target", "cabinets"], "not one token"),
+        (["--model", "FOLDER", "--layers", "9"], "no layer 9"),
+        (["--model", "FOLDER", "--completion", ""], "completion is empty"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, problem, folder, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["generate", "the cat", *(folder if a == "FOLDER" else a for a in arguments)])
+    assert stop.value.code == 2
+    said = capsys.readouterr().err
+    assert problem in said
+    assert said.count("\n") == 1
+
+
+def run(arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 0
