@@ -120,7 +120,8 @@ def test_a_matrix_too_large_for_a_page_is_left_out_and_the_page_says_so(result, 
     assert "4 x 9 scores is too large" in content
 
 
-def test_the_terminal_shows_each_token_with_the_strongest_of_its_context(result):
+def test_the_terminal_shows_each_token_with_the_strongest_of_its_context(result, monkeypatch):
+    monkeypatch.setenv("COLORTERM", "truecolor")  # rich remembers styles as first drawn, for the whole process
     lines = to_text(result, color=False).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("token"))
     for g, line in enumerate(lines[start + 1 : start + 5]):
