@@ -30,7 +30,8 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(default_model_folder())
     model = BertForSequenceClassification(BertConfig(num_labels=3)).eval()
     explainer = Explainer(model, tokenizer, name="BERT-base, random weights")
-    out = [f"{environment()}", "", "| tokens | model(**inputs), ms | explainer(inputs), ms | ratio |", "|---|---|---|---|"]
+    out = [f"{environment()}", ""]
+    out += ["| tokens | model(**inputs), ms | explainer(inputs), ms | ratio |", "|---|---|---|---|"]
     for length in arguments.lengths:
         inputs = {"input_ids": torch.randint(1000, 5000, (1, length))}
         inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
