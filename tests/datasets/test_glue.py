@@ -48,6 +48,9 @@ def test_what_is_wrong_is_said(tmp_path):
         load_examples("mnli", data_dir=tmp_path)
     with pytest.raises(DataError, match="say which column holds the text"):
         load_examples(write(tmp_path / "odd.jsonl", [{"body": "x", "label": 1}]))
+    (tmp_path / "broken.jsonl").write_text("{this is not JSON\n")
+    with pytest.raises(DataError, match=r"broken.jsonl: cannot be read as json"):
+        load_examples(tmp_path / "broken.jsonl")
     with pytest.raises(DataError, match="no such file"):
         load_examples(tmp_path / "missing.jsonl")
     with pytest.raises(DataError, match=r"no test.jsonl"):

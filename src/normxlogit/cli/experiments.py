@@ -1,7 +1,8 @@
 """The commands that measure and train: evaluate, finetune, reproduce."""
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,7 +113,7 @@ def finetune(
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
 ) -> None:
     """Fine-tune a model on a GLUE task, all weights or LoRA."""
-    with quiet():
+    with quiet(), redirect_stdout(sys.stderr):  # Trainer prints its log; standard output is for the result
         from ..training.classification import Recipe
         from ..training.classification import finetune as train
 
@@ -171,7 +172,8 @@ def reproduce(
                 folder = str(output / "models" / f"{name}-{task}".replace(" ", "-").lower())
                 if not (Path(folder) / "config.json").is_file():
                     recipe = Recipe(lora_rank=lora_rank, bf16=bf16)
-                    train(task, source, folder, data_dir=data_dir, recipe=recipe)
+                    with redirect_stdout(sys.stderr):
+                        train(task, source, folder, data_dir=data_dir, recipe=recipe)
                 models.setdefault(name, {})[task] = folder
         if not models:
             raise InputError("name the models: --checkpoint MODEL:TASK=FOLDER, or --base MODEL=NAME to fine-tune first")

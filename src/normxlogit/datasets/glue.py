@@ -97,7 +97,7 @@ def load_examples(
     columns = tuple(columns) or (task.columns if task else ())
     path = _local_file(name, split, data_dir)
     if path is not None:
-        rows = load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
+        rows = _read(path)
         where = str(path)
     elif data_dir is not None:
         raise DataError(f"{data_dir}: no {split}.jsonl, .parquet or .csv there, and none in {Path(data_dir) / name}")
@@ -120,6 +120,21 @@ def load_examples(
     if not len(rows):
         raise DataError(f"{where}: empty")
     return [_example(row, number, columns, label_column, where) for number, row in enumerate(rows)]
+
+
+def _read(path: Path) -> Any:
+    import datasets
+
+    shown = not datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()  # a local file takes no time to speak of
+    try:
+        return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
+    except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
+        reason = str(error.__cause__ or error).strip().partition("\n")[0]
+        raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None
+    finally:
+        if shown:
+            datasets.enable_progress_bars()
 
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:

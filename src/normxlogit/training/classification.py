@@ -111,6 +111,7 @@ def finetune(
         use_cpu=not torch.cuda.is_available(),
         seed=recipe.seed,
         report_to="none",
+        disable_tqdm=False,
         logging_steps=50,
     )
     trainer = Trainer(

@@ -1,0 +1,85 @@
+"""The measuring commands from end to end, on the model in the package and on tiny ones."""
+
+import json
+
+import pytest
+
+from normxlogit import cli
+from tests import tiny
+
+ROWS = [
+    ("a warm and funny film", 1),
+    ("boring and far too long", 0),
+    ("great acting , weak plot", 1),
+    ("it never gets going", 0),
+]
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    path = tmp_path / "reviews.jsonl"
+    path.write_text("".join(json.dumps({"text": t, "label": y}) + "\n" for t, y in ROWS), encoding="utf-8")
+    return path
+
+
+def run(capsys, *arguments):
+    code = 0
+    try:
+        cli.main(list(map(str, arguments)))
+    except SystemExit as stop:
+        code = stop.code or 0
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
+    out = tmp_path / "out"
+    command = ["evaluate", "faithfulness", "--dataset", reviews, "--columns", "text", "--limit", 3]
+    command += ["--methods", "normxlogit input-norm:norm_of=word_embedding random", "--output", out]
+    code, text, _ = run(capsys, *command)
+    assert code == 0
+    assert "texts: 3" in text
+    assert "| input-norm norm_of=word_embedding |" in text
+    state = json.loads((out / "results.json").read_text())
+    assert f"{state['results'][0]['aopc']:.3f}" in text
+    assert (out / "aopc.svg").is_file()
+    assert run(capsys, *command)[1] == text, "a second run reads the finished cells"
+
+
+def test_mistakes_are_one_line(capsys, tmp_path, reviews):
+    for arguments, reason in (
+        (["--dataset", reviews, "--columns", "body"], "no column 'body'"),
+        (["--dataset", tmp_path / "no.jsonl"], "no such file"),
+        (["--dataset", reviews, "--methods", "magic"], "no method named 'magic'"),
+        (["--dataset", reviews, "--model", tmp_path / "no-model"], "no such model folder"),
+    ):
+        code, out, err = run(capsys, "evaluate", "faithfulness", *arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: ")
+        assert reason in err
+        assert err.count("\n") == 1
+    assert run(capsys, "reproduce", "table1")[0] == 2
+    assert run(capsys, "reproduce", "table1", "--checkpoint", "sst2")[0] == 2
+    code, _, err = run(capsys, "finetune", "--task", "cola", "--model", "x", "--output", tmp_path / "o")
+    assert (code, err) == (2, "error: no task named 'cola'; there are sst2, mnli, qnli, stsb\n")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_from_fine_tuning_to_the_table(capsys, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = "".join(json.dumps({"sentence": t, "label": y}) + "\n" for t, y in ROWS)
+    for split in ("train", "validation"):
+        (data / f"{split}.jsonl").write_text(lines)
+    base, out = tmp_path / "base", tmp_path / "out"
+    tiny.model("deberta-v2", "MaskedLM").save_pretrained(base)
+    tiny.tokenizer_for("deberta-v2").save_pretrained(base)
+    command = ["reproduce", "table1", "--base", f"DeBERTa={base}", "--tasks", "sst2", "--data-dir", data]
+    command += ["--output", out, "--methods", "normxlogit random decompx"]
+    code, text, err = run(capsys, *command)
+    assert code == 0, err
+    assert "| method | SST-2/DeBERTa |" in text
+    assert "(0.386)" in next(line for line in text.splitlines() if line.startswith("| normxlogit |"))
+    assert "N/A" in next(line for line in text.splitlines() if line.startswith("| decompx |"))
+    assert (out / "models" / "deberta-sst2" / "config.json").is_file()
+    assert run(capsys, *command)[1] == text
