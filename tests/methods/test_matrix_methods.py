@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from normxlogit import Explainer
-from normxlogit.methods.alti import normed_mixes
+from normxlogit.errors import UnsupportedModelError
+from normxlogit.methods.alti import Alti, normed_mixes
+from normxlogit.methods.globenc import GlobEnc
+from normxlogit.methods.value_zeroing import ValueZeroing
 from normxlogit.modeling.internals import encoder_layers, linear
+from normxlogit.targets import resolve
 
 from .. import tiny
 from . import slow
@@ -104,11 +109,6 @@ def test_padding_is_given_and_takes_nothing():
     _, explainer = both("bert")
     model = explainer.model
     encodings = model.encoder(tiny.TEXTS)
-    from normxlogit.methods.alti import Alti
-    from normxlogit.methods.globenc import GlobEnc
-    from normxlogit.methods.value_zeroing import ValueZeroing
-    from normxlogit.targets import resolve
-
     with torch.inference_mode():
         run = model.run(model.batch(encodings, [0, 1, 2]))
         for method in (Alti(), GlobEnc(), ValueZeroing()):
@@ -158,3 +158,31 @@ def test_value_zeroing_reads_shared_layers_and_relative_positions():
         for text, batched in zip(texts, explainer(texts, method="value-zeroing", layers="all"), strict=True):
             assert batched.scores.shape[0] == 3
             close(explainer(text, method="value-zeroing", layers="all").scores, batched.scores, 1e-5)
+
+
+def test_a_head_that_pools_all_tokens_gets_the_mean_of_their_rows():
+    config = tiny.COMMON | tiny.INNER | tiny.IDS | {"num_key_value_heads": 2, "classifier_pooling": "mean"}
+    made = transformers.AutoConfig.for_model("eurobert", **config)
+    torch.manual_seed(0)
+    model = transformers.AutoModelForSequenceClassification.from_config(made).eval()
+    explainer = Explainer(model, tiny.tokenizer())
+    inside = explainer.model
+    encodings = explainer.encode(tiny.TEXTS)
+    with torch.inference_mode():
+        run = inside.run(inside.batch(encodings, [0, 1, 2]))
+        _, matrix = next(iter(ValueZeroing().matrices(inside, run, (3,))))  # (B, T, T)
+    for row, text in enumerate(tiny.TEXTS):
+        real = run.batch.mask[row]
+        expected = matrix[row][real][:, real].mean(0)
+        close(explainer(text, method="value-zeroing-layer").scores, expected, 1e-5)
+
+
+@pytest.mark.parametrize("method", ["alti", "decompx"])
+def test_an_answer_read_from_padding_is_refused(method):
+    model, explainer = both("bert")
+    inputs = {"input_ids": torch.tensor([[0, 2, 7, 3], [2, 7, 8, 3]])}
+    inputs["attention_mask"] = (inputs["input_ids"] != 0).long()  # padded on the left: position 0 is no token
+    with torch.no_grad():
+        outputs = model(**inputs, output_hidden_states=True)
+    with pytest.raises(UnsupportedModelError, match=f"^{method} needs a head that reads real tokens"):
+        explainer.from_outputs(inputs, outputs, method=method)

@@ -32,7 +32,7 @@ def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slic
         yield texts, rows, gain * centred / deviation[texts, rows, None, None]
 
 
-@register("alti", paper=PAPER, needs=ENCODERS, per_layer=True, passes="4 forward")
+@register("alti", paper=PAPER, needs=ENCODERS, per_layer=True, passes="3 forward")
 class Alti(MatrixMethod):
     """How much nearer each token brings a position's attention output to what it is, multiplied over layers.
 
@@ -53,7 +53,7 @@ class Alti(MatrixMethod):
             yield layer.number, scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
 
 
-@register("alti-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="3 forward")
+@register("alti-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="2 forward")
 class AltiLayer(Alti):
     """ALTI's contributions at a single layer (the last by default), not multiplied over layers."""
 

@@ -53,11 +53,11 @@ class DecompX:
         """See `Method`."""
         norm = self.aggregate == "norm" or (self.aggregate == "auto" and model.task.kind == "regression")
         mask = run.batch.mask
-        places = _places(model, run, target)  # (B, P)
         wanted = layers or (model.layer_count(),)
         scores = torch.zeros(*target.ids.shape, len(wanted), mask.shape[1], device=mask.device)  # (B, K, L, T)
         try:
             head = None if norm else _Head(model, target)
+            places = _places(model, run, target)  # (B, P)
             for texts, [_] in pieces(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
                 batch, width = _cut(run.batch, texts)
                 own = places[texts]  # (b, P)

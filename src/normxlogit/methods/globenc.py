@@ -15,7 +15,7 @@ __all__ = ["GlobEnc", "GlobEncLayer"]
 PAPER = "Modarressi et al., 2022"
 
 
-@register("globenc", paper=PAPER, needs=ENCODERS, per_layer=True, passes="4 forward")
+@register("globenc", paper=PAPER, needs=ENCODERS, per_layer=True, passes="3 forward")
 class GlobEnc(MatrixMethod):
     """Norms of the contributions through attention, residual and LayerNorms, multiplied over layers.
 
@@ -39,7 +39,7 @@ class GlobEnc(MatrixMethod):
             yield layer.number, scores
 
 
-@register("globenc-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="3 forward")
+@register("globenc-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="2 forward")
 class GlobEncLayer(GlobEnc):
     """GlobEnc's norms at a single layer (the last by default), not multiplied over layers."""
 

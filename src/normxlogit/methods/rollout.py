@@ -13,7 +13,7 @@ from .rows import MatrixMethod
 __all__ = ["AttentionRollout"]
 
 
-@register("attention-rollout", paper="Abnar and Zuidema, 2020", needs=ENCODERS, per_layer=True, passes="3 forward")
+@register("attention-rollout", paper="Abnar and Zuidema, 2020", needs=ENCODERS, per_layer=True, passes="2 forward")
 class AttentionRollout(MatrixMethod):
     """The product over layers of the mean attention of the heads, half of it given to the residual.
 

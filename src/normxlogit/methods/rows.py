@@ -33,7 +33,6 @@ class MatrixMethod(ABC):
 
     def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
         """See `Method`."""
-        weights = explained(model, run, target)  # (B, K, T)
         mask = run.batch.mask  # (B, T)
         real = mask[:, :, None] & mask[:, None]  # (B, T, T)
         rows: dict[int, Tensor] = {}
@@ -41,6 +40,7 @@ class MatrixMethod(ABC):
         wanted = layers or (model.layer_count(),)
         needed = range(1, max(wanted) + 1) if self.roll else wanted
         try:
+            weights = explained(model, run, target)  # (B, K, T)
             for layer, found in self.matrices(model, run, needed):
                 matrix = found.to(weights.device).masked_fill(~real, 0.0)  # (B, T, T)
                 product = matrix @ product if self.roll and product is not None else matrix  # (B, T, T)

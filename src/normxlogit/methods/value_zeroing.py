@@ -36,7 +36,7 @@ def _layers_with_values(twin: nn.Module) -> dict[nn.Module, list[nn.Module]]:
     return found
 
 
-@register("value-zeroing", paper=PAPER, needs=NEEDS, per_layer=True, passes="T + 3 forward")
+@register("value-zeroing", paper=PAPER, needs=NEEDS, per_layer=True, passes="T + 2 forward")
 class ValueZeroing(MatrixMethod):
     """How far each position's output moves when one token's values are zeroed in a layer, multiplied over layers.
 
@@ -58,7 +58,7 @@ class ValueZeroing(MatrixMethod):
                 yield number, _moved(call, found[call.layer][0], run.batch.mask, model.batch_tokens)
 
 
-@register("value-zeroing-layer", paper=PAPER, needs=NEEDS, per_layer=True, passes="2 + T / layers forward")
+@register("value-zeroing-layer", paper=PAPER, needs=NEEDS, per_layer=True, passes="T / L + 1 forward")
 class ValueZeroingLayer(ValueZeroing):
     """Value Zeroing at a single layer (the last by default), not multiplied over layers."""
 
