@@ -16,6 +16,7 @@ from .completion import Prompt
 from .errors import InputError
 from .explaining import Asked, Layers, explain
 from .generation import GenerationAttribution
+from .long_texts import explain_long
 from .methods.registry import create
 from .modeling.encoding import Batch, Encoding, LongText, Text, batches
 from .modeling.forward import TaskModel
@@ -135,8 +136,8 @@ class Explainer:
             position: The token whose label is explained (token classification) or the mask (masked language models
                 with several): its index, a piece of the text, or a span (start, end) of characters, for all inputs
                 or a list with one for each. By default the first token with a label other than "O".
-            long_text: "truncate" explains the first window of a text beyond the model's length and notes it, "error"
-                raises.
+            long_text: What to do with a text beyond the model's length: "truncate" explains the first window and notes
+                it, "window" reads it in overlapping windows and explains it whole, "error" raises.
             token_predictions: Also report what the head says at each token; by default for heads with few outputs.
             **settings: Settings of the method.
 
@@ -165,7 +166,17 @@ class Explainer:
             raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
         encodings = placed(encodings, position, self.model.task)
         results: list[Attribution | None] = [None] * len(encodings)
-        for places in batches(encodings, self.model.batch_tokens):
+        limit = self.model.encoder.limit
+        short = [i for i, e in enumerate(encodings) if limit is None or len(e) <= limit]
+        for place in sorted(set(range(len(encodings))) - set(short)):
+            if long_text != "window":
+                raise InputError(
+                    f"input {place} has {len(encodings[place])} tokens and the model reads {limit}; long_text='window' "
+                    "reads encoded input in windows"
+                )
+            results[place] = explain_long(self.model, encodings[place], asked)
+        for group in batches([encodings[i] for i in short], self.model.batch_tokens):
+            places = [short[i] for i in group]
             batch = self.model.batch([encodings[i] for i in places], places)
             with torch.inference_mode():
                 run = self.model.run(batch, layers=layers is not None)
@@ -299,6 +310,8 @@ class Explainer:
 
     def _explain_choice(self, question: Question, asked: Asked, long_text: LongText) -> Attribution:
         prompt, choices = question
+        if long_text == "window":
+            raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
         encodings = self.model.encoder([(prompt, choice) for choice in choices], long_text=long_text)
         batch = self.model.batch(encodings, list(range(len(choices))))
         with torch.inference_mode():

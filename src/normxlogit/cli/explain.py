@@ -28,6 +28,7 @@ class LongText(str, Enum):
     """What to do with a text over the model's length."""
 
     window_first = "window-first"
+    window = "window"
     error = "error"
 
 
@@ -65,7 +66,8 @@ def explain(
     layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
     norm_of: Annotated[NormOf | None, typer.Option(help="Norm for normxlogit and input-norm.")] = None,
     long_text: Annotated[
-        LongText, typer.Option(help="For a text over the model's length: its first window, or an error.")
+        LongText,
+        typer.Option(help="For a text over the model's length: its first window, all merged, or an error."),
     ] = LongText.window_first,
     words: Annotated[bool, typer.Option("--words", help="Merge tokens to words.")] = False,
     merge: Annotated[Merge, typer.Option(help="How a word's score comes from its tokens'.")] = Merge.sum,
@@ -79,7 +81,7 @@ def explain(
     chosen = layer_numbers(layers)
     calls = [(name, _settings(name, method or [], norm_of)) for name in method or ["normxlogit"]]
     common: dict[str, Any] = {"target": target, "contrast": contrast, "layers": chosen}
-    common["long_text"] = "error" if long_text is LongText.error else "truncate"
+    common["long_text"] = "truncate" if long_text is LongText.window_first else long_text.value
     with quiet():
         from ..explainer import Explainer
 

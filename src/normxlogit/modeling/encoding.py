@@ -4,7 +4,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,7 +14,8 @@ from ..errors import InputError
 
 __all__ = ["Batch", "Encoder", "Encoding", "batches", "collate"]
 
-LongText = Literal["truncate", "error"]
+LongText = Literal["truncate", "window", "error"]
+"""What to do with a text beyond the model's length."""
 Text = str | tuple[str, str]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
@@ -93,14 +94,14 @@ class Encoder:
         Args:
             texts: Strings, or tuples of two strings.
             long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
-                "error" raises.
+                "window" encodes it whole, to be read in windows, "error" raises.
             max_length: Read at most this many tokens, if fewer than the model reads.
 
         Raises:
             InputError: If a text is empty, no string, too long, or a pair for a model of single texts.
         """
-        if long_text not in ("truncate", "error"):
-            raise InputError(f"long_text must be 'truncate' or 'error', not {long_text!r}")
+        if long_text not in get_args(LongText):
+            raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         for place, text in enumerate(texts):
             _check(text, place)
         encodings: list[Encoding | None] = [None] * len(texts)
@@ -150,13 +151,13 @@ class Encoder:
         limit = min(self.limit or max(lengths), max_length or max(lengths))
         encodings = []
         for row, (text, length) in enumerate(zip(texts, lengths, strict=True)):
-            if length <= limit:
+            if length <= limit or long_text == "window":
                 encodings.append(self._row(found, row, text))
                 continue
             if long_text == "error":
                 raise InputError(
                     f"the text has {length} tokens and the model reads {limit}; shorten it, or allow "
-                    "long_text='truncate' to explain the first window"
+                    "long_text='window' to read it in windows, or 'truncate' for the first one"
                 )
             note = f"the text has {length} tokens; only the first {limit} were read"
             encodings.append(self._row(self._tokenize([text], limit), 0, text, (note,)))

@@ -1,0 +1,218 @@
+"""Texts beyond the model's length: read in overlapping windows, explained as one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from .attribution import Attribution, FloatArray
+from .errors import InputError
+from .explaining import Asked, explain
+from .modeling.encoding import Encoding
+from .modeling.forward import ForwardPass, TaskModel
+from .targets import answers, predictions
+
+__all__ = ["explain_long", "windows"]
+
+SHARED = 4
+"""Neighbouring windows share one part in this many of the room for text."""
+
+Places = list[int]
+
+
+def explain_long(model: TaskModel, encoding: Encoding, asked: Asked) -> Attribution:
+    """Explain a text that is longer than the model reads.
+
+    A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a
+    token's score the mean over the windows that hold it. A head that answers at a token has answered from one window,
+    and that one is explained: the window around the chosen token, the last one of a causal language model, the one
+    with the best answer or the first entity. Tokens that had no part in the answer score zero.
+
+    Args:
+        model: The model.
+        encoding: The whole text.
+        asked: What is wanted.
+
+    Raises:
+        InputError: If the shorter text of a pair leaves no room for the longer.
+    """
+    limit = model.encoder.limit or len(encoding)
+    place = _place(model, encoding)
+    kept = windows(encoding, limit) if place is None else [_around(encoding, limit, place)]
+    parts = [_part(encoding, places) for places in kept]
+    runs = _read(model, parts, asked)
+    if model.task.per_token:
+        chosen = _answering(model, runs)
+        result = explain(model, runs[chosen], asked)[0]
+        if model.task.kind == "span":
+            said = result.prediction
+            result = replace(result, prediction=said._replace(id=kept[chosen][said.id]))
+        return _spread(encoding, kept[chosen], result, limit)
+    mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
+    said = predictions(model, mean)[0]
+    if asked.target == "predicted" and model.task.kind != "regression":
+        asked = replace(asked, target=said.id)
+    results = [explain(model, run, asked)[0] for run in runs]
+    return replace(_merged(encoding, kept, results, limit), prediction=said)
+
+
+def windows(encoding: Encoding, limit: int) -> list[Places]:
+    """Cut a text into windows that share a quarter with their neighbours.
+
+    Args:
+        encoding: The whole text, or a pair, of which the longer one is cut.
+        limit: How many tokens the model reads.
+
+    Returns:
+        The places of each window's tokens; special tokens and the shorter text of a pair are in all of them, and the
+        last window ends where the text ends.
+
+    Raises:
+        InputError: If there is no room.
+    """
+    content, room = _content(encoding, limit)
+    step = max(1, room - room // SHARED)
+    starts = [*range(0, len(content) - room, step), len(content) - room]
+    return [_without(encoding, content, start, room) for start in starts]
+
+
+def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
+    """The places of the text that is cut, and how many of them a window has room for."""
+    sequences = [
+        [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
+        for sequence in (0, 1)
+    ]
+    content = max(sequences, key=len)
+    room = limit - (len(encoding) - len(content))
+    if room < 1:
+        raise InputError(
+            f"the shorter text of the pair fills the model's {limit} tokens, which leaves no room for windows of the "
+            "longer; shorten it"
+        )
+    return content, room
+
+
+def _without(encoding: Encoding, content: Places, start: int, room: int) -> Places:
+    left_out = set(content[:start]) | set(content[start + room :])
+    return [i for i in range(len(encoding)) if i not in left_out]
+
+
+def _place(model: TaskModel, encoding: Encoding) -> int | None:
+    """The token whose prediction is explained, if that is known before the text is read."""
+    if encoding.position is not None:
+        return encoding.position
+    if model.task.name == "causal-lm":
+        return len(encoding) - 1
+    if model.task.name == "masked-lm" and encoding.ids.count(model.tokenizer.mask_token_id) == 1:
+        return encoding.ids.index(model.tokenizer.mask_token_id)
+    return None
+
+
+def _around(encoding: Encoding, limit: int, place: int) -> Places:
+    """The window with a token in its middle, as far as the text's ends allow."""
+    content, room = _content(encoding, limit)
+    middle = sum(i < place for i in content)
+    start = min(max(0, middle - room // 2), len(content) - room)
+    return _without(encoding, content, start, room)
+
+
+def _part(encoding: Encoding, places: Places) -> Encoding:
+    def of(values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(values[i] for i in places)
+
+    position = encoding.position
+    return Encoding(
+        {name: [values[i] for i in places] for name, values in encoding.inputs.items()},
+        of(encoding.tokens),
+        encoding.offsets and of(encoding.offsets),
+        encoding.word_ids and of(encoding.word_ids),
+        of(encoding.sequence_ids),
+        of(encoding.special),
+        encoding.text,
+        encoding.text_pair,
+        encoding.notes,
+        places.index(position) if position in places else None,
+    )
+
+
+def _read(model: TaskModel, parts: list[Encoding], asked: Asked) -> list[ForwardPass]:
+    runs: list[ForwardPass] = []
+    count = max(1, model.batch_tokens // len(parts[0]))
+    for start in range(0, len(parts), count):
+        some = parts[start : start + count]
+        with torch.inference_mode():
+            run = model.run(model.batch(some, list(range(len(some)))), layers=asked.layers is not None)
+        runs += [run.row(i) for i in range(len(some))]
+    return runs
+
+
+def _answering(model: TaskModel, runs: list[ForwardPass]) -> int:
+    """The window that holds the answer of a head that answers at a token."""
+    if model.task.kind == "span":
+        worth = [float(run.logits.sum()) for run in runs]
+        found = [i for i, run in enumerate(runs) if answers(run)[0].label]  # "no answer" only if all windows say so
+        return max(found or range(len(runs)), key=worth.__getitem__)
+    outside = model.task.labels.index("O") if "O" in model.task.labels else None
+    return next((i for i, run in enumerate(runs) if int(run.logits.argmax()) != outside), 0)
+
+
+def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:
+    """The result of one window, on the whole text."""
+    scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
+    scores[..., places] = result.scores
+    content = [i for i in places if not encoding.special[i]]
+    note = (
+        f"the text has {len(encoding)} tokens and the model reads {limit}: the answer comes from the window of tokens "
+        f"{content[0]} to {content[-1]}; the others have no score"
+    )
+    target = result.target
+    if target.position is not None:
+        target = replace(target, position=places[target.position])
+    return _whole(encoding, result, scores, note, target=target, token_predictions=None)
+
+
+def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], limit: int) -> Attribution:
+    """Mean scores of overlapping windows; what the head says at a token is taken from where it stands most central."""
+    first = results[0]
+    total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
+    count = np.zeros(len(encoding), dtype=np.float32)  # (T,)
+    for places, result in zip(kept, results, strict=True):
+        total[..., places] += result.scores
+        count[places] += 1
+    heard = None
+    if first.token_predictions is not None:
+        best: dict[int, tuple[int, int, int]] = {}
+        for window, places in enumerate(kept):
+            for index, place in enumerate(places):
+                margin = min(index, len(places) - 1 - index)
+                best[place] = max(best.get(place, (-1, 0, 0)), (margin, -window, index))
+        heard = tuple(
+            results[-window].token_predictions[index]  # type: ignore[index]
+            for _, window, index in (best[i] for i in range(len(encoding)))
+        )
+    note = (
+        f"the text has {len(encoding)} tokens and the model reads {limit}: it was read in {len(kept)} windows; scores "
+        "are the mean where windows overlap, and the prediction is that of the mean logits"
+    )
+    worst = {
+        name: max((r.diagnostics[name] for r in results), key=lambda v: float(np.max(np.abs(v))))
+        for name in first.diagnostics
+    }
+    return _whole(encoding, first, total / count, note, token_predictions=heard, diagnostics=worst)
+
+
+def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
+    return replace(
+        result,
+        scores=np.ascontiguousarray(scores, dtype=np.float32),
+        tokens=encoding.tokens,
+        token_ids=tuple(encoding.ids),
+        offsets=encoding.offsets,
+        word_ids=encoding.word_ids,
+        sequence_ids=encoding.sequence_ids,
+        special_tokens_mask=encoding.special,
+        notes=(*encoding.notes, note),
+        **changes,
+    )
