@@ -216,8 +216,7 @@ class IntegratedGradients(_Gradient):
 
     def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
         """See `Method`."""
-        errors = run.hidden.new_zeros(target.ids.shape, dtype=torch.float32)  # (B, K)
-        run.diagnostics["convergence_error"] = errors
+        run.diagnostics["convergence_error"] = torch.zeros(target.ids.shape)  # (B, K)
         return super().__call__(model, run, target, layers)
 
     def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
@@ -233,7 +232,7 @@ class IntegratedGradients(_Gradient):
             internal_batch_size=self._texts_at_once(answer.model, answer),
             return_convergence_delta=True,
         )
-        run.diagnostics["convergence_error"][texts, k] = error.float()
+        run.diagnostics["convergence_error"][texts.cpu(), k] = error.float().cpu()
         kept: Tensor = found
         return kept
 
