@@ -9,6 +9,7 @@ from normxlogit import Explainer
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.methods.alti import Alti, normed_mixes
 from normxlogit.methods.globenc import GlobEnc
+from normxlogit.methods.rows import MatrixMethod
 from normxlogit.methods.value_zeroing import ValueZeroing
 from normxlogit.modeling.internals import encoder_layers, linear
 from normxlogit.targets import resolve
@@ -186,3 +187,22 @@ def test_an_answer_read_from_padding_is_refused(method):
         outputs = model(**inputs, output_hidden_states=True)
     with pytest.raises(UnsupportedModelError, match=f"^{method} needs a head that reads real tokens"):
         explainer.from_outputs(inputs, outputs, method=method)
+
+
+def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
+    class Large(MatrixMethod):
+        name = "large"
+
+        def matrices(self, model, run, layers):
+            for number in layers:
+                torch.manual_seed(number)
+                found = torch.rand(run.batch.mask.shape[1], run.batch.mask.shape[1]) * 1e15
+                yield number, found.expand(len(run.batch.mask), -1, -1)
+
+    model = both("bert", num_hidden_layers=6)[1].model
+    with torch.inference_mode():
+        run = model.run(model.batch(model.encoder(tiny.TEXTS[:1]), [0]))
+        found = Large()(model, run, resolve(model, run), ())[0, 0, 0].double()
+        exact = slow.rolled([m[0].double() for _, m in Large().matrices(model, run, range(1, 7))])[0]
+    assert found.isfinite().all()
+    close(found / found.sum(), exact / exact.sum(), 1e-5)

@@ -17,6 +17,10 @@ from .registry import alternatives
 __all__ = ["MatrixMethod", "explained", "head_mixes", "refused"]
 
 
+LARGE = 1e20
+"""Entries of a product of layers above which it is scaled down: rows of GlobEnc's matrices sum to ten or a hundred."""
+
+
 class MatrixMethod(ABC):
     """A method that says for each layer how much position i takes from position j.
 
@@ -43,7 +47,7 @@ class MatrixMethod(ABC):
             weights = explained(model, run, target)  # (B, K, T)
             for layer, found in self.matrices(model, run, needed):
                 matrix = found.to(weights.device).masked_fill(~real, 0.0)  # (B, T, T)
-                product = matrix @ product if self.roll and product is not None else matrix  # (B, T, T)
+                product = _finite(matrix @ product) if self.roll and product is not None else matrix  # (B, T, T)
                 if layer in wanted:
                     rows[layer] = weights @ product  # (B, K, T)
         except UnsupportedModelError as error:
@@ -53,6 +57,12 @@ class MatrixMethod(ABC):
     @abstractmethod
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """The numbers of the layers asked for with their matrices, (B, T, T), in ascending order."""
+
+
+def _finite(product: Tensor) -> Tensor:
+    """Scale a text's matrix (T, T) down before the next product could leave single precision; ranks stay."""
+    largest = product.amax((1, 2), keepdim=True)  # (B, 1, 1)
+    return torch.where(largest > LARGE, product / largest, product)
 
 
 def refused(name: str, error: UnsupportedModelError, *, per_layer: bool = False) -> UnsupportedModelError:
