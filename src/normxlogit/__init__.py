@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from .explainer import Explainer
     from .generation import GenerationAttribution
     from .methods.registry import MethodInfo, list_methods, register
+    from .signals import AudioAttribution, ImageAttribution
 
 __all__ = [
     "Explainer",
     "Attribution",
+    "AudioAttribution",
     "GenerationAttribution",
+    "ImageAttribution",
     "Prediction",
     "TargetInfo",
     "Token",
@@ -42,7 +45,9 @@ __all__ = [
 
 _HOMES = {
     "Explainer": "explainer",
+    "AudioAttribution": "signals",
     "GenerationAttribution": "generation",
+    "ImageAttribution": "signals",
     "MethodInfo": "methods",
     "list_methods": "methods",
     "register": "methods",

@@ -267,6 +267,8 @@ class Attribution:
                 values["token_predictions"] = tuple(Prediction(**p) for p in state["token_predictions"])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"not an attribution: {error}") from None
+        for name in values.keys() - {f.name for f in fields(Attribution)}:  # what pictures and sounds add
+            values[name] = tuples(values[name])
         for name in ("tokens", "token_ids", "offsets", "word_ids", "sequence_ids", "special_tokens_mask", "layers"):
             values[name] = tuples(values[name])
         values["notes"] = tuple(values["notes"])

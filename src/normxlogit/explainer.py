@@ -7,7 +7,6 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedTokenizerBase
 
 from . import completion as completions
 from .attribution import Attribution
@@ -22,7 +21,9 @@ from .modeling.encoding import Batch, Encoding, LongText, Text, batches
 from .modeling.forward import TaskModel
 from .modeling.loading import load
 from .modeling.places import Position, placed
+from .modeling.signals import SignalModel, reads_signals
 from .modeling.tasks import TaskName
+from .signals import explain_signals
 from .targets import Choice, TargetSpec
 
 __all__ = ["Explainer"]
@@ -36,7 +37,7 @@ class Explainer:
 
     Args:
         model: A `transformers` task model, plain, compiled or wrapped by PEFT.
-        tokenizer: Its tokenizer.
+        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -53,12 +54,13 @@ class Explainer:
     def __init__(
         self,
         model: nn.Module,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: Any,
         *,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        self.model = TaskModel(model, tokenizer, name, batch_tokens=batch_tokens)
+        kind = SignalModel if reads_signals(model) else TaskModel
+        self.model = kind(model, tokenizer, name, batch_tokens=batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -126,7 +128,8 @@ class Explainer:
         Args:
             inputs: A string, a pair (tuple of two strings), a list of these, what `encode` returned, or a
                 tokenizer's output; for question answering the pair (question, context), for multiple choice a tuple
-                (prompt, list of choices).
+                (prompt, list of choices); for
+                image and audio classification a picture or samples, or a list of them.
             target: "predicted", "all", a label name or index, a token string or index (language models), "start" or
                 "end" (question answering; "predicted" is the start), a choice or its index (multiple choice), or a
                 list of these. A token string without a leading space means the start of a word.
@@ -151,6 +154,8 @@ class Explainer:
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
         asked = Asked(target, contrast, layers, token_predictions, *create(method, settings))
+        if isinstance(self.model, SignalModel):
+            return explain_signals(self.model, inputs, asked)
         single = isinstance(inputs, str | tuple)
         if self.model.task.kind == "choice":
             questions = questions_in([inputs] if single else inputs)

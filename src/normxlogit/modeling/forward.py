@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -118,7 +119,6 @@ class TaskModel:
         self.pad_id = self._choose_pad_id()
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
-        self.words = Words(self.shadow)
         self.proved_causal = False
         self._anatomy: Anatomy | None = None
         self._lock = threading.Lock()
@@ -133,6 +133,20 @@ class TaskModel:
             pad = self.tokenizer.eos_token_id or 0
         text_config.pad_token_id = pad  # the shadow's own configuration; the caller's is untouched
         return int(pad)
+
+    @cached_property
+    def words(self) -> Words:
+        """The word embeddings and what may stand in their place.
+
+        Raises:
+            UnsupportedModelError: If the model reads no words.
+        """
+        try:
+            return Words(self.shadow)
+        except NotImplementedError:
+            raise UnsupportedModelError(
+                f"{type(self.shadow).__name__} has no word embeddings, which this method works on"
+            ) from None
 
     @property
     def filler(self) -> int:
@@ -181,7 +195,10 @@ class TaskModel:
             longest = max(len(e) for e in batch.encodings[:PROOF_TEXTS])
             width = min(longest, PROOF_TOKENS) if self.task.vocabulary else longest
             part = slice(-width, None) if self.pad_left else slice(width)
-            sample = {name: value[:PROOF_TEXTS, part] for name, value in batch.inputs.items()}
+            sample = {
+                name: value[:PROOF_TEXTS, part] if value.shape == batch.mask.shape else value[:PROOF_TEXTS]
+                for name, value in batch.inputs.items()
+            }
             self._anatomy = dissect(self.shadow, sample, self.filler)
             self._install_hooks(self._anatomy)
 

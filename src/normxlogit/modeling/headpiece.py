@@ -85,6 +85,7 @@ class Headpiece:
     def __init__(self, model: PreTrainedModel, trunk: str, output: Any, filler: int) -> None:
         self.trunk = trunk
         self.filler = filler
+        self.copies = 1  # how often a token stands in its sequence of one: heads may pool two places
         module = model.get_submodule(trunk)
         self._through = _PassThrough(output, getattr(module, "pooler", None))
         self._model = replaced(model, trunk, self._through)
@@ -162,7 +163,11 @@ class Headpiece:
     def _fold(self, model: nn.Module, hidden: Tensor) -> Tensor:
         count = len(hidden)
         ids = hidden.new_full((count, 1), self.filler, dtype=torch.long)
-        logits = self._call(model, hidden[:, None], {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+        logits = self._call(
+            model,
+            hidden[:, None].expand(-1, self.copies, -1),
+            {"input_ids": ids, "attention_mask": torch.ones_like(ids)},
+        )
         return logits.reshape(count, -1)  # (N, C)
 
     def _call(self, model: nn.Module, hidden: Tensor, inputs: Inputs) -> Tensor:

@@ -6,7 +6,14 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoConfig,
+    AutoFeatureExtractor,
+    AutoImageProcessor,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
@@ -30,7 +37,7 @@ def load(
     allow_pickle: bool = False,
     **options: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model with its head, and its tokenizer.
+    """Load a model with its head, and its tokenizer (image processor, feature extractor).
 
     Args:
         name: Hub name or folder; None for the model in the package.
@@ -62,7 +69,8 @@ def load(
         options = {"use_safetensors": True} | options
     try:
         model = loader.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code, **options)
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
+        reader = _READERS.get(found, AutoTokenizer)
+        tokenizer = reader.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
     except (OSError, ValueError, ImportError) as error:
         hint = "; allow_pickle=True would read weights that are not safetensors" if "safetensors" in str(error) else ""
         raise InputError(f"cannot load {source}: {_first_line(error)}{hint}") from error
@@ -78,7 +86,15 @@ _AUTO: dict[TaskName, str] = {
     "token-classification": "AutoModelForTokenClassification",
     "question-answering": "AutoModelForQuestionAnswering",
     "multiple-choice": "AutoModelForMultipleChoice",
+    "image-classification": "AutoModelForImageClassification",
+    "audio-classification": "AutoModelForAudioClassification",
 }
+
+_READERS: dict[TaskName, Any] = {
+    "image-classification": AutoImageProcessor,
+    "audio-classification": AutoFeatureExtractor,
+}
+"""What stands in the tokenizer's place."""
 
 
 def _declared_task(source: str, config: Any) -> TaskName:

@@ -20,6 +20,8 @@ TaskName = Literal[
     "token-classification",
     "question-answering",
     "multiple-choice",
+    "image-classification",
+    "audio-classification",
 ]
 Kind = Literal["single-label", "multi-label", "regression", "token", "span", "choice"]
 
@@ -30,6 +32,8 @@ TASKS: dict[TaskName, tuple[str, str]] = {
     "token-classification": ("MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", "ForTokenClassification"),
     "question-answering": ("MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES", "ForQuestionAnswering"),
     "multiple-choice": ("MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES", "ForMultipleChoice"),
+    "image-classification": ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES", "ForImageClassification"),
+    "audio-classification": ("MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES", "ForAudioClassification"),
 }
 """Task name to transformers' mapping of its models and the usual ending of their class names."""
 
@@ -59,6 +63,11 @@ class Task:
     def vocabulary(self) -> bool:
         """Whether the head's outputs are the vocabulary."""
         return self.kind == "token"
+
+    @property
+    def signal(self) -> bool:
+        """Whether the model reads pictures or sounds."""
+        return self.name in ("image-classification", "audio-classification")
 
     @property
     def per_token(self) -> bool:
@@ -198,7 +207,7 @@ def task_of(model: PreTrainedModel) -> Task:
     names = {int(index): label for index, label in (config.id2label or {}).items()}
     labels = tuple(names[i] for i in range(len(names)))
     kind: Kind = "single-label"
-    if task == "sequence-classification":
+    if task != "token-classification":
         if config.problem_type == "regression" or (config.problem_type is None and len(labels) == 1):
             kind = "regression"
         elif config.problem_type == "multi_label_classification":

@@ -1,0 +1,234 @@
+"""Image and audio classification: scores of patches as a grid, of frames on a time axis."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .attribution import Attribution, FloatArray
+from .errors import DataError, InputError
+from .explaining import Asked, explain
+from .modeling.encoding import Encoding
+from .modeling.signals import Signal, SignalModel
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["AudioAttribution", "ImageAttribution", "explain_signals"]
+
+ALPHA = 0.65
+"""How much of the strongest patch its colour covers."""
+
+RED, BLUE = (220, 38, 38), (37, 99, 235)
+"""For and against, as in the other drawings."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageAttribution(Attribution):
+    """Scores of the patches of one picture.
+
+    Attributes:
+        rows: Rows of patches; 0 when the patches form no grid.
+        columns: Columns of patches.
+        first: Index of the first patch among the tokens; class and register tokens stand before it.
+    """
+
+    rows: int = 0
+    columns: int = 0
+    first: int = 0
+
+    @property
+    def grid(self) -> FloatArray:
+        """The patches' scores as they lie in the picture, (..., rows, columns).
+
+        Raises:
+            DataError: If they form no grid.
+        """
+        if not self.rows:
+            raise DataError("the patches of this model form no grid that its configuration tells of")
+        count = self.rows * self.columns
+        patches = self.scores[..., self.first : self.first + count]  # (..., rows * columns)
+        return patches.reshape(*patches.shape[:-1], self.rows, self.columns)
+
+    def overlay(self, image: "Image") -> "Image":
+        """Colour the picture: red for the target, blue against it, stronger for more.
+
+        The model sees what its processor makes of a picture; processors that crop to the middle leave the margins
+        unseen, so give the picture as cropped to have every patch in its place.
+
+        Args:
+            image: The picture.
+
+        Returns:
+            A new picture of the same size.
+
+        Raises:
+            DataError: If there is a label or layer axis (use `select`), no grid, or Pillow is missing.
+        """
+        try:
+            from PIL import Image as Pillow
+        except ImportError:
+            raise DataError("an overlay needs Pillow: pip install 'normxlogit[vision]'") from None
+        if self.scores.ndim != 1:
+            raise DataError("an overlay shows one score for each patch; choose with select(label=..., layer=...)")
+        grid = self.grid
+        strength = grid / max(float(np.abs(grid).max()), 1e-12)  # (rows, columns)
+        colors = np.where(strength[..., None] > 0, RED, BLUE).astype(np.uint8)  # (rows, columns, 3)
+        alpha = np.round(255 * ALPHA * np.abs(strength)).astype(np.uint8)  # (rows, columns)
+        layer = Pillow.fromarray(np.concatenate([colors, alpha[..., None]], -1), "RGBA")
+        layer = layer.resize(image.size, Pillow.Resampling.NEAREST)
+        return Pillow.alpha_composite(image.convert("RGBA"), layer).convert("RGB")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AudioAttribution(Attribution):
+    """Scores of the frames of one sound.
+
+    Attributes:
+        times: Beginning and end of each token in seconds; (0, 0) for tokens that stand for no time.
+    """
+
+    times: tuple[tuple[float, float], ...] = ()
+
+
+def explain_signals(model: SignalModel, inputs: Any, asked: Asked) -> Attribution | list[Attribution]:
+    """Explain pictures or sounds.
+
+    Args:
+        model: The classifier.
+        inputs: A picture (Pillow, or an array as its processor takes it) or a sound (a one-dimensional array at the
+            processor's sampling rate, or a mapping with "array" and "sampling_rate"), a list of these, or the
+            processor's output.
+        asked: What is wanted.
+
+    Returns:
+        One result for one input, otherwise a list.
+
+    Raises:
+        InputError: If an input cannot be read.
+    """
+    encoded = isinstance(inputs, Mapping) and model.shadow.main_input_name in inputs
+    sound = isinstance(inputs, list | tuple) and bool(inputs) and isinstance(inputs[0], int | float)  # bare samples
+    many = encoded or (isinstance(inputs, list | tuple) and not sound)
+    items = list(inputs) if many and not encoded else [inputs]
+    signals = _unbatched(inputs) if encoded else [_processed(model, item, i) for i, item in enumerate(items)]
+    seconds = [None] * len(signals) if encoded else [_seconds(model, item) for item in items]
+    groups: dict[Any, list[int]] = {}
+    for place, signal in enumerate(signals):
+        groups.setdefault(tuple(value.shape for value in signal.values()), []).append(place)
+    results: list[Attribution | None] = [None] * len(signals)
+    for places in groups.values():
+        encoding = _encoding(model, signals[places[0]])
+        count = max(1, model.batch_tokens // len(encoding))
+        for start in range(0, len(places), count):
+            some = places[start : start + count]
+            batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
+            with torch.inference_mode():
+                run = model.run(batch, layers=asked.layers is not None)
+            for place, result in zip(some, explain(model, run, asked), strict=True):
+                results[place] = _placed(model, result, signals[place], seconds[place])
+    found = [r for r in results if r is not None]
+    return found if many else found[0]
+
+
+def _processed(model: SignalModel, item: Any, place: int) -> Signal:
+    options: dict[str, Any] = {}
+    if model.task.name == "audio-classification":
+        rate = _rate(model)
+        if isinstance(item, Mapping):
+            if {"array", "sampling_rate"} - item.keys():
+                raise InputError(f"input {place}: a sound as a mapping has an array and a sampling_rate")
+            if rate is not None and item["sampling_rate"] != rate:
+                raise InputError(f"input {place} has {item['sampling_rate']} samples a second, the model reads {rate}")
+            item = item["array"]
+        item = np.asarray(item)
+        if item.ndim != 1 or not item.size:
+            raise InputError(f"input {place}: a sound is one channel of samples, not of shape {item.shape}")
+        options["sampling_rate"] = rate
+    elif isinstance(item, str):
+        raise InputError(f"input {place} is a string; open the picture first: PIL.Image.open({item!r})")
+    try:
+        found = model.tokenizer(item, return_tensors="pt", **options)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"input {place} cannot be read: {error}") from None
+    wanted = model.shadow.main_input_name
+    if wanted not in found:
+        raise InputError(f"the processor gives no {wanted}; pass the model's own image processor or feature extractor")
+    return {wanted: found[wanted][0].to(model.shadow.dtype)}
+
+
+def _unbatched(inputs: Mapping[str, Any]) -> list[Signal]:
+    (values,) = (v for k, v in inputs.items() if k in ("pixel_values", "input_values", "input_features"))
+    return [{k: row for k in inputs if inputs[k] is values} for row in torch.as_tensor(values)]
+
+
+def _rate(model: SignalModel) -> int | None:
+    extractor = getattr(model.tokenizer, "feature_extractor", model.tokenizer)
+    return getattr(extractor, "sampling_rate", None)
+
+
+def _seconds(model: SignalModel, item: Any) -> float | None:
+    """How long a sound is, as the model reads it."""
+    rate = _rate(model)
+    if model.task.name != "audio-classification" or rate is None:
+        return None
+    chunk = getattr(getattr(model.tokenizer, "feature_extractor", model.tokenizer), "chunk_length", None)
+    samples = item["array"] if isinstance(item, Mapping) else item
+    return float(chunk) if chunk else len(samples) / rate
+
+
+def _encoding(model: SignalModel, signal: Signal) -> Encoding:
+    """Names for the patches or frames of one signal."""
+    count = model.length(signal)
+    rows, columns, first = _grid(model, signal, count)
+    named = [f"{i // columns},{i % columns}" if rows else str(i) for i in range(count - first)]
+    tokens = (*(f"[{i}]" for i in range(first)), *named)
+    special = tuple(i < first for i in range(count))
+    sequences = tuple(None if s else 0 for s in special)
+    return Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
+
+
+def _grid(model: SignalModel, signal: Signal, count: int) -> tuple[int, int, int]:
+    """Rows and columns of patches, and how many other tokens stand before them; no rows if there is no grid."""
+    config = getattr(model.config, "vision_config", model.config)
+    patch: Any = getattr(config, "patch_size", None)
+    values: Tensor = next(iter(signal.values()))
+    if hasattr(config, "frequency_stride") and values.ndim == 2:  # a spectrogram of (time, mel bins)
+        height = (values.shape[1] - patch) // config.frequency_stride + 1
+        width = (values.shape[0] - patch) // config.time_stride + 1
+    elif patch is not None and values.ndim == 3:
+        high, wide = (patch, patch) if isinstance(patch, int) else patch
+        height, width = values.shape[1] // high, values.shape[2] // wide
+    else:
+        return 0, 1, 0
+    before = count - height * width
+    return (height, width, before) if before >= 0 else (0, 1, 0)
+
+
+def _placed(model: SignalModel, result: Attribution, signal: Signal, seconds: float | None) -> Attribution:
+    """The result with the place of every patch or frame."""
+    values = {f.name: getattr(result, f.name) for f in fields(Attribution)}
+    rows, columns, first = _grid(model, signal, len(result))
+    if model.task.name == "image-classification":
+        return ImageAttribution(**values, rows=rows, columns=columns if rows else 0, first=first)
+    return AudioAttribution(**values, times=_times(model, signal, len(result), seconds))
+
+
+def _times(model: SignalModel, signal: Signal, count: int, seconds: float | None) -> tuple[tuple[float, float], ...]:
+    rate = _rate(model)
+    rows, columns, first = _grid(model, signal, count)
+    if rows:  # a spectrogram of ten milliseconds a frame, cut into patches
+        step, width = 0.01 * model.config.time_stride, 0.01 * model.config.patch_size
+        spans = [((i % columns) * step, (i % columns) * step + width) for i in range(count - first)]
+        return (*((0.0, 0.0) for _ in range(first)), *spans)
+    waveform = signal.get("input_values")
+    if seconds is None and waveform is not None and rate is not None:
+        seconds = len(waveform) / rate
+    if seconds is None:
+        return ()
+    ratio = getattr(model.config, "inputs_to_logits_ratio", None)
+    step = ratio / rate if ratio and rate and waveform is not None else seconds / count
+    return tuple((i * step, min(seconds, (i + 1) * step)) for i in range(count))

@@ -1,0 +1,277 @@
+"""Pictures and sounds: patches and frames against plain loops over the model's own parts."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+from normxlogit import AudioAttribution, DataError, Explainer, HeadMismatchError, ImageAttribution, InputError
+from normxlogit import UnsupportedModelError as Unsupported
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
+HIGH, WIDE, PATCH = 32, 48, 8
+PROCESSOR = ViTImageProcessorPil(size={"height": HIGH, "width": WIDE})
+RATE = 16_000
+
+
+def shaken(model):
+    """Random weights large enough that places and layers differ."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model.eval()
+
+
+def vit(**options):
+    settings = SIZES | {"image_size": (HIGH, WIDE), "patch_size": PATCH} | options
+    return shaken(transformers.ViTForImageClassification(transformers.ViTConfig(**settings)))
+
+
+def picture(seed=0, size=(60, 50)):
+    values = np.random.default_rng(seed).integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
+    return Image.fromarray(values)
+
+
+def pixels(image):
+    return PROCESSOR(image, return_tensors="pt")["pixel_values"]
+
+
+def test_a_picture_is_a_grid_of_patch_norms_times_the_head_on_each_patch():
+    model = vit()
+    a = Explainer(model, PROCESSOR)(picture())
+    with torch.inference_mode():
+        out = model(pixels(picture()), output_hidden_states=True)
+        hidden = model.vit(pixels(picture())).last_hidden_state[0]
+        label = int(out.logits.argmax())
+        wanted = [
+            float(out.hidden_states[0][0, i].norm() * model.classifier(hidden[i])[label]) for i in range(len(hidden))
+        ]
+    assert isinstance(a, ImageAttribution)
+    assert a.prediction.id == label
+    assert a.prediction.probability == pytest.approx(float(out.logits.softmax(-1)[0, label]), rel=1e-4)
+    np.testing.assert_allclose(a.scores, wanted, rtol=1e-4, atol=1e-5)
+    assert (a.rows, a.columns, a.first) == (4, 6, 1)
+    assert a.special_tokens_mask == (True, *[False] * 24)
+    np.testing.assert_array_equal(a.grid, a.scores[1:].reshape(4, 6))
+
+
+def test_each_field_of_the_grid_is_the_patch_at_its_place():
+    model = vit()
+    values = pixels(picture())
+    a = Explainer(model, PROCESSOR)(picture())
+    with torch.inference_mode():
+        before = model.vit.embeddings(values)[0]
+        for row, column in ((0, 0), (1, 4), (3, 5)):
+            changed = values.clone()
+            changed[..., row * PATCH : (row + 1) * PATCH, column * PATCH : (column + 1) * PATCH] += 1
+            moved = (model.vit.embeddings(changed)[0] - before).abs().sum(-1)
+            assert moved.nonzero().flatten().tolist() == [a.first + row * a.columns + column]
+            assert a.tokens[a.first + row * a.columns + column] == f"{row},{column}"
+
+
+def test_labels_layers_and_batches():
+    explainer = Explainer(vit(), PROCESSOR)
+    images = [picture(seed) for seed in range(3)]
+    together = explainer(images, target="all", layers="all")
+    assert together[0].grid.shape == (3, 3, 4, 6)
+    for image, a in zip(images, together, strict=True):
+        alone = explainer(image, target=2, layers=3)
+        np.testing.assert_allclose(a.select(label=2, layer=3).scores, alone.scores[0], rtol=1e-4, atol=1e-5)
+    last = explainer(images[0], target=2)
+    np.testing.assert_allclose(last.scores, together[0].select(label=2, layer=3).scores, rtol=1e-4, atol=1e-5)
+    encoded = explainer({"pixel_values": torch.cat([pixels(i) for i in images])}, target=2)
+    np.testing.assert_allclose(encoded[0].scores, last.scores, rtol=1e-4, atol=1e-5)
+    contrast = explainer(images[0], target=2, contrast=0)
+    other = explainer(images[0], target=0)
+    np.testing.assert_allclose(contrast.scores, last.scores - other.scores, rtol=1e-3, atol=1e-4)
+
+
+def test_a_head_that_reads_two_places_finds_the_patch_in_both():
+    config = transformers.Dinov2Config(**SIZES, image_size=32, patch_size=PATCH)
+    model = shaken(transformers.Dinov2ForImageClassification(config))
+    processor = ViTImageProcessorPil(size={"height": 32, "width": 32})
+    a = Explainer(model, processor)(picture(), target=1, method="logat")
+    with torch.inference_mode():
+        hidden = model.dinov2(processor(picture(), return_tensors="pt")["pixel_values"]).last_hidden_state[0]
+        wanted = [float(model.classifier(torch.cat([h, h]))[1]) for h in hidden]
+    np.testing.assert_allclose(a.scores, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
+    a = Explainer(vit(), PROCESSOR)(picture())
+    white = Image.new("RGB", (60, 40), "white")
+    drawn = np.asarray(a.overlay(white)).astype(int)
+    assert drawn.shape == (40, 60, 3)
+    strength = a.grid / np.abs(a.grid).max()
+    for row in range(4):
+        for column in range(6):
+            red, _, blue = drawn[row * 10 + 5, column * 10 + 5]
+            if strength[row, column] > 0.05:
+                assert red > blue
+            elif strength[row, column] < -0.05:
+                assert blue > red
+    best = np.unravel_index(np.abs(strength).argmax(), strength.shape)
+    fading = 255 - drawn.min(-1)[5::10, 5::10]
+    assert fading[best] == fading.max()
+    with pytest.raises(DataError, match="select"):
+        Explainer(vit(), PROCESSOR)(picture(), target="all").overlay(white)
+
+
+@pytest.mark.parametrize(
+    ("family", "first"),
+    [("DeiT", 2), ("Beit", 1), ("Dinov2", 1), ("Dinov2WithRegisters", 5), ("IJepa", 0), ("ViTMSN", 1)],
+)
+def test_other_vision_transformers(family, first):
+    config = getattr(transformers, f"{family}Config")(**SIZES, image_size=32, patch_size=PATCH)
+    model = shaken(getattr(transformers, f"{family}ForImageClassification")(config))
+    a = Explainer(model, ViTImageProcessorPil(size={"height": 32, "width": 32}))(picture())
+    assert (a.rows, a.columns, a.first) == (4, 4, first)
+    assert np.isfinite(a.scores).all()
+    assert len(np.unique(a.scores)) == len(a)
+
+
+def test_trunks_without_a_state_for_each_patch_are_refused():
+    config = transformers.SwinConfig(
+        image_size=32, patch_size=4, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=4, num_labels=3
+    )
+    processor = ViTImageProcessorPil(size={"height": 32, "width": 32})
+    with pytest.raises(Unsupported, match="each patch or frame"):
+        Explainer(transformers.SwinForImageClassification(config).eval(), processor)(picture())
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], num_labels=3)
+    with pytest.raises(Unsupported, match="each patch or frame"):
+        Explainer(transformers.ResNetForImageClassification(config).eval(), processor)(picture())
+
+
+def test_inputs_that_are_no_pictures():
+    explainer = Explainer(vit(), PROCESSOR)
+    with pytest.raises(InputError, match=r"Image\.open"):
+        explainer("cat.png")
+    with pytest.raises(InputError, match="input 1 cannot be read"):
+        explainer([picture(), 7])
+
+
+def wav2vec2():
+    config = transformers.Wav2Vec2Config(
+        **SIZES,
+        conv_dim=(16, 16, 16),
+        conv_stride=(5, 4, 4),
+        conv_kernel=(10, 4, 4),
+        num_conv_pos_embeddings=16,
+        num_conv_pos_embedding_groups=4,
+        classifier_proj_size=16,
+    )
+    return shaken(transformers.Wav2Vec2ForSequenceClassification(config))
+
+
+def sound(samples=4000, seed=0):
+    return np.random.default_rng(seed).normal(size=samples).astype(np.float32)
+
+
+def test_a_sound_is_a_row_of_frame_norms_times_the_head_on_each_frame():
+    model, extractor = wav2vec2(), transformers.Wav2Vec2FeatureExtractor()
+    a = Explainer(model, extractor)(sound())
+    values = extractor(sound(), sampling_rate=RATE, return_tensors="pt").input_values
+    with torch.inference_mode():
+        out = model(values, output_hidden_states=True)
+        hidden = model.wav2vec2(values).last_hidden_state[0]
+        label = int(out.logits.argmax())
+        wanted = [
+            float(out.hidden_states[0][0, i].norm() * model.classifier(model.projector(hidden[i]))[label])
+            for i in range(len(hidden))
+        ]
+    assert isinstance(a, AudioAttribution)
+    assert a.prediction.id == label
+    np.testing.assert_allclose(a.scores, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_frames_lie_on_a_time_axis():
+    a = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())(sound())
+    step = 5 * 4 * 4 / RATE
+    assert len(a.times) == len(a)
+    for i, (start, end) in enumerate(a.times):
+        assert start == pytest.approx(i * step)
+        assert end == pytest.approx((i + 1) * step)
+    assert a.times[-1][1] <= 4000 / RATE
+
+
+def test_sounds_of_different_length_are_read_without_padding():
+    explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
+    sounds = [sound(4000), sound(3000, 1), {"array": sound(4000, 2), "sampling_rate": RATE}]
+    for one, a in zip(sounds, explainer(sounds), strict=True):
+        np.testing.assert_allclose(a.scores, explainer(one).scores, rtol=1e-4, atol=1e-5)
+    assert len(explainer(list(sound().tolist()))) == len(explainer(sounds[0]))
+
+
+def test_the_first_call_of_a_convolutional_trunk_needs_no_trial_and_later_ones_one_pass(monkeypatch):
+    explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
+    explainer(sound())
+    calls = []
+    kind = type(explainer.model.shadow.get_submodule(explainer.model.anatomy.trunk))
+    forward = kind.forward
+    monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(1) or forward(self, *a, **k))
+    explainer(sound(5000))
+    assert len(calls) == 1
+
+
+def test_spectrogram_encoders_read_a_whole_chunk():
+    config = transformers.WhisperConfig(
+        d_model=32,
+        encoder_layers=2,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=48,
+        num_mel_bins=80,
+        max_source_positions=50,
+        vocab_size=64,
+        num_labels=3,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+    )
+    model = shaken(transformers.WhisperForAudioClassification(config))
+    a = Explainer(model, transformers.WhisperFeatureExtractor(chunk_length=1))(sound())
+    assert len(a) == 50
+    assert a.times[1] == pytest.approx((0.02, 0.04))
+
+
+def test_a_pooling_that_is_no_module_of_the_model_is_refused():
+    config = transformers.ASTConfig(**SIZES, max_length=64, num_mel_bins=32)
+    explainer = Explainer(
+        transformers.ASTForAudioClassification(config).eval(),
+        transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=64),
+    )
+    with pytest.raises(HeadMismatchError):
+        explainer(sound())
+
+
+def test_inputs_that_are_no_sounds():
+    explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
+    with pytest.raises(InputError, match="one channel"):
+        explainer(np.zeros((2, 100)))
+    with pytest.raises(InputError, match="8000 samples a second, the model reads 16000"):
+        explainer({"array": sound(), "sampling_rate": 8000})
+    with pytest.raises(InputError, match="sampling_rate"):
+        explainer([{"array": sound()}])
+
+
+def test_results_survive_a_file(tmp_path):
+    image = Explainer(vit(), PROCESSOR)(picture())
+    image.save(tmp_path / "image.json")
+    assert ImageAttribution.load(tmp_path / "image.json") == image
+    audio = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())(sound())
+    audio.save(tmp_path / "audio.json")
+    assert AudioAttribution.load(tmp_path / "audio.json") == audio
+
+
+def test_a_folder_with_its_processor(tmp_path):
+    model = vit()
+    model.save_pretrained(tmp_path)
+    PROCESSOR.save_pretrained(tmp_path)
+    explainer = Explainer.from_pretrained(tmp_path)
+    np.testing.assert_allclose(explainer(picture()).scores, Explainer(model, PROCESSOR)(picture()).scores, rtol=1e-4)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    Explainer(model, PROCESSOR)(picture())
+    assert "forward" not in vars(model)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
