@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from normxlogit import DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
-from normxlogit.completion import _appended
+from normxlogit.modeling.spelling import appended
 
 from . import tiny
 
@@ -302,7 +302,7 @@ def test_generated_bytes_become_the_characters_they_spell(text):
     explainer = Explainer(tiny.model("llama", "CausalLM", vocab_size=257), tokenizer)
     before = explainer.model.encoder.opening("π: ", special=True)
     ids = tokenizer(text).input_ids
-    encoding = _appended(tokenizer, before, [*ids, tokenizer.eos_token_id])
+    encoding = appended(tokenizer, before, [*ids, tokenizer.eos_token_id])
     assert encoding.text == "π: " + text
     start = len(before)
     whole = "".join(encoding.text[a:b] for a, b in encoding.offsets[start:])

@@ -15,8 +15,10 @@ from .attribution import FloatArray, Prediction, TargetInfo
 from .errors import InputError, TargetError, UnsupportedModelError
 from .explaining import Asked, layer_numbers
 from .generation import GenerationAttribution
-from .modeling.encoding import Encoding, readable_tokens
+from .modeling.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
+from .modeling.seq2seq import Seq2SeqModel
+from .modeling.spelling import appended
 from .targets import Target, index_of, name_of
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
@@ -72,14 +74,10 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
     if room < 1:
         raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
     config, rest = _generation_config(model, options, room)
-    ids = torch.tensor([encoding.ids], device=model.device)  # (1, P)
     with torch.inference_mode():
-        written: Any = model.shadow.generate(  # type: ignore[operator]
-            input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **rest
-        )
-    sequence: Tensor = getattr(written, "sequences", written)  # (1, P + G)
+        written = _written(model, encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
-    found = replace(_appended(model.tokenizer, encoding, sequence[0, count:].tolist()), notes=notes)
+    found = replace(appended(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
     return Completed(found, count, len(text))
 
 
@@ -104,8 +102,10 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     _check_task(model)
     before, text = _read_prompt(model, prompt)
     count = len(before)
+    if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
+        completion = model.target_ids(completion)
     if not isinstance(completion, str):
-        encoding = _appended(model.tokenizer, before, [int(i) for i in completion])
+        encoding = appended(model.tokenizer, before, [int(i) for i in completion])
     else:
         encoding = model.encoder.opening(text + completion, special=isinstance(prompt, str))
         if encoding.offsets is not None:
@@ -290,10 +290,22 @@ def _generation_config(
     return config, rest
 
 
+def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
+    """The tokens that the model writes."""
+    if isinstance(model, Seq2SeqModel):
+        return model.write(prompt, config, options)
+    ids = torch.tensor([prompt.ids], device=model.device)  # (1, P)
+    found: Any = model.shadow.generate(  # type: ignore[operator]
+        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
+    )
+    sequence: Tensor = getattr(found, "sequences", found)  # (1, P + G)
+    return [int(i) for i in sequence[0, len(prompt) :]]
+
+
 def _check_task(model: TaskModel) -> None:
-    if model.task.name != "causal-lm":
+    if model.task.name not in ("causal-lm", "seq2seq-lm"):
         raise UnsupportedModelError(
-            f"{type(model.shadow).__name__} is a model for {model.task.name}; only causal language models write text"
+            f"{type(model.shadow).__name__} is a model for {model.task.name}; only language models write text"
         )
 
 
@@ -316,6 +328,8 @@ def _prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> tuple[st
 
 def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, str]:
     text, special = _prompt_text(model.tokenizer, prompt)
+    if isinstance(model, Seq2SeqModel):
+        return model.begin(text), ""
     encoding = model.encoder.opening(text, special=special)
     return replace(encoding, special=_special(model.tokenizer, encoding)), text
 
@@ -329,57 +343,10 @@ def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bo
 def _cut(encoding: Encoding, count: int) -> Encoding:
     """The first tokens of a sequence, for the model to read."""
     return Encoding(
-        {"input_ids": encoding.ids[:count]},
+        dict(encoding.inputs) | {"input_ids": encoding.ids[:count]},
         encoding.tokens[:count],
         None,
         None,
         encoding.sequence_ids[:count],
         encoding.special[:count],
     )
-
-
-def _appended(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
-    """A prompt and the tokens that follow it; what is generated is never tokenised again."""
-    known = set(tokenizer.all_special_ids)
-    pieces = _pieces(tokenizer, before.ids, ids, known)
-    offsets = before.offsets
-    text = before.text
-    if offsets is not None and text is not None:
-        spans = []
-        for piece in pieces:
-            spans.append((len(text), len(text) + len(piece)))
-            text += piece
-        offsets = (*offsets, *spans)
-    every = before.ids + ids
-    special = (*before.special, *(i in known for i in ids))
-    return Encoding(
-        {"input_ids": every},
-        (*before.tokens, *readable_tokens(tokenizer, ids)),
-        offsets,
-        None,
-        tuple(None if s else 0 for s in special),
-        special,
-        text if offsets is not None else None,
-        None,
-        before.notes,
-    )
-
-
-def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
-    """The text that each generated token adds; a character of several tokens goes to the last of them."""
-    every = before + ids
-    start, read = max(0, len(before) - 8), len(before)
-    pieces = []
-
-    def spelled(end: int) -> str:
-        kept = [i for i in every[start:end] if i not in special]
-        return str(tokenizer.decode(kept, clean_up_tokenization_spaces=False))
-
-    for end in range(len(before) + 1, len(every) + 1):
-        shown, now = spelled(read), spelled(end)
-        if now.endswith("\ufffd") and end < len(every):
-            pieces.append("")
-            continue
-        pieces.append(now[len(shown) :])
-        start, read = max(start, read - 8), end
-    return pieces

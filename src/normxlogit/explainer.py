@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -19,9 +20,10 @@ from .long_texts import explain_long
 from .methods.registry import create
 from .modeling.encoding import Batch, Encoding, LongText, Text, batches
 from .modeling.forward import TaskModel
+from .modeling.kinds import refuse_source, task_model, writing
 from .modeling.loading import load
 from .modeling.places import Position, placed
-from .modeling.signals import SignalModel, reads_signals
+from .modeling.signals import SignalModel
 from .modeling.tasks import TaskName
 from .signals import explain_signals
 from .targets import Choice, TargetSpec
@@ -59,8 +61,7 @@ class Explainer:
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        kind = SignalModel if reads_signals(model) else TaskModel
-        self.model = kind(model, tokenizer, name, batch_tokens=batch_tokens)
+        self.model = task_model(model, tokenizer, name, batch_tokens)
 
     @classmethod
     def from_pretrained(
@@ -154,6 +155,7 @@ class Explainer:
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
         asked = Asked(target, contrast, layers, token_predictions, *create(method, settings))
+        refuse_source(self.model)
         if isinstance(self.model, SignalModel):
             return explain_signals(self.model, inputs, asked)
         single = isinstance(inputs, str | tuple)
@@ -234,6 +236,7 @@ class Explainer:
             InputError: If the outputs hold no hidden states or are of another shape.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
+        refuse_source(self.model)
         asked = Asked(target, contrast, layers, token_predictions, *create(method, settings))
         if self.model.task.kind == "choice":
             raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
@@ -278,8 +281,8 @@ class Explainer:
             UnsupportedModelError: If the model is no causal language model.
         """
         asked = Asked(target, contrast, layers, False, *create(method, dict(settings or {})))
-        sequence = completions.generate(self.model, prompt, max_new_tokens, options)
-        return completions.explain_completion(self.model, sequence, asked)
+        sequence = completions.generate(self._writing, prompt, max_new_tokens, options)
+        return completions.explain_completion(self._writing, sequence, asked)
 
     def explain_completion(
         self,
@@ -310,8 +313,12 @@ class Explainer:
             UnsupportedModelError: If the model is no causal language model.
         """
         asked = Asked(target, contrast, layers, False, *create(method, settings))
-        sequence = completions.read_completion(self.model, prompt, completion)
-        return completions.explain_completion(self.model, sequence, asked)
+        sequence = completions.read_completion(self._writing, prompt, completion)
+        return completions.explain_completion(self._writing, sequence, asked)
+
+    @cached_property
+    def _writing(self) -> TaskModel:
+        return writing(self.model)
 
     def _explain_choice(self, question: Question, asked: Asked, long_text: LongText) -> Attribution:
         prompt, choices = question

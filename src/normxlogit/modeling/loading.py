@@ -88,6 +88,7 @@ _AUTO: dict[TaskName, str] = {
     "multiple-choice": "AutoModelForMultipleChoice",
     "image-classification": "AutoModelForImageClassification",
     "audio-classification": "AutoModelForAudioClassification",
+    "seq2seq-lm": "AutoModelForSeq2SeqLM",
 }
 
 _READERS: dict[TaskName, Any] = {

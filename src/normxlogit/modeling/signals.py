@@ -10,25 +10,14 @@ from torch import Tensor, nn
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from .encoding import Batch, Encoding
 from .forward import TaskModel
-from .structure import unwrapped
-from .tasks import task_of
 
-__all__ = ["Signal", "SignalModel", "reads_signals"]
+__all__ = ["Signal", "SignalModel"]
 
 Signal = Mapping[str, Tensor]
 """What a processor makes of one picture or sound: the model's inputs without the batch axis."""
 
 MOST_PLACES = 16
 """Places before the patches that a head may leave out: the class token and the registers."""
-
-
-def reads_signals(model: nn.Module) -> bool:
-    """Whether a model classifies pictures or sounds.
-
-    Raises:
-        UnsupportedModelError: If it is no task model of a supported kind.
-    """
-    return task_of(unwrapped(model)).signal
 
 
 class SignalModel(TaskModel):

@@ -22,6 +22,7 @@ TaskName = Literal[
     "multiple-choice",
     "image-classification",
     "audio-classification",
+    "seq2seq-lm",
 ]
 Kind = Literal["single-label", "multi-label", "regression", "token", "span", "choice"]
 
@@ -34,6 +35,7 @@ TASKS: dict[TaskName, tuple[str, str]] = {
     "multiple-choice": ("MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES", "ForMultipleChoice"),
     "image-classification": ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES", "ForImageClassification"),
     "audio-classification": ("MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES", "ForAudioClassification"),
+    "seq2seq-lm": ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", "ForSeq2SeqLM"),
 }
 """Task name to transformers' mapping of its models and the usual ending of their class names."""
 
@@ -94,7 +96,7 @@ class Task:
         """
         if not self.per_token:
             return None
-        if self.name == "causal-lm":
+        if self.name in ("causal-lm", "seq2seq-lm"):
             places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
             found: Tensor = (batch.mask * places).argmax(-1)  # (B,)
         elif self.name == "masked-lm":
@@ -198,7 +200,7 @@ def task_of(model: PreTrainedModel) -> Task:
     task = next((found for kind in type(model).__mro__ if (found := task_name(kind.__name__))), None)
     if task is None:
         raise UnsupportedModelError(f"{name} {no_head(name)}")
-    if task in ("masked-lm", "causal-lm"):
+    if task in ("masked-lm", "causal-lm", "seq2seq-lm"):
         return Task(task, "token", ())
     if task == "question-answering":
         return Task(task, "span", ("start", "end"))

@@ -1,0 +1,57 @@
+"""Which of the ways to take a model apart is the right one for it."""
+
+from typing import Any
+
+from torch import nn
+from transformers.models.auto import modeling_auto as auto
+
+from ..errors import UnsupportedModelError
+from .forward import TaskModel
+from .seq2seq import Seq2SeqModel
+from .signals import SignalModel
+from .structure import unwrapped
+from .tasks import task_of
+
+__all__ = ["refuse_source", "task_model", "writing"]
+
+
+def task_model(model: nn.Module, reader: Any, name: str | None, batch_tokens: int) -> TaskModel:
+    """Take a model apart by the way of its task.
+
+    Args:
+        model: The user's model.
+        reader: Its tokenizer, image processor or feature extractor.
+        name: What to call it in results.
+        batch_tokens: Most tokens in one forward pass.
+
+    Raises:
+        UnsupportedModelError: If it is no task model of a supported kind.
+    """
+    task = task_of(unwrapped(model))
+    kind = SignalModel if task.signal else Seq2SeqModel if task.name == "seq2seq-lm" else TaskModel
+    return kind(model, reader, name, batch_tokens=batch_tokens)
+
+
+def writing(model: TaskModel) -> TaskModel:
+    """The way to take a model apart that explains what it writes.
+
+    BART and its kin are masked language models and encoder-decoder models in one class.
+    """
+    both = type(model.shadow).__name__ in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
+    if not both or isinstance(model, Seq2SeqModel):
+        return model
+    return Seq2SeqModel(model.shadow, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
+
+
+def refuse_source(model: TaskModel) -> None:
+    """Say why the source of an encoder-decoder language model cannot be explained.
+
+    Raises:
+        UnsupportedModelError: If the model is one.
+    """
+    if isinstance(model, Seq2SeqModel):
+        raise UnsupportedModelError(
+            f"{type(model.shadow).__name__} reads its source with an encoder whose states never reach the head, so the "
+            "head has no logit for a source token and the scores are undefined there; generate and explain_completion "
+            "explain the tokens that the decoder writes"
+        )
