@@ -65,3 +65,21 @@ def test_scores_of_a_layer_are_the_head_on_its_normed_output():
             final = states[3] if layer == 3 else plain.model.norm(states[layer])  # (1, T, H)
             wanted = states[0][0].norm(dim=-1) * plain.score(final)[0, :, 0]  # (T,)
             torch.testing.assert_close(torch.tensor(scores[layer - 1]), wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_states_that_begin_a_layer_late_are_set_right():
+    """Mamba's hidden_states[0] is its first layer's output; the input norm is of the embedding all the same."""
+    plain = tiny.model("mamba", "CausalLM")
+    task = TaskModel(plain, tiny.tokenizer_for("mamba"))
+    batch = task.batch(task.encoder([tiny.TEXTS[2]]), [0])
+    with torch.no_grad():
+        run = task.run(batch, layers=True)
+        own = plain(**batch.inputs, output_hidden_states=True).hidden_states
+        torch.testing.assert_close(run.embedded, plain.backbone.embeddings(batch.inputs["input_ids"]))
+        assert task.layer_count() == 3
+        torch.testing.assert_close(run.states[1], own[0])
+        torch.testing.assert_close(task.final(run, 1), plain.backbone.norm_f(own[0]))
+        torch.testing.assert_close(task.final(run, 3), own[-1])
+        given = task.from_outputs(batch, plain(**batch.inputs, output_hidden_states=True), layers=True)
+    torch.testing.assert_close(given.embedded, run.embedded)
+    torch.testing.assert_close(task.final(given, 1), task.final(run, 1))

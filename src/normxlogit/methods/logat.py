@@ -39,7 +39,7 @@ def head_logits(model: TaskModel, run: ForwardPass, target: Target, layers: tupl
             logits = run.token_logits  # (N, C)
         else:
             final = run.hidden if layer is None else model.final(run, layer)  # (B, T, H)
-            logits = model.anatomy.head.tokens(final[mask], rows).float()  # (N, C)
+            logits = model.read(final, run.batch, rows)  # (N, C)
         if target.task.kind == "regression":
             # The distance to the model's own output: a value has no sign to read evidence from.
             read.append((logits - run.logits[texts]).abs())  # (N, 1)

@@ -10,11 +10,16 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import HeadMismatchError
+from .coverage import Coverage
 from .headpiece import Headpiece, answer_of
-from .tailpiece import Tailpiece, way_to_head
+from .tailpiece import Tailpiece, before_layers, way_to_head
 from .watching import Axes, Call, axes_of, embedded_of, states_of, tensor_of, watch
 
 __all__ = ["Anatomy", "Entrance", "dissect", "tolerance_for"]
+
+
+EXCLUDED = 1e4
+"""Logits beyond this are no answer: some heads push the question's tokens out of a reader's choice like that."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +47,27 @@ class Anatomy:
 
     Attributes:
         head: The proved head.
+        tokenwise: Whether the head on one token gives what it gives at that token in the text; heads that compare
+            tokens with each other, such as Splinter's with the question's, answer only in the text.
         trunk: The module whose output the head reads.
         trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
         entrance: Where the embedding layer's output passes by; None if it must be taken from `hidden_states`.
+        states_late: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends with the
+            last layer's before and after the final norm.
         tail: What stands between the last layer and the head; None if the last layer's output is final.
         layers: Number of layers; None when the layers' outputs cannot be brought to the head.
+        coverage: Which state stands for which token, of trunks that shorten it; None where each token has its own.
     """
 
     head: Headpiece
+    tokenwise: bool
     trunk: str
     trunk_gives_states: bool
     entrance: Entrance | None
+    states_late: bool
     tail: Tailpiece | None
     layers: int | None
+    coverage: Coverage | None
 
 
 def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Anatomy:
@@ -72,17 +85,31 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
     logits = answer_of(outputs)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
-    head, trunk = _proved_head(model, calls, inputs, logits, filler)
-    states = states_of(outputs)
-    tail, layers = None, None
-    if states and len(states) > 1:
+    states, embedded = states_of(outputs), embedded_of(outputs)
+    first = before_layers(calls, states) if states else None
+    if states and first is not None:
+        states, embedded = (first, *states[:-1]), first
+    count = inputs["input_ids"].shape[1]
+    head, trunk, tokenwise = _proved_head(model, _trunk_candidates(model, calls, states), inputs, logits, filler)
+    tail, layers, coverage = None, None, None
+    if trunk.hidden is not None and trunk.hidden.shape[1] != count:
+        try:
+            coverage = Coverage(model, trunk, calls, filler)
+            coverage(trunk.hidden, count)
+        except Exception as error:  # the trunk without its layers may fail in any way
+            raise HeadMismatchError(
+                f"the trunk of {type(model).__name__} gives {trunk.hidden.shape[1]} states for {count} tokens, and "
+                f"which of them stands for a token cannot be told: {error}"
+            ) from error
+    elif states and len(states) > 1:
         try:
             tail = way_to_head(model, inputs, calls, trunk, states, tolerance_for(states[-1]))
             layers = len(states) - 1
         except LookupError:
             pass
     gives = states_of(trunk.returned) is not None
-    return Anatomy(head, head.trunk, gives, _entrance(model, calls, embedded_of(outputs)), tail, layers)
+    entrance = _entrance(model, calls, embedded)
+    return Anatomy(head, tokenwise, head.trunk, gives, entrance, first is not None, tail, layers, coverage)
 
 
 def _entrance(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> Entrance | None:
@@ -103,9 +130,14 @@ def _entrance(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None
     return None
 
 
-def _trunk_candidates(model: PreTrainedModel, calls: list[Call]) -> Iterator[Call]:
-    """Calls whose output could be what the head reads, likely ones first."""
-    called = {call.path: call for call in calls if call.path and call.hidden is not None}
+def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
+    """Calls whose output could be what the head reads, likely ones first.
+
+    Only those that end after the last layer: the model goes on correctly from any module, the embeddings included.
+    """
+    last = states[-2] if states and len(states) > 1 else None
+    after = max((call.end for call in calls if last is not None and call.given is last), default=-1)
+    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= after}
     base = model.base_model
     first = next((path for path, module in model.named_modules() if module is base and path), None)
     order = [first, *(path for path, call in called.items() if isinstance(call.returned, ModelOutput))]
@@ -116,11 +148,11 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call]) -> Iterator[Cal
 
 
 def _proved_head(
-    model: PreTrainedModel, calls: list[Call], inputs: Mapping[str, Any], logits: Tensor, filler: int
-) -> tuple[Headpiece, Call]:
+    model: PreTrainedModel, candidates: Iterator[Call], inputs: Mapping[str, Any], logits: Tensor, filler: int
+) -> tuple[Headpiece, Call, bool]:
     tolerance = tolerance_for(logits)
     tried = []
-    for call in _trunk_candidates(model, calls):
+    for call in candidates:
         hidden = call.hidden
         if hidden is None:
             continue
@@ -129,14 +161,18 @@ def _proved_head(
                 head = Headpiece(model, call.path, call.returned, filler)
                 found = head.whole(hidden, inputs)
                 difference = (found - logits).abs().max().item() if found.shape == logits.shape else float("inf")
-                head.tokens(hidden[0, :1])
+                each = head.prove_tokens(hidden[0])  # (T, C)
+                tokenwise = logits.ndim == 2 or _agree(each, logits[0], tolerance)
                 if difference <= tolerance and model.get_output_embeddings() is not None and logits.ndim == 3:
+                    if not tokenwise:
+                        tried.append(f"{call.path}: the vocabulary's logits at a token depend on other tokens")
+                        continue
                     head.prove_rows(hidden[0], logits[0], tolerance)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
             tried.append(f"{call.path}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             continue
         if difference <= tolerance:
-            return head, call
+            return head, call, tokenwise
         tried.append(f"{call.path}: logits differ by {difference:.2g}")
     raise HeadMismatchError(
         f"the head of {type(model).__name__} could not be applied by itself: no trunk was found with which it "
@@ -147,4 +183,13 @@ def _proved_head(
 def tolerance_for(logits: Tensor) -> float:
     """The difference that rounding explains, for logits of this size and precision."""
     rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
-    return float(rounding * max(1.0, logits.abs().max().item()))
+    size = logits.abs()
+    return float(rounding * max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0))
+
+
+def _agree(each: Tensor, logits: Tensor, tolerance: float) -> bool:
+    """Whether the head says of each token alone, (T, C), what it says in the text, where it excludes no token."""
+    if each.shape != logits.shape:
+        return False
+    difference = (each - logits).abs()[logits.abs() < EXCLUDED]
+    return bool((difference <= tolerance).all())

@@ -160,8 +160,8 @@ class TaskModel:
     @property
     def device(self) -> torch.device:
         """Where the inputs go."""
-        weight = self.shadow.get_input_embeddings().weight
-        if not isinstance(weight, Tensor) or weight.device.type == "meta":  # offloaded: its hook will move the inputs
+        weight = next(self.shadow.parameters())
+        if weight.device.type == "meta":  # offloaded: its hook will move the inputs
             return torch.device("cpu")
         return weight.device
 
@@ -265,6 +265,8 @@ class TaskModel:
             embedded = embedded_of(outputs or seen)
         if embedded is None or (layers and not states):
             raise UnsupportedModelError(f"{type(self.shadow).__name__} does not give its layers' outputs")
+        if states and anatomy.states_late:
+            states = (embedded, *states[:-1])
         hidden = hidden_of(seen)
         if hidden is None:
             raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
@@ -320,10 +322,12 @@ class TaskModel:
         if states[-1].shape[:2] != batch.mask.shape:
             raise InputError(f"the outputs are of shape {tuple(states[-1].shape)}, the input {tuple(batch.mask.shape)}")
         self.prepare(batch)
-        embedded = embedded_of(outputs)
-        if embedded is None:
+        embedded, hidden = embedded_of(outputs), states[-1]
+        if embedded is None or self.anatomy.states_late:
             embedded = self.words(batch.inputs["input_ids"])  # (B, T, H)
-        run = self._finish(batch, states[-1], embedded, states if layers else None, None)
+        if self.anatomy.states_late:
+            states = (embedded, *states[:-1])
+        run = self._finish(batch, hidden, embedded, states if layers else None, None)
         given = logits if run.positions is None else at(logits, run.positions)
         difference = (run.logits.to(given.device) - given.float()).abs().max().item()
         if difference > tolerance_for(given):
@@ -344,6 +348,8 @@ class TaskModel:
     ) -> ForwardPass:
         if logits is None and not self.task.vocabulary:
             logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
+        if self.anatomy.coverage is not None:
+            hidden = self.anatomy.coverage(hidden, batch.mask.shape[1])  # (B, T, H)
         everywhere = logits if self.task.per_token and not self.task.vocabulary else None
         positions = self.task.positions(batch, self.tokenizer, logits)
         if self.task.vocabulary and positions is not None:
@@ -353,8 +359,24 @@ class TaskModel:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.shadow).__name__} returned no logits")
-        each = None if self.task.vocabulary else self.anatomy.head.tokens(hidden[batch.mask]).float()  # (N, C)
+        each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
+
+    def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
+        """The head at every real token: HoT(x_i).
+
+        Args:
+            hidden: What the head reads, (B, T, H).
+            batch: What was read.
+            rows: For vocabulary heads, the wanted entries, (R,).
+
+        Returns:
+            (N, C) or (N, R) over the N real tokens, in the order of `batch.mask`.
+        """
+        head = self.anatomy.head
+        if self.anatomy.tokenwise:
+            return head.tokens(hidden[batch.mask], rows).float()  # (N, C)
+        return head.whole(hidden, batch.inputs)[batch.mask].float()  # (N, C)
 
     def final(self, run: ForwardPass, layer: int) -> Tensor:
         """A layer's output as the head would read it: by the way that the last layer's output takes to the head.

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import UnsupportedModelError
-from .structure import replaced
+from .structure import replaced, twin
 
 __all__ = ["Headpiece", "answer_of"]
 
@@ -32,17 +32,16 @@ def answer_of(output: Any) -> Tensor | None:
     return logits if isinstance(logits, Tensor) else None
 
 
-class _PassThrough(nn.Module):
-    """Stands where the trunk stood and returns the hidden states that the current thread put into it."""
+class _PassThrough:
+    """The forward of what stands where the trunk stood: returns the states that the current thread put into it."""
 
     def __init__(self, output: Any, pooler: nn.Module | None) -> None:
-        super().__init__()
         self.kind = type(output)
         self.pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
         self.pooler = pooler
         self.held = threading.local()
 
-    def forward(self, *_: Any, **__: Any) -> Any:
+    def __call__(self, *_: Any, **__: Any) -> Any:
         """Give back the held states in the form of the trunk's own output."""
         hidden = self.held.hidden
         if issubclass(self.kind, Tensor):
@@ -86,9 +85,11 @@ class Headpiece:
         self.trunk = trunk
         self.filler = filler
         self.copies = 1  # how often a token stands in its sequence of one: heads may pool two places
-        module = model.get_submodule(trunk)
+        module = twin(model.get_submodule(trunk))  # heads also read a trunk's attributes, such as a scale or a table
         self._through = _PassThrough(output, getattr(module, "pooler", None))
-        self._model = replaced(model, trunk, self._through)
+        module.__dict__["forward"] = self._through
+        self._model = replaced(model, trunk, module)
+        self._by_ids = True
         self._rows: _WantedRows | None = None
         self._row_model: nn.Module | None = None
         self._cut_out_rows(model)
@@ -162,13 +163,26 @@ class Headpiece:
 
     def _fold(self, model: nn.Module, hidden: Tensor) -> Tensor:
         count = len(hidden)
-        ids = hidden.new_full((count, 1), self.filler, dtype=torch.long)
-        logits = self._call(
-            model,
-            hidden[:, None].expand(-1, self.copies, -1),
-            {"input_ids": ids, "attention_mask": torch.ones_like(ids)},
-        )
+        alone = hidden[:, None].expand(-1, self.copies, -1)  # (N, 1, H)
+        mask = hidden.new_ones((count, 1), dtype=torch.long)
+        inputs = {"input_ids": mask * self.filler} if self._by_ids else {"inputs_embeds": alone}
+        logits = self._call(model, alone, inputs | {"attention_mask": mask})
         return logits.reshape(count, -1)  # (N, C)
+
+    def prove_tokens(self, hidden: Tensor) -> Tensor:
+        """Call the head on each token; where it stumbles over a text of one token id, give it none.
+
+        Args:
+            hidden: (N, H).
+
+        Returns:
+            (N, C) logits.
+        """
+        try:
+            return self.tokens(hidden)
+        except Exception:  # some heads search the ids, as Longformer's does for three separators
+            self._by_ids = False
+            return self.tokens(hidden)
 
     def _call(self, model: nn.Module, hidden: Tensor, inputs: Inputs) -> Tensor:
         self._through.held.hidden = hidden

@@ -57,6 +57,8 @@ def clone(model: nn.Module) -> nn.Module:
         for name, value in state.items():
             if isinstance(value, PretrainedConfig):
                 state[name] = copy.deepcopy(value, configs)
+                if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
+                    state[name].rescale_every = 0
             else:
                 state[name] = _rebound(value, twins)
     return twins[id(model)]

@@ -5,8 +5,9 @@ Many trunks end in more than their layers: a norm, a projection, a scaling, the 
 layers do nothing but hand on the state they are given: what comes out of its trunk is that state on the way's end.
 """
 
+import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,11 +18,51 @@ from transformers.utils.generic import ModelOutput
 from .structure import replaced, twin
 from .watching import Axes, Call, axes_of, hidden_of, tensor_of
 
-__all__ = ["Tailpiece", "TrunkDone", "way_to_head"]
+__all__ = ["IdleTrunk", "Tailpiece", "TrunkDone", "before_layers", "in_form", "way_to_head"]
 
 
 class TrunkDone(Exception):  # noqa: N818  # control flow, not an error
     """Ends a forward pass after the trunk: the head is not needed as the model would run it."""
+
+
+class IdleTrunk:
+    """A copy of a model's structure that runs as far as its trunk, and in it everything but the layers.
+
+    Args:
+        model: A structural clone of the model.
+        trunk: Path of the trunk.
+        layers: What each layer's path does instead.
+    """
+
+    def __init__(self, model: PreTrainedModel, trunk: str, layers: Mapping[str, Callable[..., Any]]) -> None:
+        self._seen = threading.local()
+        copy: nn.Module = model
+        for path, forward in layers.items():
+            layer = twin(copy.get_submodule(path))
+            layer.__dict__["forward"] = forward
+            copy = replaced(copy, path, layer)
+        copy.get_submodule(trunk).register_forward_hook(self._stop)  # the trunk was copied on the way to its layers
+        self._model = copy
+
+    def __call__(self, inputs: Mapping[str, Any]) -> Tensor:
+        """What the trunk gives, (B, T, H)."""
+        with contextlib.suppress(TrunkDone):
+            self._model(**inputs)
+        found: Tensor = self._seen.__dict__.pop("hidden")
+        return found
+
+    def _stop(self, _: nn.Module, __: Any, output: Any) -> None:
+        self._seen.hidden = hidden_of(output)
+        raise TrunkDone
+
+
+def in_form(form: Any, state: Tensor) -> Any:
+    """A state as a module returns it, judged by what it returned once."""
+    if isinstance(form, Tensor):
+        return state
+    if isinstance(form, ModelOutput):
+        return type(form)(last_hidden_state=state)
+    return type(form)([state, *[None] * (len(form) - 1)])
 
 
 class Tailpiece:
@@ -39,13 +80,7 @@ class Tailpiece:
         self._held = threading.local()
         self._back = tuple(axes.index(axis) for axis in range(len(axes)))
         self._form = returned
-        copy: nn.Module = model
-        for path in dict.fromkeys(layers):
-            layer = twin(copy.get_submodule(path))
-            layer.__dict__["forward"] = self._hand_on
-            copy = replaced(copy, path, layer)
-        copy.get_submodule(trunk).register_forward_hook(self._stop)  # the trunk was copied on the way to its layers
-        self._model = copy
+        self._trunk = IdleTrunk(model, trunk, dict.fromkeys(layers, self._hand_on))
 
     def __call__(self, state: Tensor, inputs: Mapping[str, Any]) -> Tensor:
         """Bring a layer's output to the head.
@@ -59,24 +94,12 @@ class Tailpiece:
         """
         self._held.state = state.permute(self._back)
         try:
-            self._model(**inputs)
-        except TrunkDone:
-            pass
+            return self._trunk(inputs)
         finally:
             del self._held.state
-        return self._held.__dict__.pop("hidden")  # type: ignore[no-any-return]
 
     def _hand_on(self, *_: Any, **__: Any) -> Any:
-        state, form = self._held.state, self._form
-        if isinstance(form, Tensor):
-            return state
-        if isinstance(form, ModelOutput):
-            return type(form)(last_hidden_state=state)
-        return type(form)([state, *[None] * (len(form) - 1)])
-
-    def _stop(self, _: nn.Module, __: Any, output: Any) -> None:
-        self._held.hidden = hidden_of(output)
-        raise TrunkDone
+        return in_form(self._form, self._held.state)
 
 
 def way_to_head(
@@ -131,6 +154,18 @@ def way_to_head(
         if difference <= tolerance:
             return tail
     raise LookupError("no way was found from the last layer's output to what the head reads")
+
+
+def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
+    """What the first layer was given, if `hidden_states` begins only after it; None if it begins where it should."""
+    for call in calls:
+        if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.given, states[0]) is not None:
+            continue
+        family = [other for other in calls if other.family == call.family]
+        whole = len(family) == len(states) - 1 > 1 and family[0] is call and call.given is not None
+        if whole and call.given is not None and call.given.shape == states[0].shape and _follow(family, states[:-1]):
+            return call.given
+    return None
 
 
 def _follow(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:

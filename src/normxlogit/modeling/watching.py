@@ -25,11 +25,13 @@ class Call:
         path: Where the module is in the model.
         given: Its first argument, None if that is no tensor.
         returned: What it returned.
+        end: How many calls had ended before it.
     """
 
     path: str
     given: Tensor | None
     returned: Any = None
+    end: int = -1
 
     @property
     def hidden(self) -> Tensor | None:
@@ -47,6 +49,11 @@ def watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call]
     calls: list[Call] = []
     open_calls: list[Call] = []
     handles = []
+    ended = itertools.count()
+
+    def leave(output: Any) -> None:
+        call = open_calls.pop()
+        call.returned, call.end = output, next(ended)
 
     def enter(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
@@ -56,9 +63,7 @@ def watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call]
 
     for path, module in model.named_modules():
         handles.append(module.register_forward_pre_hook(lambda _, a, k, path=path: enter(path, a, k), with_kwargs=True))
-        handles.append(
-            module.register_forward_hook(lambda _, __, output: setattr(open_calls.pop(), "returned", output))
-        )
+        handles.append(module.register_forward_hook(lambda _, __, output: leave(output)))
     try:
         with torch.inference_mode():
             outputs = model(**inputs, output_hidden_states=True, return_dict=True)

@@ -32,10 +32,17 @@ class Words:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        self._embedding: nn.Module = model.get_input_embeddings()  # type: ignore[operator]
         self._name = type(model).__name__
         self._held = _Held()
-        self._embedding.register_forward_hook(self._swap, with_kwargs=True)
+        self._table = _table(model)
+        if self._table is not None:
+            self._table.register_forward_hook(self._swap, with_kwargs=True)
+
+    @property
+    def _embedding(self) -> nn.Module:
+        if self._table is None:
+            raise UnsupportedModelError(f"{self._name} has no table of word embeddings")
+        return self._table
 
     def __call__(self, ids: Tensor) -> Tensor:
         """The embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
@@ -87,3 +94,11 @@ class Words:
             )
         held.times += 1
         return placed
+
+
+def _table(model: nn.Module) -> nn.Module | None:
+    try:
+        found = model.get_input_embeddings()  # type: ignore[operator]
+    except NotImplementedError:  # Canine hashes its characters
+        return None
+    return found if isinstance(found, nn.Module) else None  # Perceiver gives its latents
