@@ -33,11 +33,14 @@ def by_hand(model, ids, prompt_tokens, targets=None, contrast=None):
         row = [0.0] * len(ids)
         with torch.inference_mode():
             out = model(torch.tensor([ids[:place]]), output_hidden_states=True, use_cache=False)
+            first = out.hidden_states[0][0]  # (T, H)
+            if model.config.model_type == "mamba":  # its hidden states begin after the first layer
+                first = model.backbone.embeddings(torch.tensor(ids[:place]))
         for i in range(place):
             logit = out.logits[0, i, wanted]
             if contrast is not None:
                 logit = logit - out.logits[0, i, contrast]
-            row[i] = float(out.hidden_states[0][0, i].norm() * logit)
+            row[i] = float(first[i].norm() * logit)
         rows.append(row)
     return np.array(rows, dtype=np.float32)
 

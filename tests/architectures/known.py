@@ -1,0 +1,54 @@
+"""What does not work, and why; an entry that starts to work fails the test."""
+
+PICTURES = "reads pictures of pages through detectron2 besides the text"
+MOLECULES = (
+    "pools characters into molecules before the head and reads them again as characters after it: a molecule alone "
+    "cannot go that way"
+)
+LATENTS = "answers from latent vectors, none of which stands for a token"
+DRAFTS = "drafts for another model and needs its keys and values"
+SOUND = "reads four streams of audio codes, not text"
+
+REFUSED: dict[str, dict[str, str]] = {
+    "sequence-classification": {"canine": MOLECULES, "layoutlmv2": PICTURES, "perceiver": LATENTS},
+    "masked-lm": {"perceiver": LATENTS},
+    "causal-lm": {
+        "gemma4_assistant": DRAFTS,
+        "gemma4_unified_assistant": DRAFTS,
+        "musicgen": SOUND,
+        "musicgen_melody": SOUND,
+        "prophetnet": "its head reads a stream of its own for the next token, beside the hidden states",
+    },
+    "token-classification": {
+        "bros": "needs each word's place on the page besides the text",
+        "layoutlmv2": PICTURES,
+    },
+    "question-answering": {
+        "layoutlmv2": PICTURES,
+        "lxmert": "answers questions about pictures, with a label instead of a span",
+    },
+    "multiple-choice": {"canine": MOLECULES},
+}
+"""Family to the reason, by task."""
+
+LAYERLESS: dict[str, str] = {
+    "blt": "its layers work on bytes and on patches of bytes by turns",
+    "canine": "its layers work on characters and on molecules by turns",
+    "cpmant": "puts a prompt of its own before the text inside the trunk",
+    "funnel": "its layers work on ever fewer states",
+    "hrm_text": "runs two stacks of layers in turns, each fed with the sum of both",
+    "reformer": "its layers pass two streams on, of which `hidden_states` shows one",
+    "xlstm": "its layers must return a recurrent state besides the hidden states",
+}
+"""Families whose scores are exact and whose single layers cannot be read."""
+
+PADDING: dict[str, str] = {
+    "canine": "its convolutions see padding",
+    "convbert": "its convolutions see padding",
+    "cpmant": "expects padding on the left",
+    "fnet": "its Fourier transform sees padding",
+    "funnel": "its pooling sees padding",
+    "nystromformer": "its landmarks are means over padding too",
+    "yoso": "its approximate attention is not quite closed to padding",
+}
+"""Families that answer differently when a text is padded; the scores follow the model's answer."""

@@ -1,0 +1,98 @@
+"""docs/architectures.md, from what the survey found."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from tests.architectures.checks import MAPPINGS
+from tests.architectures.known import LAYERLESS, PADDING, REFUSED
+
+PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
+
+Results = dict[tuple[str, str], dict[str, Any]]
+
+HEAD = """# Architectures
+
+Every model class in the auto mappings of transformers {version}, built with random weights from a shrunk
+configuration and checked. This page is written by
+
+```console
+$ python -m tests.architectures.survey
+```
+
+For each class the checks are, to 1e-4 (relative to the largest value, where that is above one):
+
+1. the head cut off the model, on the trunk's output for a padded batch, gives the model's own logits;
+2. where the model answers at every token, the head gives each token the model's logit there; where its head reads one
+   position, the head on that position alone gives the model's output;
+3. NormXLogit equals a plain loop over one text, token by token, with the norms from the model's own outputs;
+4. the scores of `layers="all"` are finite and the last layer's are the default ones.
+
+"""
+
+NOTES = """## What to know
+
+- *Reads* says which positions the head takes; "the mean" and "some" are heads for which no single token's reading is
+  the output.
+- Encoder-decoder classifiers give the text to both sides. The scores read the decoder's states, position by position
+  as the model's own head does, and take the norms from the encoder's embeddings.
+- A trunk that pools (Funnel) has fewer states than tokens; a token takes the state that it is pooled into.
+- A head that compares tokens with each other (Splinter's) is read in the text, not on one token.
+"""
+
+
+def render(results: Results) -> str:
+    """The page."""
+    parts = [HEAD.format(version=transformers.__version__), _summary(results), NOTES, *_reasons()]
+    parts += [_table(task, results) for task in MAPPINGS]
+    return "\n".join(parts)
+
+
+def version_on_page() -> str:
+    """Version of transformers that the page was written with."""
+    found = re.search(r"transformers (\d[\w.]*),", PAGE.read_text(encoding="utf-8"))
+    return found.group(1) if found else ""
+
+
+def families_on_page(task: str) -> set[str]:
+    """Families in the page's table of a mapping."""
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.partition(f"\n## {MAPPINGS[task].title}\n")[2].partition("\n## ")[0]
+    return set(re.findall(r"^\| `([^`]+)`", section, re.M))
+
+
+def _summary(results: Results) -> str:
+    lines = ["| Mapping | Classes | Exact | |", "|---|---|---|---|"]
+    for task, mapping in MAPPINGS.items():
+        own = [result for (name, _), result in results.items() if name == task]
+        exact = sum("error" not in result for result in own)
+        lines.append(f"| {mapping.title} | {len(own)} | {exact} | {exact / len(own):.1%} |")
+    return "\n".join(lines) + "\n"
+
+
+def _reasons() -> list[str]:
+    refused = [f"- `{family}`, {task}: {why}." for task, own in REFUSED.items() for family, why in own.items()]
+    layers = [f"- `{family}`: {why}." for family, why in LAYERLESS.items()]
+    padding = [f"- `{family}`: {why}." for family, why in PADDING.items()]
+    return [
+        "## What is refused, and why\n\n" + "\n".join(refused) + "\n",
+        "## Exact, without single layers\n\n" + "\n".join(layers) + "\n",
+        "## Models whose answer changes with padding\n\nTheir scores follow the answer; explain such texts one by one "
+        "(`batch_tokens=1`) for the answer of the text alone.\n\n" + "\n".join(padding) + "\n",
+    ]
+
+
+def _table(task: str, results: Results) -> str:
+    lines = [f"## {MAPPINGS[task].title}\n", "| Family | Class | Trunk | Reads | Layers |", "|---|---|---|---|---|"]
+    for (name, family), result in sorted(results.items()):
+        if name != task:
+            continue
+        if "error" in result:
+            lines.append(f"| `{family}` | refused | | | |")
+            continue
+        reads = "some" if " of " in result["reads"] else result["reads"]
+        layers = "yes" if result["layers"] else "no"
+        lines.append(f"| `{family}` | {result['class']} | `{result['trunk']}` | {reads} | {layers} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,150 @@
+"""Any configuration of transformers, made small enough to run on a CPU in about a second.
+
+The default configuration of each family is valid, so its proportions are kept: all widths are divided by one power of
+two, which leaves heads x head size = width, and so on, as they were. Only counts (layers, experts, vocabulary) are
+set. A few families have numbers that hang together in other ways; they stand in `PARTICULARS`.
+"""
+
+import dataclasses
+import re
+from typing import Any
+
+from transformers import CONFIG_MAPPING, CLIPVisionConfig, PretrainedConfig
+
+VOCABULARY = 128
+LAYERS = 2
+DIVISOR = 8
+EXPERTS = 4
+
+_ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
+
+PARTICULARS: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1]},
+    "blt": {"encoder_hash_byte_group_vocab": 128, "num_hidden_layers": 2},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
+    "dots3_note_vision_encoder": {"mlp_layer_types": ["dense", "dense"], "pyramid_num_routed": [0, 0]},
+    "cpmant": {"prompt_types": 4, "prompt_length": 4, "segment_types": 4, "max_distance": 64},
+    "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8, "clip_qkv": 8}},
+    "deepseek_v2": {"num_experts_per_tok": 2, "moe_intermediate_size": 64},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "esm": {"vocab_size": 128, "pad_token_id": 0, "mask_token_id": 4},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "hunyuan_v1_moe": {"head_dim": 16},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "ministral": {"head_dim": 16},
+    "nemotron": {"num_key_value_heads": 8},
+    "nemotron_h": {"moe_intermediate_size": 64, "moe_shared_expert_intermediate_size": 64},
+    "neomme": {"head_dim": 16},
+    "qwen4_exp_text": {
+        "indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 32, "indexer_budget": 32,
+        "indexer_compress_ratio": 4,
+    },
+    "recurrent_gemma": {"num_hidden_layers": 3},
+    "reformer": {"axial_pos_embds_dim": (8, 24)},
+    "t5": {"decoder_start_token_id": 0},
+    "zamba": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2},
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
+}  # fmt: skip
+"""What the rules below get wrong, by the `model_type` of the configuration (nested ones too)."""
+
+FORCED: dict[str, dict[str, Any]] = {
+    # Its own vision tower needs timm, and text does not pass through it.
+    "gemma3n": {
+        "vision_config": CLIPVisionConfig(
+            hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2, image_size=32,
+            rms_norm_eps=1e-6, vocab_size=8, vocab_offset=120,
+        )
+    },
+}  # fmt: skip
+"""Settings that the configuration's own checks would refuse."""
+
+_LAYERS = re.compile(
+    r"(num|n)(_\w+)?_(hidden_)?layers?|num_(encoder|decoder)_layers|(encoder|decoder)_layers|depth|[lxr]_layers"
+)
+_WIDTHS = re.compile(
+    r"(\w+_)?(size|dim|dims|width|rank|hidden|d_model|d_ff|d_kv|d_inner|d_head|n_embd|channels|d_latents|v_channels|"
+    r"qk_channels|d_ssm|dff|d_rel|hc_lowrank|embed|headdim|hidden_size_global)"
+)
+_NOT_WIDTHS = re.compile(
+    r"\w*(vocab|image|patch|kernel|window|chunk|block|pool|batch|crop|merge|group|stride|bucket|codebook|visual|"
+    r"conv_dim|train|tubelet|sampling|type_|expand|num_)\w*"
+)
+_FIXED = {
+    "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "num_expert_group": 1, "num_hash_buckets": 64,
+    "num_nextn_predict_layers": 0, "num_kv_shared_layers": 0, "max_window_layers": 1,
+    "chunk_size": 16, "mamba_chunk_size": 16,
+}  # fmt: skip
+
+
+def shrunk(model_type: str, **options: Any) -> PretrainedConfig:
+    """The configuration of a family, shrunk.
+
+    Args:
+        model_type: As in transformers' auto mappings.
+        **options: Set on the result, such as `num_labels`.
+    """
+    return shrink(CONFIG_MAPPING[model_type](), options)
+
+
+def shrink(config: PretrainedConfig, options: dict[str, Any] | None = None) -> PretrainedConfig:
+    """Shrink one configuration and those inside it."""
+    kind = type(config)
+    settings: dict[str, Any] = {}
+    names = {field.name for field in dataclasses.fields(kind)}
+    for field in dataclasses.fields(kind):
+        try:
+            value = getattr(config, field.name, None)
+        except (AttributeError, RuntimeError):  # one that differs by layer
+            value = field.default
+        if isinstance(value, PretrainedConfig):
+            settings[field.name] = shrink(value)
+        elif field.default is not None:  # a number that the configuration works out itself follows the others
+            small = _small(field.name, value)
+            if small != value:
+                settings[field.name] = small
+    kinds = getattr(config, "layer_types", None)
+    if (
+        "layer_types" in names
+        and isinstance(kinds, list)
+        and len(set(kinds)) > 1
+        and not any("per_layer" in name for name in vars(config))
+    ):
+        kinds = list(dict.fromkeys(kinds))  # one layer of each kind
+        settings |= {"layer_types": kinds, "num_hidden_layers": len(kinds)}
+    result = kind(**settings | PARTICULARS.get(kind.model_type, {}) | (options or {}))
+    vars(result).update(FORCED.get(kind.model_type, {}))
+    return result
+
+
+def _small(name: str, value: Any) -> Any:
+    """A smaller value for a setting, the same value if its name or kind says nothing about size."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if name in _FIXED:
+        return _FIXED[name]
+    if name.endswith(("token_id", "token_index", "_index", "_id")):
+        return _token(name, value)
+    if "vocab_size" in name and value > VOCABULARY:
+        return VOCABULARY
+    if _LAYERS.fullmatch(name):
+        return min(value, LAYERS)
+    if ("expert" in name or "topk" in name) and not name.endswith("size"):
+        per_token = any(part in name for part in ("tok", "top", "shared", "layer", "period", "zero"))
+        return min(value, 2 if per_token else EXPERTS)
+    if name in ("max_position_embeddings", "n_positions", "max_source_positions", "max_target_positions"):
+        return min(value, 512)
+    if _WIDTHS.fullmatch(name) and not _NOT_WIDTHS.fullmatch(name) and value >= 32 and value % DIVISOR == 0:
+        return value // DIVISOR
+    return value
+
+
+def _token(name: str, value: int) -> int:
+    """Special tokens as the tests' tokenizer has them; the others somewhere above the words."""
+    known = {"pad": 0, "bos": 2, "cls": 2, "decoder_start": 2, "eos": 3, "sep": 3, "mask": 4}
+    for stem, index in known.items():
+        if name == f"{stem}_token_id":
+            return index
+    return value if 0 <= value < VOCABULARY and value < 0 else VOCABULARY - 1 - sum(map(ord, name)) % 40

@@ -1,0 +1,63 @@
+"""The checks on a fixed part of every mapping, and on all of them with `-m slow`."""
+
+import pytest
+import transformers
+
+from tests.architectures.checks import MAPPINGS, check
+from tests.architectures.known import LAYERLESS, PADDING, REFUSED
+from tests.architectures.page import families_on_page, version_on_page
+from tests.architectures.survey import families, run_all
+
+PART = {
+    "sequence-classification": (
+        "albert bart deberta-v2 distilbert falcon flaubert funnel gpt2 ibert llama "
+        "modernbert mt5 opt perceiver qwen3_next squeezebert t5 xlm xlnet xmod"
+    ),
+    "masked-lm": "bart bert convbert funnel ibert mobilebert perceiver reformer xlm",
+    "causal-lm": (
+        "blt deepseek_v4 falcon_h1 gemma3n_text gpt_neo jamba llama mamba mamba2 mllama musicgen opt "
+        "recurrent_gemma rwkv xlnet xlstm zamba2"
+    ),
+    "token-classification": "bert bros canine deberta-v2 gpt2 mt5",
+    "question-answering": "bart big_bird bert lxmert splinter t5 xlnet",
+    "multiple-choice": "bert canine funnel longformer mra xlnet",
+}
+"""One family of each kind of trunk and head, and some that are refused."""
+
+CASES = [(task, family) for task, names in PART.items() for family in names.split()]
+AT_LEAST = 0.97
+
+
+@pytest.mark.filterwarnings("ignore")  # transformers' own, of many families
+@pytest.mark.parametrize(("task", "family"), CASES)
+def test_a_family_is_exact(task, family):
+    if family not in families(task):
+        pytest.skip(f"transformers {transformers.__version__} has no {family} for {task}")
+    if family in REFUSED[task]:
+        with pytest.raises(Exception):  # noqa: B017  # one that needs pictures fails in its own way
+            check(task, family)
+        return
+    facts = check(task, family)
+    assert (facts["layers"] == 0) == (family in LAYERLESS)
+    assert facts["padding"] == "same" or family in PADDING
+
+
+@pytest.mark.parametrize("task", MAPPINGS)
+def test_the_page_is_of_this_version_and_names_every_family(task):
+    written, here = version_on_page(), transformers.__version__
+    if written.split(".")[:2] != here.split(".")[:2]:
+        pytest.skip(f"the page is of transformers {written}, this is {here}")
+    assert families_on_page(task) == set(families(task)), "run: python -m tests.architectures.survey"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_everything_is_exact_but_what_is_known():
+    results = run_all()
+    for task in MAPPINGS:
+        failed = {family for (name, family), result in results.items() if name == task and "error" in result}
+        assert failed == set(REFUSED[task]), {f: results[task, f]["error"] for f in failed - set(REFUSED[task])}
+        assert 1 - len(failed) / len(families(task)) >= AT_LEAST
+    exact = {key: result for key, result in results.items() if "error" not in result}
+    assert {family for (_, family), result in exact.items() if not result["layers"]} == set(LAYERLESS)
+    assert {family for (_, family), result in exact.items() if result["padding"] != "same"} <= set(PADDING)
