@@ -1,6 +1,6 @@
 """Finding the parts of a model by watching one small forward pass, and proving what was found."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..errors import HeadMismatchError
 from .coverage import Coverage
 from .headpiece import Headpiece, answer_of
 from .tailpiece import Tailpiece, before_layers, way_to_head
-from .watching import Axes, Call, axes_of, embedded_of, states_of, tensor_of, watch
+from .watching import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, watch
 
 __all__ = ["Anatomy", "Entrance", "dissect", "tolerance_for"]
 
@@ -35,6 +35,14 @@ class Entrance:
     path: str
     given: bool
     axes: Axes
+
+    def listen(self, model: PreTrainedModel, seen: Callable[[Any], None]) -> None:
+        """Let `seen` have what the module is given or returns, at every call."""
+        module = model.get_submodule(self.path)
+        if self.given:
+            module.register_forward_pre_hook(lambda _, args, kwargs: seen(main_input(args, kwargs)), with_kwargs=True)
+        else:
+            module.register_forward_hook(lambda _, __, output: seen(output))
 
     def read(self, held: Tensor, length: int) -> Tensor:
         """The embedding layer's output, (B, T, H), T being `length`."""

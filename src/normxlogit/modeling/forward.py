@@ -215,16 +215,9 @@ class TaskModel:
             if record.active and record.embedded is None:
                 record.embedded = tensor_of(value)
 
-        def given(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            passing(args or kwargs.get("hidden_states", next(iter(kwargs.values()), None)))
-
         self.shadow.get_submodule(anatomy.trunk).register_forward_hook(after_trunk)
         if anatomy.entrance is not None:
-            module = self.shadow.get_submodule(anatomy.entrance.path)
-            if anatomy.entrance.given:
-                module.register_forward_pre_hook(given, with_kwargs=True)
-            else:
-                module.register_forward_hook(lambda _, __, output: passing(output))
+            anatomy.entrance.listen(self.shadow, passing)
 
     @contextmanager
     def _recording(self, *, stop: bool) -> Iterator[_Record]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-__all__ = ["Axes", "Call", "axes_of", "embedded_of", "hidden_of", "states_of", "tensor_of", "watch"]
+__all__ = ["Axes", "Call", "axes_of", "embedded_of", "hidden_of", "main_input", "states_of", "tensor_of", "watch"]
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -56,7 +56,7 @@ def watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call]
         call.returned, call.end = output, next(ended)
 
     def enter(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+        given = main_input(args, kwargs)
         call = Call(path, given if isinstance(given, Tensor) else None)
         calls.append(call)
         open_calls.append(call)
@@ -71,6 +71,11 @@ def watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call]
         for handle in handles:
             handle.remove()
     return calls, outputs
+
+
+def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What a module works on, among its arguments."""
+    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
 
 
 def tensor_of(output: Any) -> Tensor | None:
