@@ -243,11 +243,11 @@ def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tup
     states = run.hidden[0, start - 1 :]  # (G, H)
     for part, chosen in zip(states.split(ROWS_AT_ONCE), torch.tensor(ids).split(ROWS_AT_ONCE), strict=True):
         logits = model.anatomy.head.tokens(part).float()  # (G', V)
-        total = logits.logsumexp(-1)  # (G',)
         top = logits.max(-1)
         there = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours
         for said, values, indices in ((best, top.values, top.indices), (own, there, chosen)):
-            chances = (values - total).exp()  # (G',)
+            chances = (values - top.values).exp() / total  # (G',)
             for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
                 said.append(Prediction(name_of(model, index), index, value, chance))
     return best, own
