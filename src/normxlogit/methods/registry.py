@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, TypeVar
 
@@ -79,8 +80,13 @@ class MethodInfo:
     @property
     def settings(self) -> dict[str, Any]:
         """Names and defaults of its settings."""
-        parameters = inspect.signature(self.factory).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
+        return dict(_settings(self.factory))
+
+
+@cache
+def _settings(factory: Callable[..., Method]) -> dict[str, Any]:
+    parameters = inspect.signature(factory).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
 
 
 _METHODS: dict[str, MethodInfo] = {}
