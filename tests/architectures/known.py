@@ -9,6 +9,9 @@ LATENTS = "answers from latent vectors, none of which stands for a token"
 DRAFTS = "drafts for another model and needs its keys and values"
 SOUND = "reads four streams of audio codes, not text"
 
+MERGES = "convolves or merges patches on the way, so no state is a patch's own from the first layer to the last"
+SQUEEZES = "squeezes neighbouring frames before its layers and spreads them after"
+
 REFUSED: dict[str, dict[str, str]] = {
     "sequence-classification": {"canine": MOLECULES, "layoutlmv2": PICTURES, "perceiver": LATENTS},
     "masked-lm": {"perceiver": LATENTS},
@@ -28,6 +31,49 @@ REFUSED: dict[str, dict[str, str]] = {
         "lxmert": "answers questions about pictures, with a label instead of a span",
     },
     "multiple-choice": {"canine": MOLECULES},
+    "image-classification": {
+        **dict.fromkeys(
+            [
+                "bit",
+                "convnext",
+                "convnextv2",
+                "cvt",
+                "donut-swin",
+                "efficientnet",
+                "focalnet",
+                "hgnet_v2",
+                "hiera",
+                "levit",
+                "mobilenet_v1",
+                "mobilenet_v2",
+                "mobilevit",
+                "mobilevitv2",
+                "poolformer",
+                "pp_lcnet",
+                "pvt",
+                "pvt_v2",
+                "regnet",
+                "resnet",
+                "segformer",
+                "swiftformer",
+                "swin",
+                "swinv2",
+                "textnet",
+            ],
+            MERGES,
+        ),
+        "dinat": "needs natten, and merges patches",
+        "imagegpt": "reads a picture as tokens of colour clusters, not as pixels",
+        "perceiver": LATENTS,
+        "shieldgemma2": "answers yes or no to a written policy about a picture, as a language model",
+        "siglip2": "reads patches of any shape with a mask and their places besides",
+        "timm_wrapper": "stands for models of timm, which is not installed",
+    },
+    "audio-classification": {
+        "audio-spectrogram-transformer": "pools inside its trunk, over two places",
+        "sew": SQUEEZES,
+        "sew-d": SQUEEZES,
+    },
 }
 """Family to the reason, by task."""
 

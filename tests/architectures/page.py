@@ -6,7 +6,7 @@ from typing import Any
 
 import transformers
 
-from tests.architectures.checks import MAPPINGS
+from tests.architectures.base import MAPPINGS
 from tests.architectures.known import LAYERLESS, PADDING, REFUSED
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
@@ -73,7 +73,11 @@ def _summary(results: Results) -> str:
 
 
 def _reasons() -> list[str]:
-    refused = [f"- `{family}`, {task}: {why}." for task, own in REFUSED.items() for family, why in own.items()]
+    refused = []
+    for task, own in REFUSED.items():
+        for why in dict.fromkeys(own.values()):
+            names = ", ".join(f"`{family}`" for family, reason in own.items() if reason == why)
+            refused.append(f"- {MAPPINGS[task].title}: {names}: {why}.")
     layers = [f"- `{family}`: {why}." for family, why in LAYERLESS.items()]
     padding = [f"- `{family}`: {why}." for family, why in PADDING.items()]
     return [

@@ -20,6 +20,7 @@ _ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
 
 PARTICULARS: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
+    "bit": {"embedding_size": 32, "hidden_sizes": [32, 64], "depths": [1, 1], "num_groups": 8},
     "blt": {"encoder_hash_byte_group_vocab": 128, "num_hidden_layers": 2},
     "cohere_compass_text": {"rope_parameters": {"full_attention": _ROPE, "sliding_attention": _ROPE}},
     "dots3_note_vision_encoder": {"mlp_layer_types": ["dense", "dense"], "pyramid_num_routed": [0, 0]},
@@ -27,6 +28,7 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "dbrx": {"attn_config": {"rope_theta": 10_000.0, "kv_n_heads": 8, "clip_qkv": 8}},
     "deepseek_v2": {"num_experts_per_tok": 2, "moe_intermediate_size": 64},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "efficientnet": {"hidden_dim": 320, "width_coefficient": 0.25},
     "esm": {"vocab_size": 128, "pad_token_id": 0, "mask_token_id": 4},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"]},
@@ -45,6 +47,7 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "recurrent_gemma": {"num_hidden_layers": 3},
     "reformer": {"axial_pos_embds_dim": (8, 24)},
     "t5": {"decoder_start_token_id": 0},
+    "textnet": {"stem_num_channels": 3, "stem_out_channels": 64},
     "zamba": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2},
     "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
 }  # fmt: skip

@@ -25,7 +25,7 @@ def families(task: str) -> list[str]:
     """Model types of an auto mapping."""
     from transformers.models.auto import modeling_auto
 
-    from tests.architectures.checks import MAPPINGS
+    from tests.architectures.base import MAPPINGS
 
     return list(getattr(modeling_auto, MAPPINGS[task].name))
 
@@ -100,7 +100,7 @@ class Worker:
         """End the process."""
         if self.process is not None:
             self.process.kill()
-            self.process.wait()
+            self.process.communicate()  # also closes the pipes
             self.process = None
 
 
@@ -140,7 +140,7 @@ def survey(todo: list[tuple[str, str]], processes: int = 2, tell: Any = None) ->
 
 def run_all(processes: int = 2) -> dict[tuple[str, str], dict[str, Any]]:
     """Check every model of every mapping."""
-    from tests.architectures.checks import MAPPINGS
+    from tests.architectures.base import MAPPINGS
 
     return survey([(task, family) for task in MAPPINGS for family in families(task)], processes)
 

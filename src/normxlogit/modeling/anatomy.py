@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..errors import HeadMismatchError
+from ..errors import HeadMismatchError, UnsupportedModelError
 from .coverage import Coverage
 from .headpiece import Headpiece, answer_of
 from .tailpiece import Tailpiece, before_layers, way_to_head
@@ -45,8 +45,18 @@ class Entrance:
             module.register_forward_hook(lambda _, __, output: seen(output))
 
     def read(self, held: Tensor, length: int) -> Tensor:
-        """The embedding layer's output, (B, T, H), T being `length`."""
-        return held.permute(self.axes)[:, :length]
+        """The embedding layer's output, (B, T, H), T being `length`.
+
+        Raises:
+            UnsupportedModelError: If the layers read fewer positions than there are tokens.
+        """
+        embedded = held.permute(self.axes)[:, :length]  # (B, T, H)
+        if embedded.shape[1] != length:
+            raise UnsupportedModelError(
+                f"the layers read {embedded.shape[1]} positions for {length} tokens, so a token has no embedding of "
+                "its own; models that squeeze the input before their layers cannot be explained token by token"
+            )
+        return embedded
 
 
 @dataclass(frozen=True)

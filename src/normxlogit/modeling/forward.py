@@ -245,11 +245,10 @@ class TaskModel:
         self.prepare(batch)
         anatomy = self.anatomy
         keep = layers or anatomy.entrance is None
-        extra = {"output_hidden_states": True} if keep else {}
-        outputs: Mapping[str, Any] = {}
         stop = self.task.vocabulary and (not keep or anatomy.trunk_gives_states)
+        outputs: Mapping[str, Any] = {}
         with self._recording(stop=stop) as record:
-            outputs = self.shadow(**batch.inputs, **extra)
+            outputs = self.shadow(**batch.inputs, **({"output_hidden_states": True} if keep else {}))
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
         states = states_of(outputs or seen) if keep else None
@@ -261,8 +260,7 @@ class TaskModel:
             raise UnsupportedModelError(f"{type(self.shadow).__name__} does not give its layers' outputs")
         if states and anatomy.states_late:
             states = (embedded, *states[:-1])
-        hidden = hidden_of(seen)
-        if hidden is None:
+        if (hidden := hidden_of(seen)) is None:
             raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
         return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs), predict)
 
