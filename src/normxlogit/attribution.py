@@ -277,7 +277,7 @@ class Attribution:
 
     def save(self, path: str | Path) -> None:
         """Write the result as a JSON file."""
-        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_json(self.to_dict(), path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Attribution":
@@ -286,13 +286,7 @@ class Attribution:
         Raises:
             DataError: If the file is not such a file.
         """
-        try:
-            state = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise DataError(f"{path}: not JSON: {error}") from None
-        if not isinstance(state, dict):
-            raise DataError(f"{path}: not an attribution")
-        return cls.from_dict(state)
+        return cls.from_dict(read_json(path, "an attribution"))
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The result as a self-contained HTML page; also written to `path` if given."""
@@ -348,3 +342,23 @@ def plain(value: Any) -> Any:
 def tuples(value: Any) -> Any:
     """The lists of JSON as the tuples that results hold."""
     return tuple(tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def write_json(state: Mapping[str, Any], path: str | Path) -> None:
+    """Write a result's state as a JSON file."""
+    Path(path).write_text(json.dumps(state, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: str | Path, what: str) -> dict[str, Any]:
+    """Read what `write_json` wrote.
+
+    Raises:
+        DataError: If the file is not JSON or not `what`.
+    """
+    try:
+        state = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"{path}: not JSON: {error}") from None
+    if not isinstance(state, dict):
+        raise DataError(f"{path}: not {what}")
+    return state

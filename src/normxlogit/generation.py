@@ -1,6 +1,5 @@
 """The result for generated text: which tokens every generated token rests on."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -8,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .attribution import FORMAT_VERSION, Attribution, FloatArray, Prediction, TargetInfo, plain, tuples
+from .attribution import (
+    FORMAT_VERSION,
+    Attribution,
+    FloatArray,
+    Prediction,
+    TargetInfo,
+    plain,
+    read_json,
+    tuples,
+    write_json,
+)
 from .errors import DataError
 
 __all__ = ["GenerationAttribution"]
@@ -167,7 +176,7 @@ class GenerationAttribution:
 
     def save(self, path: str | Path) -> None:
         """Write the result as a JSON file."""
-        Path(path).write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_json(self.to_dict(), path)
 
     @classmethod
     def load(cls, path: str | Path) -> "GenerationAttribution":
@@ -176,13 +185,7 @@ class GenerationAttribution:
         Raises:
             DataError: If the file is not such a file.
         """
-        try:
-            state = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise DataError(f"{path}: not JSON: {error}") from None
-        if not isinstance(state, dict):
-            raise DataError(f"{path}: not an attribution of generated text")
-        return cls.from_dict(state)
+        return cls.from_dict(read_json(path, "an attribution of generated text"))
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The result as a self-contained HTML page; also written to `path` if given.
