@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from transformers.utils.generic import ModelOutput
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .coverage import Coverage
 from .headpiece import Headpiece, answer_of
+from .structure import clone
 from .tailpiece import Tailpiece, before_layers, way_to_head
 from .watching import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, watch
 
@@ -89,7 +90,7 @@ class Anatomy:
 
 
 def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Anatomy:
-    """Watch the model answer `inputs` and find its trunk, head, embedding output and final norm.
+    """Watch a copy of the model answer `inputs` and find its trunk, head, embedding output and final norm.
 
     Args:
         model: A structural clone in evaluation mode.
@@ -99,6 +100,8 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
     Raises:
         HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
     """
+    # Asking for layers leaves transformers' recording hooks behind: on a copy they slow no later pass.
+    model = cast(PreTrainedModel, clone(model))
     calls, outputs = watch(model, inputs)
     logits = answer_of(outputs)
     if logits is None:

@@ -199,8 +199,7 @@ class TaskModel:
                 name: value[:PROOF_TEXTS, part] if value.shape == batch.mask.shape else value[:PROOF_TEXTS]
                 for name, value in batch.inputs.items()
             }
-            # Asking for layers leaves transformers' recording hooks behind: on a copy they slow nothing down.
-            self._anatomy = dissect(clone(self.shadow), sample, self.filler)  # type: ignore[arg-type]
+            self._anatomy = dissect(self.shadow, sample, self.filler)
             self._install_hooks(self._anatomy)
 
     def _install_hooks(self, anatomy: Anatomy) -> None:
