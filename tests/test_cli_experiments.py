@@ -83,3 +83,8 @@ def test_from_fine_tuning_to_the_table(capsys, tmp_path):
     assert "N/A" in next(line for line in text.splitlines() if line.startswith("| decompx |"))
     assert (out / "models" / "deberta-sst2" / "config.json").is_file()
     assert run(capsys, *command)[1] == text
+    drawn = run(capsys, "reproduce", "figures", *command[2:], "--limit", "sst2=3", "--dtype", "bfloat16")[1].split()
+    assert drawn[0] == str(out / "aopc.svg")
+    assert json.loads((out / "sst-2-deberta" / "results.json").read_text())["about"]["texts"] == 3
+    code, _, err = run(capsys, *command, "--limit", "sst2=few")
+    assert (code, err) == (2, "error: --limit takes a number or TASK=NUMBER, not 'sst2=few'\n")

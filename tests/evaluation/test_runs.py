@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from normxlogit import DataError, Explainer, MethodError, UnsupportedModelError, register
 from normxlogit.datasets.glue import Example
@@ -58,6 +59,19 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     runs.run_cells(other, EXAMPLES, [("random", {})], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
+    first = runs.fingerprint(explainer)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert runs.fingerprint(explainer) == first
+    finally:
+        torch.set_num_threads(threads)
+    with torch.no_grad():
+        list(explainer.model.shadow.parameters())[-1].view(-1)[-1] += 1e-6
+    assert runs.fingerprint(explainer) != first
 
 
 def test_methods_with_settings():
@@ -124,6 +138,9 @@ def test_table_one_from_checkpoints(tmp_path):
     assert "(0.281)" in row
     assert ("SST-2/BERT normxlogit", 3, 3) in seen
     assert (tmp_path / "out" / "table1.md").read_text() == text
+    assert "Texts: SST-2/BERT 3, STS-B/BERT 3." in text
+    detail = json.loads((tmp_path / "out" / "sts-b-bert" / "results.json").read_text())
+    assert f"| {detail['results'][0]['quality']:.3f}" in row.replace("**", "").replace("<u>", "")
     accuracy = experiments.run_table(
         "table-accuracy",
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
@@ -132,5 +149,18 @@ def test_table_one_from_checkpoints(tmp_path):
         data_dir=tmp_path / "data",
     )
     assert "STS-B" not in accuracy.split("\n\n", 2)[2]
+    files = experiments.run_figures(
+        {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
+        [("normxlogit", {}), ("random", {})],
+        tmp_path / "out",
+        data_dir=tmp_path / "data",
+        limits={"all": 2, "stsb": 3},
+    )
+    assert [path.name for path in files] == ["aopc.svg", "aopc.png", "quality.svg", "quality.png"]
+    assert all(path.stat().st_size > 1000 for path in files)
+    counts = {c: json.loads((tmp_path / "out" / c / "results.json").read_text()) for c in ("sst-2-bert", "sts-b-bert")}
+    assert [c["about"]["texts"] for c in counts.values()] == [2, 3]
+    with pytest.raises(DataError, match="no task named"):
+        experiments.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
     with pytest.raises(DataError, match="no table named"):
         experiments.run_table("table9", {}, [], tmp_path)

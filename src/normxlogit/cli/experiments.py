@@ -23,6 +23,9 @@ DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .pa
 Methods = Annotated[
     str, typer.Option(help='"all", or names separated by spaces; settings as name:setting=value,setting=value.')
 ]
+DType = Annotated[
+    str | None, typer.Option(help="Precision to run the model in, such as bfloat16; the checkpoint's by default.")
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
 
 
@@ -33,11 +36,12 @@ class Protocol(str, Enum):
     published = "published"
 
 
-class TableName(str, Enum):
-    """A table of the paper."""
+class Part(str, Enum):
+    """A table of the paper, or its figures."""
 
     table1 = "table1"
     accuracy = "table-accuracy"
+    figures = "figures"
 
 
 @evaluate.callback()
@@ -57,6 +61,7 @@ def faithfulness(
     limit: Limit = None,
     protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.default,
     seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    dtype: DType = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
     ] = None,
@@ -64,17 +69,18 @@ def faithfulness(
     """How much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
     with quiet():
         from ..datasets.glue import load_examples
+        from ..evaluation.experiments import titles
         from ..evaluation.report import faithfulness_table, write_faithfulness
         from ..evaluation.runs import run_cells
         from ..explainer import Explainer
 
         cells = _cells(methods)
-        names = [name + "".join(f" {k}={v}" for k, v in settings.items()) for name, settings in cells]
+        names = titles(cells)
         chosen = columns.split(",") if columns else []
         examples = load_examples(
             dataset, split=split, data_dir=data_dir, columns=chosen, label_column=label_column, limit=limit
         )
-        explainer = Explainer.from_pretrained(model)
+        explainer = Explainer.from_pretrained(model, dtype=dtype)
         with _progress(len(cells)) as step:
             results = run_cells(
                 explainer,
@@ -132,7 +138,7 @@ def finetune(
 
 
 def reproduce(
-    table: Annotated[TableName, typer.Argument(help="Which of the paper's tables.")],
+    part: Annotated[Part, typer.Argument(help="Which of the paper's tables, or the curves.")],
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(help='A fine-tuned model as MODEL:TASK=FOLDER, such as "BERT:sst2=runs/bert-sst2"; repeatable.'),
@@ -146,11 +152,15 @@ def reproduce(
     bf16: Annotated[bool, typer.Option("--bf16", help="Fine-tune in bfloat16.")] = False,
     data_dir: DataDir = None,
     methods: Methods = "all",
-    limit: Limit = None,
+    limit: Annotated[
+        str | None, typer.Option(help='Only the first texts: a number, or TASK=NUMBER such as "all=500 sst2=872".')
+    ] = None,
     protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.published,
+    dtype: DType = None,
     output: Annotated[Path, typer.Option(help="Folder for models, cells, table and figures.")] = Path("outputs"),
 ) -> None:
     """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
+    limits = _limits(limit)
     models: dict[str, dict[str, str]] = {}
     for entry in checkpoint or []:
         name, colon, rest = entry.partition(":")
@@ -159,7 +169,7 @@ def reproduce(
             raise InputError(f"--checkpoint takes MODEL:TASK=FOLDER, not {entry!r}")
         models.setdefault(name, {})[task] = folder
     with quiet():
-        from ..evaluation.experiments import run_table
+        from ..evaluation.experiments import run_figures, run_table
         from ..training.classification import Recipe
         from ..training.classification import finetune as train
 
@@ -179,17 +189,28 @@ def reproduce(
             raise InputError("name the models: --checkpoint MODEL:TASK=FOLDER, or --base MODEL=NAME to fine-tune first")
         columns = sum(len(found) for found in models.values())
         with _progress(len(cells) * columns) as step:
-            text = run_table(
-                table.value,
-                models,
-                cells,
-                output,
-                data_dir=data_dir,
-                limit=limit,
-                protocol=protocol.value,
-                on_progress=step,
-            )
+            options: dict[str, Any] = {
+                "data_dir": data_dir,
+                "limits": limits,
+                "protocol": protocol.value,
+                "on_progress": step,
+                "dtype": dtype,
+            }
+            if part is Part.figures:
+                text = "".join(f"{path}\n" for path in run_figures(models, cells, output, **options))
+            else:
+                text = run_table(part.value, models, cells, output, **options)
     write(text)
+
+
+def _limits(text: str | None) -> dict[str, int]:
+    limits = {}
+    for entry in (text or "").split():
+        task, _, number = entry.rpartition("=")
+        if not number.isdecimal() or int(number) < 1:
+            raise InputError(f"--limit takes a number or TASK=NUMBER, not {entry!r}")
+        limits[task or "all"] = int(number)
+    return limits
 
 
 def _cells(methods: str) -> list["Cell"]:

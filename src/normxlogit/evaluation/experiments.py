@@ -11,10 +11,10 @@ from ..datasets.glue import TASKS, load_examples
 from ..errors import DataError
 from ..explainer import Explainer
 from .faithfulness import Faithfulness, Protocol
-from .report import curves_figure, grid
+from .report import curves_figure, grid, write_faithfulness
 from .runs import Cell, run_cells
 
-__all__ = ["TABLES", "TITLES", "Table", "published", "run_table"]
+__all__ = ["TABLES", "TITLES", "Table", "published", "run_columns", "run_figures", "run_table", "titles"]
 
 TITLES = {"sst2": "SST-2", "mnli": "MNLI", "qnli": "QNLI", "stsb": "STS-B"}
 """The paper's names of the tasks."""
@@ -68,33 +68,78 @@ def published() -> dict[str, Any]:
     return found
 
 
-def run_table(
-    name: str,
+def run_columns(
     models: Mapping[str, Mapping[str, str]],
     methods: Sequence[Cell],
     output: Path,
     *,
+    tasks: Sequence[str] = tuple(TASKS),
     data_dir: Path | None = None,
-    limit: int | None = None,
+    limits: Mapping[str, int] | None = None,
     protocol: Protocol = "published",
     on_progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
-) -> str:
-    """Fill one of the paper's tables with figures of given models.
+) -> dict[str, list[Faithfulness | None]]:
+    """Measure methods on the models of each task.
 
-    Finished cells stay in `output/cells`, so that a run that was stopped goes on where it was; both tables share them.
+    Finished cells stay in `output/cells`, so that a run that was stopped goes on where it was and tables share them.
+    The results of a column with their intervals, and its curves, are written to `output/TASK-MODEL`.
 
     Args:
-        name: "table1" or "table-accuracy".
-        models: Checkpoint by task, for each model name: `{"BERT": {"sst2": "folder"}}`. A name that the paper has too
-            gets the published figure beside it.
-        methods: The rows.
-        output: Folder for cells, the table and the curves.
+        models: Checkpoint by task, for each model name: `{"BERT": {"sst2": "folder"}}`.
+        methods: What to measure.
+        output: Folder for cells and results.
+        tasks: Checkpoints for other tasks are left out.
         data_dir: Folder with the tasks' files; the hub otherwise.
-        limit: Only the first texts of each task.
+        limits: Only so many texts, by task or for "all".
         protocol: See `faithfulness.evaluate`.
         on_progress: Called with a line that says what is running, texts done and texts in all.
         **options: Passed to `Explainer.from_pretrained`.
+
+    Returns:
+        One result for each method (None for N/A), by the column's name: "SST-2/BERT".
+
+    Raises:
+        DataError: If there is no such task.
+    """
+    limits = limits or {}
+    for task in (*limits, *(task for checkpoints in models.values() for task in checkpoints)):
+        if task not in TASKS and task != "all":
+            raise DataError(f"no task named {task!r}; there are {', '.join(TASKS)}")
+    columns = {}
+    for model, checkpoints in models.items():
+        for task in (task for task in checkpoints if task in tasks):
+            column = f"{TITLES[task]}/{model}"
+            examples = load_examples(task, data_dir=data_dir, limit=limits.get(task, limits.get("all")))
+            explainer = Explainer.from_pretrained(checkpoints[task], **options)
+            step = None if on_progress is None else _titled(on_progress, column)
+            found = run_cells(
+                explainer, examples, methods, folder=output / "cells", protocol=protocol, on_progress=step
+            )
+            columns[column] = found
+            about = {"dataset": column, "texts": len(examples), "protocol": protocol}
+            write_faithfulness(
+                output / column.replace("/", "-").replace(" ", "-").lower(), found, titles(methods), about
+            )
+    return columns
+
+
+def titles(methods: Sequence[Cell]) -> list[str]:
+    """Cells as rows are called: the name, and the settings that differ from the defaults."""
+    return [name + "".join(f" {key}={value}" for key, value in settings.items()) for name, settings in methods]
+
+
+def run_table(
+    name: str, models: Mapping[str, Mapping[str, str]], methods: Sequence[Cell], output: Path, **options: Any
+) -> str:
+    """Fill one of the paper's tables with figures of given models.
+
+    Args:
+        name: "table1" or "table-accuracy".
+        models: As for `run_columns`. A name that the paper has too gets the published figure beside it.
+        methods: The rows.
+        output: Folder for results.
+        **options: As for `run_columns`.
 
     Returns:
         The table in Markdown, which is also written to `output/NAME.md`.
@@ -105,39 +150,45 @@ def run_table(
     if name not in TABLES:
         raise DataError(f"no table named {name!r}; there are {', '.join(TABLES)}")
     table = TABLES[name]
-    rows = [method + "".join(f" {k}={v}" for k, v in settings.items()) for method, settings in methods]
+    columns = run_columns(models, methods, output, tasks=table.tasks, **options)
+    rows = titles(methods)
     cells: dict[tuple[str, str], float | None] = {}
-    theirs: dict[tuple[str, str], float | None] = {}
-    columns: list[str] = []
-    low: list[str] = []
-    for model, checkpoints in models.items():
-        for task, checkpoint in checkpoints.items():
-            if task not in TASKS:
-                raise DataError(f"no task named {task!r}; there are {', '.join(TASKS)}")
-            if task not in table.tasks:
-                continue
-            column = f"{TITLES[task]}/{model}"
-            columns.append(column)
-            if task in table.lower_is_better:
-                low.append(column)
-            examples = load_examples(task, data_dir=data_dir, limit=limit)
-            explainer = Explainer.from_pretrained(checkpoint, **options)
-            step = None if on_progress is None else _titled(on_progress, column)
-            results = run_cells(
-                explainer, examples, methods, folder=output / "cells", protocol=protocol, on_progress=step
-            )
-            for row, result in zip(rows, results, strict=True):
-                cells[row, column] = None if result is None else table.figure(result)
-                theirs[row, column] = published()[table.key]["rows"].get(row, {}).get(column)
-            found = [r for r in results if r is not None]
-            stem = column.replace("/", "-").replace(" ", "-").lower()
-            curves_figure(found, output / f"{stem}-aopc", title=column, curve="aopc")
-            curves_figure(found, output / f"{stem}-quality", title=column, curve="quality")
+    for column, results in columns.items():
+        for row, result in zip(rows, results, strict=True):
+            cells[row, column] = None if result is None else table.figure(result)
+    figures = published()[table.key]["rows"]
+    theirs = {(row, column): figures.get(row, {}).get(column) for row, column in cells}
+    low = [column for column in columns if any(column.startswith(TITLES[t]) for t in table.lower_is_better)]
+    texts = ", ".join(f"{column} {_texts(results)}" for column, results in columns.items())
     note = "Ours, and the published figure in brackets where the paper has the same cell; best bold, second underlined."
-    content = f"{table.title}\n\n{note} Protocol: {protocol}.\n\n"
-    content += grid(rows, columns, cells, theirs, lower_is_better=low)
+    content = f"{table.title}\n\n{note} Protocol: {options.get('protocol', 'published')}. Texts: {texts}.\n\n"
+    content += grid(rows, list(columns), cells, theirs, lower_is_better=low)
+    output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(content, encoding="utf-8")
     return content
+
+
+def run_figures(
+    models: Mapping[str, Mapping[str, str]], methods: Sequence[Cell], output: Path, **options: Any
+) -> list[Path]:
+    """Draw the paper's curves over the share of perturbed tokens: a panel for each model and task.
+
+    Args:
+        models: As for `run_columns`.
+        methods: The curves.
+        output: Folder for `aopc` and `quality`, as SVG and PNG.
+        **options: As for `run_columns`.
+
+    Returns:
+        The files.
+    """
+    columns = run_columns(models, methods, output, **options)
+    panels = {column: [r for r in results if r is not None] for column, results in columns.items()}
+    return [path for curve in ("aopc", "quality") for path in curves_figure(panels, output / curve, curve=curve)]
+
+
+def _texts(results: Sequence[Faithfulness | None]) -> int:
+    return max((r.texts for r in results if r is not None), default=0)
 
 
 def _titled(on_progress: Callable[[str, int, int], None], title: str) -> Callable[[str, int, int], None]:

@@ -75,33 +75,44 @@ def grid(
     return "\n".join(lines) + "\n"
 
 
-def curves_figure(results: Sequence[Faithfulness], path: Path, *, title: str, curve: str = "aopc") -> None:
-    """Draw a curve of each method over the share of perturbed tokens, as SVG and PNG.
+def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], path: Path, *, curve: str = "aopc") -> list[Path]:
+    """Draw a curve of each method over the share of perturbed tokens, a panel for each data set, as SVG and PNG.
 
     Args:
-        results: The methods.
+        panels: The methods, by the panel's title.
         path: File name without ending.
-        title: Above the figure.
         curve: "aopc", "sufficiency" or "quality".
+
+    Returns:
+        The two files.
     """
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    styles = ("-", "--", ":", "-.")
-    for place, r in enumerate(results):
-        share = [100 * level for level in r.levels]
-        color = plt.get_cmap("tab10")(place % 10)
-        axes.plot(share, r.curves[curve], styles[place // 10 % 4], color=color, marker=".", label=r.method)
-    name = {"aopc": "AOPC", "quality": results[0].quality_name if results else ""}.get(curve, curve)
-    axes.set(xlabel="perturbed tokens, %", ylabel=name, title=title)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
-    for ending in (".svg", ".png"):
-        figure.savefig(path.with_suffix(ending), dpi=150, metadata={"Date": None} if ending == ".svg" else None)
+    across = min(len(panels), 3)
+    down = -(-len(panels) // across)
+    figure, grid_ = plt.subplots(down, across, figsize=(5 * across + 2, 4 * down), layout="constrained", squeeze=False)
+    names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
+    looks = {name: (plt.get_cmap("tab10")(i % 10), ("-", "--", ":", "-.")[i // 10 % 4]) for i, name in enumerate(names)}
+    drawn = {}
+    for axes, (title, results) in zip(grid_.flat, panels.items(), strict=False):
+        for r in results:
+            color, style = looks[r.method]
+            share = [100 * level for level in r.levels]
+            (drawn[r.method],) = axes.plot(share, r.curves[curve], style, color=color, marker=".")
+        label = {"aopc": "AOPC", "quality": results[0].quality_name if results else ""}.get(curve, curve)
+        axes.set(xlabel="perturbed tokens, %", ylabel=label, title=title)
+        axes.grid(alpha=0.3)
+    for axes in list(grid_.flat)[len(panels) :]:
+        axes.remove()
+    figure.legend(list(drawn.values()), list(drawn), loc="outside right upper", fontsize=7)
+    files = [path.with_suffix(".svg"), path.with_suffix(".png")]
+    figure.savefig(files[0], metadata={"Date": None})
+    figure.savefig(files[1], dpi=150)
     plt.close(figure)
+    return files
 
 
 def write_faithfulness(
@@ -119,7 +130,7 @@ def write_faithfulness(
     heading = ", ".join(f"{key}: {value}" for key, value in about.items())
     (folder / "results.md").write_text(f"{heading}\n\n{faithfulness_table(results, names)}", encoding="utf-8")
     for curve in ("aopc", "quality"):
-        curves_figure(found, folder / curve, title=str(about.get("dataset", "")), curve=curve)
+        curves_figure({str(about.get("dataset", "")): found}, folder / curve, curve=curve)
 
 
 def _marked(text: str, place: int) -> str:

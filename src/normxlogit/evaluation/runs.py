@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -78,8 +78,10 @@ def run_cells(
     """
     checked_labels(explainer.model, examples)
     results: list[Faithfulness | None] = []
+    shared = [fingerprint(explainer), [(e.text, e.label) for e in examples], protocol, seed]
     for name, settings in methods:
-        path = None if folder is None else folder / f"{_key(explainer, examples, name, settings, protocol, seed)}.json"
+        key = hashlib.sha256(json.dumps([*shared, name, settings], sort_keys=True).encode()).hexdigest()[:16]
+        path = None if folder is None else folder / f"{name}-{key}.json"
         if path is not None and path.is_file():
             results.append(_read(path))
             if on_progress is not None:
@@ -99,20 +101,14 @@ def run_cells(
     return results
 
 
-def _key(
-    explainer: Explainer,
-    examples: Sequence[Example],
-    name: str,
-    settings: Mapping[str, Any],
-    protocol: Protocol,
-    seed: int,
-) -> str:
-    """A file name that changes with anything that changes the figure."""
-    weights = [float(p.detach().float().sum()) for p in explainer.model.shadow.parameters() if p.device.type != "meta"]
-    everything = json.dumps(
-        [weights, [(e.text, e.label) for e in examples], name, dict(settings), protocol, seed], sort_keys=True
-    )
-    return f"{name}-{hashlib.sha256(everything.encode()).hexdigest()[:16]}"
+def fingerprint(explainer: Explainer) -> str:
+    """A digest of the weights, the same however many threads there are."""
+    digest = hashlib.sha256()
+    for name, weight in explainer.model.shadow.named_parameters():
+        digest.update(name.encode())
+        if weight.device.type != "meta":
+            digest.update(weight.detach().float().cpu().numpy().tobytes())  # float: also of quantised weights
+    return digest.hexdigest()
 
 
 def _write(path: Path, result: Faithfulness | None) -> None:
