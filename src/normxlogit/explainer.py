@@ -18,7 +18,8 @@ from .explaining import Asked, Layers, explain
 from .generation import GenerationAttribution
 from .long_texts import explain_long
 from .methods.registry import create
-from .modeling.encoding import Batch, Encoding, LongText, Text, batches
+from .modeling.batching import Batch, batches
+from .modeling.encoding import Encoding, LongText, Text
 from .modeling.forward import TaskModel
 from .modeling.kinds import refuse_source, task_model, writing
 from .modeling.loading import load

@@ -10,7 +10,7 @@ from normxlogit import Attribution, Explainer
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.methods.logat import NormXLogit
 from normxlogit.modeling.anatomy import EXCLUDED
-from normxlogit.modeling.encoding import Batch
+from normxlogit.modeling.batching import Batch
 from normxlogit.modeling.headpiece import answer_of
 from normxlogit.modeling.tasks import at
 from normxlogit.targets import resolve

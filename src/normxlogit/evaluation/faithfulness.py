@@ -12,7 +12,8 @@ from ..attribution import Attribution
 from ..datasets.glue import Example
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
-from ..modeling.encoding import Encoding, batches
+from ..modeling.batching import batches
+from ..modeling.encoding import Encoding
 from ..modeling.forward import TaskModel
 from ..modeling.perturbing import taken_out
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..modeling.encoding import Encoding, batches
+from ..modeling.batching import batches
+from ..modeling.encoding import Encoding
 from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.perturbing import masks, taken_out
 from ..targets import Target

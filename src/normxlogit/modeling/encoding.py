@@ -1,18 +1,17 @@
-"""Texts to token ids and back: one `Encoding` for each text, batches under a token budget."""
+"""Texts to token ids and back: one `Encoding` for each text."""
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
 
-__all__ = ["Batch", "Encoder", "Encoding", "batches", "collate"]
+__all__ = ["Encoder", "Encoding"]
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -58,23 +57,6 @@ class Encoding:
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Several encodings as padded tensors.
-
-    Attributes:
-        inputs: Model inputs, (B, T).
-        mask: True at real tokens, (B, T).
-        encodings: The B encodings.
-        indices: Their places in the caller's list.
-    """
-
-    inputs: dict[str, Tensor]
-    mask: Tensor
-    encodings: list[Encoding]
-    indices: list[int]
 
 
 class Encoder:
@@ -246,52 +228,6 @@ class Encoder:
                 special = tuple(s is None for s in sequences)
             result.append(Encoding(inputs, readable_tokens(self.tokenizer, kept), offsets, words, sequences, special))
         return result
-
-
-def batches(encodings: Sequence[Encoding], budget: int) -> Iterator[list[int]]:
-    """Group encodings of similar length, longest first, so that texts x longest stays within `budget` tokens.
-
-    Yields:
-        Places in `encodings`.
-    """
-    order = sorted(range(len(encodings)), key=lambda i: -len(encodings[i]))
-    group: list[int] = []
-    for place in order:
-        if group and (len(group) + 1) * len(encodings[group[0]]) > budget:
-            yield group
-            group = []
-        group.append(place)
-    if group:
-        yield group
-
-
-def collate(
-    encodings: Sequence[Encoding], indices: list[int], *, pad_id: int, left: bool, device: torch.device
-) -> Batch:
-    """Pad encodings to one length.
-
-    Args:
-        encodings: The B encodings.
-        indices: Their places in the caller's list.
-        pad_id: Token id of padding.
-        left: Pad on the left; for models that answer at the last position whatever stands there.
-        device: Where the tensors go.
-    """
-    longest = max(map(len, encodings))
-    names = encodings[0].inputs.keys()
-
-    def padded(values: Sequence[int], fill: int) -> list[int]:
-        gap = [fill] * (longest - len(values))
-        return [*gap, *values] if left else [*values, *gap]
-
-    mask = torch.tensor([padded([1] * len(e), 0) for e in encodings], device=device)  # (B, T)
-    inputs = {
-        name: torch.tensor(
-            [padded(e.inputs[name], pad_id if name == "input_ids" else 0) for e in encodings], device=device
-        )
-        for name in names
-    }
-    return Batch(inputs | {"attention_mask": mask}, mask.bool(), list(encodings), indices)
 
 
 def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: torch.nn.Module) -> int | None:

@@ -12,7 +12,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from .anatomy import Anatomy, dissect, tolerance_for
-from .encoding import Batch, Encoder, collate, position_limit
+from .batching import Batch, collate
+from .encoding import Encoder, position_limit
 from .headpiece import answer_of
 from .passes import ForwardPass
 from .structure import clone, one_choice_each, unwrapped

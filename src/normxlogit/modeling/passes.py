@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from .encoding import Batch
+from .batching import Batch
 
 __all__ = ["ForwardPass"]
 

@@ -9,7 +9,8 @@ from transformers import GenerationConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..errors import InputError
-from .encoding import Batch, Encoding, collate, readable_tokens
+from .batching import Batch, collate
+from .encoding import Encoding, readable_tokens
 from .forward import TaskModel
 from .structure import clone, unwrapped
 from .tasks import Task

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
-from .encoding import Batch, Encoding
+from .batching import Batch
+from .encoding import Encoding
 from .forward import TaskModel
 
 __all__ = ["Signal", "SignalModel"]
