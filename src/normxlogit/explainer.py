@@ -18,7 +18,7 @@ from .explaining import Asked, Layers, explain
 from .generation import GenerationAttribution
 from .long_texts import explain_long
 from .methods.registry import create
-from .modeling.batching import Batch, batches
+from .modeling.batching import Batch, in_batches
 from .modeling.encoding import Encoding, LongText, Text
 from .modeling.forward import TaskModel
 from .modeling.kinds import refuse_source, task_model, writing
@@ -183,13 +183,16 @@ class Explainer:
                     "reads encoded input in windows"
                 )
             results[place] = explain_long(self.model, encodings[place], asked)
-        for group in batches([encodings[i] for i in short], self.model.batch_tokens):
-            places = [short[i] for i in group]
-            batch = self.model.batch([encodings[i] for i in places], places)
+
+        def work(group: list[int]) -> list[Attribution]:
+            batch = self.model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
             with torch.inference_mode():
                 run = self.model.run(batch, layers=layers is not None)
-            for place, result in zip(places, explain(self.model, run, asked), strict=True):
-                results[place] = result
+            return explain(self.model, run, asked)
+
+        for group, explained in in_batches(self.model, [encodings[i] for i in short], work):
+            for i, result in zip(group, explained, strict=True):
+                results[short[i]] = result
         found = [r for r in results if r is not None]
         return found[0] if single else found
 

@@ -12,7 +12,7 @@ from ..attribution import Attribution
 from ..datasets.glue import Example
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
-from ..modeling.batching import batches
+from ..modeling.batching import in_batches
 from ..modeling.encoding import Encoding
 from ..modeling.forward import TaskModel
 from ..modeling.perturbing import taken_out
@@ -209,12 +209,17 @@ class Answers:
         keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
         new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
         asked, todo = list(new), list(new.values())
-        for places in batches(todo, self.model.batch_tokens):
+
+        def work(places: list[int]) -> npt.NDArray[np.float32]:
             batch = self.model.batch([todo[i] for i in places], places)
             with torch.inference_mode():
                 logits = self.model.answer(batch.inputs)  # (B, C)
             values = logits if self.model.task.kind == "regression" else logits.softmax(-1)
-            for place, row in zip(places, values.cpu().numpy(), strict=True):
+            found: npt.NDArray[np.float32] = values.cpu().numpy()
+            return found
+
+        for places, values in in_batches(self.model, todo, work):
+            for place, row in zip(places, values, strict=True):
                 self._known[asked[place]] = row
         return np.stack([self._known[key] for key in keys]).astype(np.float64)
 

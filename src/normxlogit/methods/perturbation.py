@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..modeling.batching import batches
+from ..modeling.batching import in_batches
 from ..modeling.encoding import Encoding
 from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.perturbing import masks, taken_out
@@ -70,9 +70,12 @@ class _Coalitions:
         keys = [(text, tuple(row)) for text, row in zip(texts.tolist(), (presence > 0.5).tolist(), strict=True)]
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
         encodings = [self._without(*key) for key in new]
-        for places in batches(encodings, self.model.batch_tokens):
-            answers = self._answers([encodings[i] for i in places], [new[i] for i in places])  # (B, K)
-            for place, answer in zip(places, answers.cpu(), strict=True):
+
+        def work(places: list[int]) -> Tensor:
+            return self._answers([encodings[i] for i in places], [new[i] for i in places]).cpu()  # (B, K)
+
+        for places, answers in in_batches(self.model, encodings, work):
+            for place, answer in zip(places, answers, strict=True):
                 self._known[new[place]] = answer
         return torch.stack([self._known[key] for key in keys])
 

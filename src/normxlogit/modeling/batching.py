@@ -1,14 +1,30 @@
-"""Encodings as padded tensors: batches under a token budget."""
+"""Encodings as padded tensors: batches under a token budget, that shrinks when memory runs out."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from .encoding import Encoding
 
-__all__ = ["Batch", "batches", "collate"]
+if TYPE_CHECKING:
+    from .forward import TaskModel
+
+__all__ = ["Batch", "batches", "collate", "in_batches"]
+
+PADDING = 0.04
+"""Most padding in a batch, as a share of its tokens: what a model computes there is thrown away."""
+
+SMALL = 32
+"""Padding tokens that cost less than another forward pass, whatever their share."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -27,22 +43,108 @@ class Batch:
     encodings: list[Encoding]
     indices: list[int]
 
+    @cached_property
+    def padded(self) -> bool:
+        """Whether there is any padding; known without asking the device."""
+        return any(len(e) < self.mask.shape[1] for e in self.encodings)
+
+    def real(self, values: Tensor) -> Tensor:
+        """Take the real tokens of something that runs along all: (B, T, ...) to (N, ...)."""
+        return values[self.mask] if self.padded else values.flatten(0, 1)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Put what belongs to the real tokens back in place, zero at padding: (N, ...) to (B, T, ...)."""
+        if not self.padded:
+            return values.view(*self.mask.shape, *values.shape[1:])
+        full = values.new_zeros((*self.mask.shape, *values.shape[1:]))  # (B, T, ...)
+        full[self.mask] = values
+        return full
+
+    @cached_property
+    def texts(self) -> Tensor:
+        """Which text each real token belongs to, (N,)."""
+        rows = torch.arange(len(self.mask), device=self.mask.device)[:, None]  # (B, 1)
+        return self.real(rows.expand(self.mask.shape))  # (N,)
+
 
 def batches(encodings: Sequence[Encoding], budget: int) -> Iterator[list[int]]:
-    """Group encodings of similar length, longest first, so that texts x longest stays within `budget` tokens.
+    """Group encodings of similar length, longest first.
+
+    Texts x longest stays within `budget` tokens, and padding within 4% of them or a few tokens.
 
     Yields:
         Places in `encodings`.
     """
     order = sorted(range(len(encodings)), key=lambda i: -len(encodings[i]))
     group: list[int] = []
+    padding = 0
     for place in order:
-        if group and (len(group) + 1) * len(encodings[group[0]]) > budget:
+        longest = len(encodings[group[0]]) if group else len(encodings[place])
+        tokens = (len(group) + 1) * longest
+        padding += longest - len(encodings[place])
+        if group and (tokens > budget or padding > max(SMALL, PADDING * tokens)):
             yield group
-            group = []
+            group, padding = [], 0
         group.append(place)
     if group:
         yield group
+
+
+def in_batches(
+    model: "TaskModel", encodings: Sequence[Encoding], work: Callable[[list[int]], Result]
+) -> Iterator[tuple[list[int], Result]]:
+    """Work through encodings in batches; when memory runs out, go on with half the token budget.
+
+    The model keeps the smaller budget, so that the next call does not fail first.
+
+    Args:
+        model: Holds the token budget.
+        encodings: What to work through.
+        work: Does the work on the encodings at some places.
+
+    Yields:
+        The places of each batch and the result of the work.
+
+    Raises:
+        InputError: If there is not enough memory for a single text.
+    """
+    waiting = deque(batches(encodings, model.batch_tokens))
+    while waiting:
+        places = waiting[0]
+        result = _tried(work, places)
+        if result is not None:
+            waiting.popleft()
+            yield places, result
+            continue
+        longest = max(len(encodings[i]) for i in places)
+        tokens = longest * len(places) if len(places) > 1 else model.batch_tokens
+        smaller = max(min(model.batch_tokens, tokens) // 2, longest)
+        if smaller >= model.batch_tokens:
+            raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
+        model.batch_tokens = smaller
+        left = [i for group in waiting for i in group]
+        waiting = deque([left[i] for i in group] for group in batches([encodings[i] for i in left], smaller))
+
+
+def _tried(work: Callable[[list[int]], Result], places: list[int]) -> Result | None:
+    """The result, None if memory ran out; by then everything that the work held is free again."""
+    try:
+        return work(places)
+    except (RuntimeError, MemoryError) as error:
+        if not _out_of_memory(error):
+            raise
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
+
+
+def _out_of_memory(error: Exception) -> bool:
+    text = str(error)
+    return (
+        isinstance(error, torch.OutOfMemoryError | MemoryError)
+        or "DefaultCPUAllocator" in text
+        or "can't allocate memory" in text
+    )
 
 
 def collate(
@@ -57,18 +159,16 @@ def collate(
         left: Pad on the left; for models that answer at the last position whatever stands there.
         device: Where the tensors go.
     """
-    longest = max(map(len, encodings))
-    names = encodings[0].inputs.keys()
+    lengths = [len(e) for e in encodings]
+    longest = max(lengths)
 
-    def padded(values: Sequence[int], fill: int) -> list[int]:
-        gap = [fill] * (longest - len(values))
-        return [*gap, *values] if left else [*values, *gap]
+    def padded(name: str) -> Tensor:
+        table = np.full((len(encodings), longest), pad_id if name == "input_ids" else 0)  # (B, T)
+        for row, encoding, length in zip(table, encodings, lengths, strict=True):
+            row[longest - length if left else 0 :][:length] = encoding.inputs[name]
+        return torch.from_numpy(table).to(device)
 
-    mask = torch.tensor([padded([1] * len(e), 0) for e in encodings], device=device)  # (B, T)
-    inputs = {
-        name: torch.tensor(
-            [padded(e.inputs[name], pad_id if name == "input_ids" else 0) for e in encodings], device=device
-        )
-        for name in names
-    }
-    return Batch(inputs | {"attention_mask": mask}, mask.bool(), list(encodings), indices)
+    places = np.arange(longest)[::-1] if left else np.arange(longest)  # (T,)
+    mask = torch.from_numpy(places < np.array(lengths)[:, None]).to(device)  # (B, T)
+    inputs = {name: padded(name) for name in encodings[0].inputs}
+    return Batch(inputs | {"attention_mask": mask.long()}, mask, list(encodings), indices)

@@ -42,14 +42,13 @@ class ForwardPass:
         """The part of one text, padding included."""
         part = slice(index, index + 1)
         batch = self.batch
-        texts = batch.mask.nonzero()[:, 0]  # (N,)
         return ForwardPass(
             Batch({k: v[part] for k, v in batch.inputs.items()}, batch.mask[part], batch.encodings[part], [index]),
             self.hidden[part],
             self.embedded[part],
             None if self.states is None else tuple(state[part] for state in self.states),
             self.logits[part],
-            None if self.token_logits is None else self.token_logits[texts == index],
+            None if self.token_logits is None else self.token_logits[batch.texts == index],
             None if self.positions is None else self.positions[part],
             None if self.everywhere is None else self.everywhere[part],
         )
