@@ -11,6 +11,7 @@ from torch import Tensor
 from .attribution import Attribution, FloatArray
 from .errors import DataError, InputError
 from .explaining import Asked, explain
+from .modeling.batching import in_batches
 from .modeling.encoding import Encoding
 from .modeling.signals import Signal, SignalModel
 
@@ -122,14 +123,17 @@ def explain_signals(model: SignalModel, inputs: Any, asked: Asked) -> Attributio
     results: list[Attribution | None] = [None] * len(signals)
     for places in groups.values():
         encoding = _encoding(model, signals[places[0]])
-        count = max(1, model.batch_tokens // len(encoding))
-        for start in range(0, len(places), count):
-            some = places[start : start + count]
+
+        def work(group: list[int], places: list[int] = places, encoding: Encoding = encoding) -> list[Attribution]:
+            some = [places[i] for i in group]
             batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
             with torch.inference_mode():
                 run = model.run(batch, layers=asked.layers is not None)
-            for place, result in zip(some, explain(model, run, asked), strict=True):
-                results[place] = _placed(model, result, signals[place], seconds[place])
+            return explain(model, run, asked)
+
+        for group, explained in in_batches(model, [encoding] * len(places), work):
+            for i, result in zip(group, explained, strict=True):
+                results[places[i]] = _placed(model, result, signals[places[i]], seconds[places[i]])
     found = [r for r in results if r is not None]
     return found if many else found[0]
 

@@ -90,6 +90,12 @@ class TaskModel:
         return int(pad)
 
     @cached_property
+    def recorder(self) -> PreTrainedModel:
+        """What is called for layers: transformers leaves hooks on such a model, which would slow every other pass."""
+        found: PreTrainedModel = clone(self.shadow)  # type: ignore[assignment]
+        return found
+
+    @cached_property
     def words(self) -> Words:
         """The word embeddings and what may stand in their place.
 
@@ -202,7 +208,7 @@ class TaskModel:
         stop = self.task.vocabulary and (not keep or anatomy.trunk_gives_states)
         outputs: Mapping[str, Any] = {}
         with self._recording(stop=stop) as record:
-            outputs = self.shadow(**batch.inputs, **({"output_hidden_states": True} if keep else {}))
+            outputs = self.recorder(**batch.inputs, output_hidden_states=True) if keep else self.shadow(**batch.inputs)
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
         states = states_of(outputs or seen) if keep else None
@@ -321,8 +327,8 @@ class TaskModel:
         """
         head = self.anatomy.head
         if self.anatomy.tokenwise:
-            return head.tokens(hidden[batch.mask], rows).float()  # (N, C)
-        return head.whole(hidden, batch.inputs)[batch.mask].float()  # (N, C)
+            return head.tokens(batch.real(hidden), rows).float()  # (N, C)
+        return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
 
     def final(self, run: ForwardPass, layer: int) -> Tensor:
         """A layer's output as the head would read it: by the way that the last layer's output takes to the head.

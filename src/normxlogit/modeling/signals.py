@@ -11,6 +11,7 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from .batching import Batch
 from .encoding import Encoding
 from .forward import TaskModel
+from .structure import clone
 
 __all__ = ["Signal", "SignalModel"]
 
@@ -80,7 +81,7 @@ class SignalModel(TaskModel):
             else:
                 with torch.inference_mode():
                     inputs = {name: value[None].to(self.device) for name, value in signal.items()}
-                    states = self.shadow(**inputs, output_hidden_states=True).get("hidden_states")
+                    states = clone(self.shadow)(**inputs, output_hidden_states=True).get("hidden_states")
                 if not states or states[-1].ndim != 3 or states[0].shape[:2] != states[-1].shape[:2]:
                     raise UnsupportedModelError(
                         f"{type(self.shadow).__name__} keeps no state for each patch or frame from its first layer to "
