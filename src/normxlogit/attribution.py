@@ -1,7 +1,7 @@
 """The result: one frozen `Attribution` for each explained text."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -128,7 +128,7 @@ class Attribution:
     prediction: Prediction
     target: TargetInfo
     layers: tuple[int, ...] | None
-    token_predictions: tuple[Prediction, ...] | None
+    token_predictions: Sequence[Prediction] | None
     method: str
     settings: Mapping[str, Any]
     model: str

@@ -201,11 +201,9 @@ def _targets(model: TaskModel, asked: Asked, ids: list[int]) -> tuple[list[int],
 
 
 def _target(model: TaskModel, ids: list[int], contrast: int | None, run: ForwardPass) -> Target:
-    names = tuple(name_of(model, i) for i in ids)
     device = run.hidden.device
     other = None if contrast is None else torch.tensor([contrast], device=device)
-    name = None if contrast is None else name_of(model, contrast)
-    return Target(torch.tensor([ids], device=device), other, run.positions, True, model.task, (names,), name)
+    return Target(torch.tensor([ids], device=device), other, run.positions, True, model.task)
 
 
 def _at_once(

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ._version import __version__
-from .attribution import Attribution, Prediction
+from .attribution import Attribution
 from .errors import MethodError
 from .methods.registry import Method, MethodInfo
 from .modeling.forward import ForwardPass, TaskModel
-from .targets import Choice, TargetSpec, answers, predictions, resolve
+from .targets import Choice, TargetSpec, answers, described, predictions, resolve, spoken
 
-__all__ = ["Asked", "Layers", "explain", "layer_numbers"]
+__all__ = ["Asked", "Layers", "explain", "layer_numbers", "on_host"]
 
 Layers = str | int | Sequence[int] | None
 """Which layers: "all", a number from 1, several, or None for the model's answer as it is."""
@@ -87,18 +88,27 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
     with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
         scores = asked.method(model, run, target, wanted)  # (B, K, L, T)
     signed = getattr(asked.method, "signed", asked.info.signed and model.task.kind != "regression")
-    said = answers(run) if model.task.kind == "span" else predictions(model, run.logits)
-    heard = _token_predictions(model, run, asked)
-    table = scores.float().cpu().numpy()
-    mask = run.batch.mask.cpu()
-    results = []
-    for row, encoding in enumerate(run.batch.encodings):
-        own = table[row][..., mask[row].numpy()]  # (K, L, T)
+    batch = run.batch
+    each, ids, contrast, places, said, heard = on_host(
+        batch.real(scores.permute(0, 3, 1, 2)),  # (N, K, L)
+        target.ids,
+        target.contrast,
+        _places(run),
+        None if model.task.kind == "span" else spoken(model.task, run.logits),
+        _token_predictions(model, run, asked),
+    )
+    texts = answers(run) if said is None else predictions(model, said)
+    tokens = None if heard is None else predictions(model, heard)
+    infos = described(model, target, ids, contrast, places)
+    results, start = [], 0
+    for row, encoding in enumerate(batch.encodings):
+        part = slice(start, start + len(encoding))
+        own = each[part].transpose(1, 2, 0)  # (K, L, T)
         own = own if wanted else own[:, 0]
         own = own if target.labelled else own[0]
         results.append(
             Attribution(
-                scores=np.ascontiguousarray(own, dtype=np.float32),
+                scores=np.array(own, np.float32, order="C"),
                 tokens=encoding.tokens,
                 token_ids=tuple(encoding.ids),
                 offsets=encoding.offsets,
@@ -107,10 +117,10 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
                 special_tokens_mask=encoding.special,
                 text=encoding.text,
                 text_pair=encoding.text_pair,
-                prediction=said[row],
-                target=target.info(row, mask),
+                prediction=texts[row],
+                target=infos[row],
                 layers=wanted or None,
-                token_predictions=heard[row] if heard else None,
+                token_predictions=None if tokens is None else tokens[part],
                 method=asked.info.name,
                 settings=asked.settings,
                 model=model.name,
@@ -120,7 +130,31 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
                 diagnostics=_diagnostics(run, row, target.labelled),
             )
         )
+        start = part.stop
     return results
+
+
+def on_host(*tensors: Tensor | None) -> list[Any]:
+    """Bring tensors from the device as float32 arrays, all in one transfer.
+
+    Args:
+        *tensors: Of any shape and type; None stays None. Indices below 2^24 stay exact.
+    """
+    there = [t for t in tensors if t is not None and t.device.type != "cpu"]
+    if not there:
+        return [None if t is None else t.float().numpy() for t in tensors]
+    flat = torch.cat([t.float().to(there[0].device).flatten() for t in tensors if t is not None]).cpu()
+    parts = iter(flat.split([t.numel() for t in tensors if t is not None]))
+    return [None if t is None else next(parts).view(t.shape).numpy() for t in tensors]
+
+
+def _places(run: ForwardPass) -> Tensor | None:
+    """The positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
+    if run.positions is None or not run.batch.padded:
+        return run.positions
+    before = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
+    places = before.gather(1, run.positions.reshape(len(before), -1).to(before.device))  # (B, 1) or (B, 2)
+    return places.view_as(run.positions)
 
 
 def _diagnostics(run: ForwardPass, row: int, labelled: bool) -> dict[str, Any]:
@@ -129,23 +163,15 @@ def _diagnostics(run: ForwardPass, row: int, labelled: bool) -> dict[str, Any]:
     return {name: values if labelled else values[0] for name, values in found.items()}
 
 
-def _token_predictions(model: TaskModel, run: ForwardPass, asked: Asked) -> list[tuple[Prediction, ...]]:
-    """What the head says at each token; by default only where that costs nothing to speak of."""
+def _token_predictions(model: TaskModel, run: ForwardPass, asked: Asked) -> Tensor | None:
+    """What the head says at each real token, (N, 3) as `spoken` says it; by default only where it is nearly free."""
     wanted = asked.token_predictions
     if wanted is False or (wanted is None and model.task.vocabulary):
-        return []
+        return None
     if model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing
-        return []
-    mask = run.batch.mask
-    if run.token_logits is not None:
-        said = predictions(model, run.token_logits)
-    else:
-        said = []
-        with torch.inference_mode():
-            for part in run.hidden[mask].split(256):  # a vocabulary is wide
-                said += predictions(model, model.anatomy.head.tokens(part))
-    rows, start = [], 0
-    for count in mask.sum(-1).tolist():
-        rows.append(tuple(said[start : start + count]))
-        start += count
-    return rows
+        return None
+    with torch.inference_mode():
+        if run.token_logits is not None:
+            return spoken(model.task, run.token_logits)
+        parts = run.batch.real(run.hidden).split(256)  # a vocabulary is wide
+        return torch.cat([spoken(model.task, model.anatomy.head.tokens(part)) for part in parts])  # (N, 3)

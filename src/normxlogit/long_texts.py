@@ -9,10 +9,10 @@ import torch
 
 from .attribution import Attribution, FloatArray
 from .errors import InputError
-from .explaining import Asked, explain
+from .explaining import Asked, explain, on_host
 from .modeling.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
-from .targets import answers, predictions
+from .targets import answers, predictions, spoken
 
 __all__ = ["explain_long", "windows"]
 
@@ -51,7 +51,7 @@ def explain_long(model: TaskModel, encoding: Encoding, asked: Asked) -> Attribut
             result = replace(result, prediction=said._replace(id=kept[chosen][said.id]))
         return _spread(encoding, kept[chosen], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
-    said = predictions(model, mean)[0]
+    said = predictions(model, *on_host(spoken(model.task, mean)))[0]
     if asked.target == "predicted" and model.task.kind != "regression":
         asked = replace(asked, target=said.id)
     results = [explain(model, run, asked)[0] for run in runs]

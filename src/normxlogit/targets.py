@@ -1,8 +1,12 @@
 """What is explained: the predicted label, a chosen one, a token, a contrast, or all labels."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, overload
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -13,7 +17,21 @@ from .modeling.encoding import readable_tokens
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.tasks import Task
 
-__all__ = ["Choice", "Target", "TargetSpec", "answers", "index_of", "name_of", "predictions", "resolve"]
+__all__ = [
+    "Choice",
+    "Predictions",
+    "Target",
+    "TargetSpec",
+    "answers",
+    "described",
+    "index_of",
+    "name_of",
+    "predictions",
+    "resolve",
+    "spoken",
+]
+
+Array = npt.NDArray[np.float32]
 
 Choice = str | int
 """A label name, a token string, or an index."""
@@ -33,7 +51,6 @@ class Target:
             whole-text heads.
         labelled: Whether results have a label axis.
         task: The model's task.
-        names: Label or token string of each id, (B, K), and of the contrast.
     """
 
     ids: Tensor
@@ -41,8 +58,6 @@ class Target:
     positions: Tensor | None
     labelled: bool
     task: Task
-    names: tuple[tuple[str, ...], ...]
-    contrast_name: str | None
 
     def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Take the explained quantity out of logits: the target's logit, less the contrast's if there is one.
@@ -68,30 +83,7 @@ class Target:
         count = self.ids.numel()
         ids = places[:count].view_as(self.ids)
         contrast = None if self.contrast is None else places[count:]
-        return rows, Target(ids, contrast, self.positions, self.labelled, self.task, self.names, self.contrast_name)
-
-    def info(self, row: int, mask: Tensor) -> TargetInfo:
-        """The description that goes into the result of one text.
-
-        Args:
-            row: The text's place in the batch.
-            mask: True at real tokens, (B, T).
-        """
-        position = None
-        if self.positions is not None:
-            places = self.positions[row].flatten()  # (1,), or (2,) for start and end
-            chosen = {int(places[i if len(places) > 1 else 0]) for i in self.ids[row].tolist()}
-            position = int(mask[row, : chosen.pop()].sum()) if len(chosen) == 1 else None
-        kind = {"token": "token", "regression": "value"}.get(self.task.kind, "label")
-        contrast = None if self.contrast is None else int(self.contrast[row])
-        return TargetInfo(
-            kind,  # type: ignore[arg-type]
-            self.names[row],
-            tuple(self.ids[row].tolist()),
-            self.contrast_name,
-            contrast,
-            position,
-        )
+        return rows, Target(ids, contrast, self.positions, self.labelled, self.task)
 
 
 def resolve(
@@ -133,9 +125,36 @@ def resolve(
     other = None
     if contrast is not None:
         other = torch.full((count,), index_of(model, contrast, run.logits.shape[-1]), device=ids.device)  # (B,)
-    names = tuple(tuple(name_of(model, i) for i in row) for row in ids.tolist())
-    contrast_name = None if other is None else name_of(model, int(other[0]))
-    return Target(ids, other, run.positions, labelled, task, names, contrast_name)
+    return Target(ids, other, run.positions, labelled, task)
+
+
+def described(
+    model: TaskModel, target: Target, ids: Array, contrast: Array | None, places: Array | None
+) -> list[TargetInfo]:
+    """What goes into the results of the texts of a batch.
+
+    Args:
+        model: The model.
+        target: What is explained.
+        ids: `target.ids`, (B, K), on the host.
+        contrast: `target.contrast`, (B,), on the host.
+        places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
+    """
+    kind: Any = {"token": "token", "regression": "value"}.get(target.task.kind, "label")
+    rows = ids.astype(int).tolist()
+    names = {i: name_of(model, i) for i in {i for chosen in rows for i in chosen}}
+    other = None if contrast is None else int(contrast[0])
+    other_name = None if other is None else name_of(model, other)
+    found = []
+    for row, chosen in enumerate(rows):
+        position = None
+        if places is not None:
+            own = places[row].astype(int).reshape(-1)  # (1,), or (2,) for start and end
+            ends = {int(own[i if len(own) > 1 else 0]) for i in chosen}
+            position = ends.pop() if len(ends) == 1 else None
+        labels = tuple(names[i] for i in chosen)
+        found.append(TargetInfo(kind, labels, tuple(chosen), other_name, other, position))
+    return found
 
 
 def answers(run: ForwardPass) -> list[Prediction]:
@@ -163,16 +182,60 @@ def answers(run: ForwardPass) -> list[Prediction]:
     return said
 
 
-def predictions(model: TaskModel, logits: Tensor) -> list[Prediction]:
-    """What each row of logits, (N, C), says."""
-    values, ids = logits.float().max(-1)
-    if model.task.kind == "regression":
-        chances: list[float | None] = [None] * len(ids)
-    elif model.task.kind == "multi-label":
-        chances = values.sigmoid().tolist()
+def spoken(task: Task, logits: Tensor) -> Tensor:
+    """What each row of logits, (N, C), says: the largest, its index and its probability, (N, 3); NaN for none."""
+    logits = logits.float()
+    values, ids = logits.max(-1)  # (N,) each
+    if task.kind == "regression":
+        chances = torch.full_like(values, torch.nan)  # (N,)
+    elif task.kind == "multi-label":
+        chances = values.sigmoid()  # (N,)
     else:
-        chances = (values - logits.float().logsumexp(-1)).exp().tolist()
-    rows = zip(ids.tolist(), values.tolist(), chances, strict=True)
+        chances = (values - logits.logsumexp(-1)).exp()  # (N,)
+    return torch.stack((values, ids.to(values.dtype), chances), -1)  # (N, 3)
+
+
+class Predictions(Sequence[Prediction]):
+    """What a head with few outputs says, kept as numbers until somebody looks: a corpus has a row for every token.
+
+    Args:
+        table: What `spoken` returned, (N, 3), on the host.
+        labels: The names of the outputs.
+    """
+
+    def __init__(self, table: Array, labels: Sequence[str]) -> None:
+        self._table = table
+        self._labels = labels
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, index: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Prediction]: ...
+    def __getitem__(self, index: int | slice) -> Prediction | Sequence[Prediction]:
+        """One prediction, or several."""
+        if isinstance(index, slice):
+            return Predictions(self._table[index], self._labels)
+        value, number, chance = self._table[index].tolist()
+        return Prediction(self._labels[int(number)], int(number), value, None if math.isnan(chance) else chance)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to any sequence of the same predictions."""
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Predictions({list(self)})"
+
+
+def predictions(model: TaskModel, table: Array) -> Sequence[Prediction]:
+    """What `spoken` returned, with names."""
+    if not model.task.vocabulary:
+        return Predictions(table, model.task.labels)
+    rows = zip(table[:, 1].astype(int).tolist(), table[:, 0].tolist(), table[:, 2].tolist(), strict=True)
     return [Prediction(name_of(model, i), i, value, chance) for i, value, chance in rows]
 
 

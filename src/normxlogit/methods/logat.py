@@ -5,6 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ..modeling.batching import Batch
 from ..modeling.forward import ForwardPass, TaskModel
 from ..targets import Target
 from .registry import register
@@ -30,8 +31,7 @@ def head_logits(model: TaskModel, run: ForwardPass, target: Target, layers: tupl
     Returns:
         (N, max(L, 1), K) over the N real tokens of the batch, in the order of `run.batch.mask`.
     """
-    mask = run.batch.mask  # (B, T)
-    texts = mask.nonzero()[:, 0]  # (N,)
+    texts = run.batch.texts  # (N,)
     rows, target = target.rows() if target.task.vocabulary else (None, target)
     read = []
     for layer in layers or (None,):
@@ -48,11 +48,9 @@ def head_logits(model: TaskModel, run: ForwardPass, target: Target, layers: tupl
     return torch.stack(read, 1)  # (N, L, K)
 
 
-def _spread(values: Tensor, mask: Tensor) -> Tensor:
+def _spread(values: Tensor, batch: Batch) -> Tensor:
     """Per-token values (N, L, K) to (B, K, L, T), zero at padding."""
-    full = values.new_zeros((*mask.shape, *values.shape[1:]))  # (B, T, L, K)
-    full[mask] = values
-    return full.permute(0, 3, 2, 1)  # (B, K, L, T)
+    return batch.spread(values).permute(0, 3, 2, 1)  # (B, K, L, T)
 
 
 @register("normxlogit", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
@@ -72,8 +70,8 @@ class NormXLogit:
     def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
         """See `Method`."""
         logits = head_logits(model, run, target, layers)  # (N, L, K)
-        norms = input_norm(model, run, self.norm_of)[run.batch.mask]  # (N,)
-        return _spread(logits * norms[:, None, None].to(logits.device), run.batch.mask)
+        norms = run.batch.real(input_norm(model, run, self.norm_of))  # (N,)
+        return _spread(logits * norms[:, None, None].to(logits.device), run.batch)
 
 
 @register("logat", paper=PAPER, per_layer=True, signed=True, tokenwise=True)
@@ -82,7 +80,7 @@ class LogAt:
 
     def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
         """See `Method`."""
-        return _spread(head_logits(model, run, target, layers), run.batch.mask)
+        return _spread(head_logits(model, run, target, layers), run.batch)
 
 
 @register("input-norm", paper=PAPER, needs="an embedding layer", tokenwise=True)

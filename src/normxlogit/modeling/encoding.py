@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal, get_args
 
 import torch
@@ -173,7 +174,7 @@ class Encoder:
         offsets, words, sequences = None, None, tuple(None if s else 0 for s in special)
         if self.tokenizer.is_fast:
             backend = found.encodings[row]  # type: ignore[index]
-            offsets = tuple((int(a), int(b)) for a, b in backend.offsets)
+            offsets = tuple(backend.offsets)
             sequences = tuple(backend.sequence_ids)
             # A mask typed into the text is special to the tokenizer and a word to the reader.
             special = tuple(s is None for s in sequences)
@@ -205,26 +206,23 @@ class Encoder:
             ids = ids[None]
         mask = torch.as_tensor(encoded.get("attention_mask", torch.ones_like(ids))).bool().reshape(ids.shape)
         backends = getattr(encoded, "encodings", None)
+        specials = set(self.tokenizer.all_special_ids) - {self.tokenizer.mask_token_id}
+        names = [name for name in ("input_ids", "token_type_ids", "position_ids") if name in encoded]
+        fields = {name: torch.as_tensor(encoded[name]).reshape(ids.shape).tolist() for name in names}  # (B, T)
         result = []
-        for row, keep in enumerate(mask):
-            if not keep.any():
+        for row, keep in enumerate(mask.tolist()):
+            if not any(keep):
                 raise InputError(f"row {row} of the encoded input has no real token")
-            inputs = {
-                name: torch.as_tensor(value).reshape(ids.shape[0], -1)[row][keep].tolist()
-                for name, value in encoded.items()
-                if name in ("input_ids", "token_type_ids", "position_ids")
-            }
+            inputs = {name: list(compress(values[row], keep)) for name, values in fields.items()}
             kept = inputs["input_ids"]
-            specials = set(self.tokenizer.all_special_ids)
             offsets = words = None
-            special = tuple(i in specials and i != self.tokenizer.mask_token_id for i in kept)
+            special = tuple(i in specials for i in kept)
             sequences: tuple[int | None, ...] = tuple(None if s else 0 for s in special)
             if backends is not None:
                 backend = backends[row]
-                places = keep.nonzero().flatten().tolist()
-                offsets = tuple(backend.offsets[i] for i in places)
-                words = tuple(backend.word_ids[i] for i in places)
-                sequences = tuple(backend.sequence_ids[i] for i in places)
+                offsets = tuple(compress(backend.offsets, keep))
+                words = tuple(compress(backend.word_ids, keep))
+                sequences = tuple(compress(backend.sequence_ids, keep))
                 special = tuple(s is None for s in sequences)
             result.append(Encoding(inputs, readable_tokens(self.tokenizer, kept), offsets, words, sequences, special))
         return result
@@ -249,6 +247,8 @@ def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: torch.nn.Mo
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
     """Tokens as a reader knows them: byte-level and SentencePiece markers become the characters they stand for."""
     raw = tokenizer.convert_ids_to_tokens(list(ids))
+    if None not in raw and "".join(raw).isascii():
+        return tuple(raw)
     readable = []
     for piece in raw:
         if piece is None:
@@ -277,7 +277,7 @@ def _word_ids(
 ) -> tuple[int | None, ...]:
     """Word index of each token: the tokenizer's, or by the text where the tokenizer takes it for a single word."""
     found = tuple(None if s is None else w for w, s in zip(native, sequences, strict=True))
-    if len({(s, w) for s, w in zip(sequences, found, strict=True) if w is not None}) > len(set(sequences) - {None}):
+    if len(set(found) - {None}) > 1:
         return found
     spans = [[m.span() for m in _WORD.finditer(text)] for text in texts]
     words: list[int | None] = []

@@ -1,0 +1,304 @@
+"""What makes the explanation cheap, as counts of calls and operations: a clock on a busy machine proves nothing."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode
+
+from normxlogit import Explainer, InputError
+from normxlogit.explaining import on_host
+from normxlogit.modeling.batching import batches
+from normxlogit.modeling.encoding import Encoding
+from tests import tiny
+
+WIDE = 997
+"""A vocabulary size that no other axis has."""
+
+
+def explainer(family="bert", kind="SequenceClassification", **options):
+    return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+
+
+def warm(e):
+    """Let the proof of the head, which is made once, be over."""
+    e(tiny.MASKED)
+    return e
+
+
+@pytest.fixture
+def layer_calls(monkeypatch):
+    """Count the calls of a class of layers, whichever copy of the model makes them."""
+
+    def count(layers):
+        calls = []
+        kind, forward = type(layers[0]), type(layers[0]).forward
+        monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(1) or forward(self, *a, **k))
+        return calls
+
+    return count
+
+
+class Operations(TorchDispatchMode):
+    """Notes every operation and the shape of what it computes; views of the weights are no computation."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
+        self.shapes: list[torch.Size] = []
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        found = func(*args, **(kwargs or {}))
+        self.counts[func.overloadpacket.__name__] += 1
+        for value in tree_leaves(found):
+            if isinstance(value, torch.Tensor) and value.untyped_storage().data_ptr() not in self.weights:
+                self.shapes.append(value.shape)
+        return found
+
+    def rows_of(self, width):
+        """The most rows of this width that anything computed has."""
+        return max((shape.numel() // width for shape in self.shapes if width in shape), default=0)
+
+
+def flops(work):
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return counter.get_total_flops()
+
+
+# --- one pass -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"target": "all"}, {"layers": "all"}, {"target": "all", "layers": "all"}, {"token_predictions": True}],
+    ids=str,
+)
+def test_one_trunk_call_for_a_batch(layer_calls, options):
+    e = explainer(num_labels=3)
+    texts = ["the movie is not good", "a cat sat on the mat", "the plot was very bad"]
+    e(texts)
+    calls = layer_calls(e.model.shadow.bert.encoder.layer)
+    e(texts, **options)
+    assert len(calls) == 3
+
+
+def test_one_trunk_call_for_a_generated_text(layer_calls):
+    e = explainer("llama", "CausalLM")
+    e.explain_completion("the movie", " is good")
+    calls = layer_calls(e.model.shadow.model.layers)
+    e.explain_completion("the cat sat", " on the mat .", layers="all")
+    assert len(calls) == 3
+
+
+def test_one_trunk_call_for_a_language_model(layer_calls):
+    e = warm(explainer("roberta", "MaskedLM"))
+    calls = layer_calls(e.model.shadow.roberta.encoder.layer)
+    e(tiny.MASKED, target=["are", "is"], layers="all")
+    assert len(calls) == 3
+
+
+def test_from_outputs_calls_no_trunk(layer_calls):
+    e = explainer()
+    inputs = e.model.tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
+    with torch.inference_mode():
+        outputs = e.model.shadow(**inputs, output_hidden_states=True)
+    e.from_outputs(inputs, outputs)
+    calls = layer_calls(e.model.shadow.bert.encoder.layer)
+    e.from_outputs(inputs, outputs, layers="all")
+    assert not calls
+
+
+# --- the head on real tokens, and on nothing else -------------------------------------------------------------------
+
+
+def test_the_head_costs_its_operations_on_real_tokens():
+    e = warm(explainer(num_labels=3))
+    encodings = e.encode(["the movie is not good", "a cat sat on the mat ."])
+    batch = e.model.batch(encodings, [0, 1])
+    assert batch.padded, "else the test would not notice padding"
+    bare = flops(lambda: e.model.shadow(**batch.inputs))
+    tokens, width = sum(map(len, encodings)), e.model.config.hidden_size
+    head = 2 * tokens * (width * width + 3 * width)  # pooler and classifier
+    assert flops(lambda: e(encodings)) == bare + head
+    assert flops(lambda: e(encodings, target="all")) == bare + head, "more labels are read off the same logits"
+    below = e.model.anatomy.layers - 1
+    assert flops(lambda: e(encodings, layers="all")) == bare + (1 + below) * head
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "MaskedLM"), ("roberta", "MaskedLM"), ("llama", "CausalLM")])
+def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
+    e = warm(explainer(family, kind, vocab_size=WIDE))
+    texts = [tiny.MASKED, tiny.MASKED + " and there"]
+    with Operations(e.model.shadow) as operations:
+        e(texts, layers="all")
+        e(texts, target=["are", "is"], contrast="was")
+    assert 0 < operations.rows_of(WIDE) <= len(texts)
+
+
+def test_a_wide_vocabulary_makes_it_cheaper_than_the_models_own_pass():
+    e = warm(explainer("bert", "MaskedLM", vocab_size=WIDE))
+    inputs = e.model.tokenizer(tiny.MASKED, return_tensors="pt")
+    assert flops(lambda: e(inputs, target="are")) < 0.5 * flops(lambda: e.model.shadow(**inputs))
+
+
+def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
+    e = explainer("llama", "CausalLM", vocab_size=WIDE)
+    prompt, ids = "the movie is good and the cat sat on the mat", [10, 11, 12]
+    e.explain_completion(prompt, ids)
+    with Operations(e.model.shadow) as operations:
+        e.explain_completion(prompt, ids)
+    assert operations.rows_of(WIDE) == len(ids)
+
+
+# --- nothing kept, nothing left behind ------------------------------------------------------------------------------
+
+
+def test_states_are_kept_only_for_layers():
+    e = warm(explainer())
+    batch = e.model.batch(e.encode([tiny.TEXTS[0]]), [0])
+    with torch.inference_mode():
+        assert e.model.run(batch).states is None
+        assert len(e.model.run(batch, layers=True).states) == 4
+
+
+def test_scores_are_made_in_inference_mode_and_in_few_operations():
+    e = warm(explainer())
+    seen = []
+    run = e.model.run
+    e.model.run = lambda *a, **k: seen.append(run(*a, **k)) or seen[-1]
+    with Operations(e.model.shadow) as operations:
+        e(tiny.TEXTS[0])
+    assert seen[0].hidden.is_inference()
+    assert seen[0].hidden.grad_fn is None
+    for name in ("nonzero", "_local_scalar_dense", "index_put_"):
+        assert not operations.counts[name], f"{name} waits for the device, and without padding there is nothing to find"
+
+
+def hooks(model):
+    return sum(
+        len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) + len(m._backward_pre_hooks)
+        for m in model.modules()
+    )
+
+
+def test_no_hook_is_left_behind_that_would_slow_later_passes():
+    e = explainer()
+    assert hooks(e.model.shadow) == 0
+    e(tiny.TEXTS)
+    assert hooks(e.model.shadow) == 2, "one at the trunk, one where the embeddings pass by"
+    for method in ("normxlogit", "value-zeroing", "attention-rollout"):
+        e(tiny.TEXTS, method=method, layers="all")
+    for method in ("decompx", "occlusion"):
+        e(tiny.TEXTS, method=method)
+    assert hooks(e.model.shadow) == 2
+    for _ in range(2):
+        e(tiny.TEXTS, method="gradient-x-input")
+    assert hooks(e.model.shadow) == 3, "one more where gradients put vectors in the place of words"
+
+
+def test_one_tokenizer_call_for_a_list(monkeypatch):
+    e = warm(explainer())
+    kind, call = type(e.model.tokenizer), type(e.model.tokenizer).__call__
+    calls = []
+    monkeypatch.setattr(kind, "__call__", lambda self, *a, **k: calls.append(a) or call(self, *a, **k))
+    e(tiny.TEXTS * 20)
+    assert len(calls) == 1
+
+
+def test_what_leaves_the_device_is_what_was_there():
+    given = [torch.rand(2, 3), torch.tensor([[2**24 - 1], [0]]), None, torch.rand(4, dtype=torch.bfloat16)]
+    found = on_host(*given)
+    assert found[2] is None
+    for tensor, array in zip(given, found, strict=True):
+        if tensor is not None:
+            assert array.dtype == np.float32
+            assert np.array_equal(array, tensor.double().numpy())
+
+
+# --- batches --------------------------------------------------------------------------------------------------------
+
+
+def of_length(count):
+    return Encoding({"input_ids": [7] * count}, ("x",) * count, None, None, (0,) * count, (False,) * count)
+
+
+def test_padding_is_under_five_percent_of_a_corpus():
+    draw = random.Random(0)
+    texts = [of_length(min(66, 4 + int(draw.lognormvariate(2.9, 0.55)))) for _ in range(900)]  # sentences of reviews
+    groups = list(batches(texts, 8192))
+    assert sorted(i for group in groups for i in group) == list(range(len(texts)))
+    slots = sum(len(group) * len(texts[group[0]]) for group in groups)
+    assert all(len(group) * len(texts[group[0]]) <= 8192 for group in groups)
+    assert 1 - sum(map(len, texts)) / slots < 0.05
+    lengths = [len(texts[group[0]]) for group in groups]
+    assert lengths == sorted(lengths, reverse=True), "what needs most memory comes first"
+    assert len(groups) < 40, "nor are there many small batches"
+
+
+def test_one_batch_where_padding_is_a_few_tokens():
+    assert len(list(batches([of_length(n) for n in (9, 5, 7, 3)], 8192))) == 1
+
+
+# --- when memory runs out -------------------------------------------------------------------------------------------
+
+ERRORS = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: you tried to ..."),
+    MemoryError(),
+]
+
+
+@pytest.fixture
+def small_memory(monkeypatch):
+    """A model that has memory for a few tokens only."""
+
+    def build(tokens, error):
+        e = warm(explainer())
+        kind, forward = type(e.model.shadow.bert), type(e.model.shadow.bert).forward
+        sizes = []
+
+        def limited(self, input_ids, *args, **kwargs):
+            sizes.append(input_ids.numel())
+            if input_ids.numel() > tokens:
+                raise error
+            return forward(self, input_ids, *args, **kwargs)
+
+        monkeypatch.setattr(kind, "forward", limited)
+        return e, sizes
+
+    return build
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
+def test_half_the_budget_when_memory_runs_out_and_it_is_remembered(small_memory, error):
+    texts = [tiny.TEXTS[0]] * 12 + [tiny.TEXTS[1]] * 3
+    expected = [a.scores for a in explainer()(texts)]
+    e, sizes = small_memory(30, error)
+    found = e(texts)
+    for a, scores in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a.scores, scores, rtol=1e-5, atol=1e-5)
+    assert e.model.batch_tokens <= 30
+    assert sizes[0] > 30
+    sizes.clear()
+    e(texts)
+    assert max(sizes) <= 30, "the second call does not try again what failed"
+
+
+def test_no_memory_for_a_single_text_is_said(small_memory):
+    e, sizes = small_memory(5, ERRORS[0])
+    with pytest.raises(InputError, match="not enough memory to explain a single text of 7 tokens"):
+        e(tiny.TEXTS[0])
+    assert len(sizes) < 15
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(small_memory):
+    e, sizes = small_memory(5, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    with pytest.raises(RuntimeError, match="mat1"):
+        e(tiny.TEXTS)
+    assert len(sizes) == 1
