@@ -7,7 +7,6 @@ from tokenizers import processors
 from transformers import PreTrainedModel
 
 from normxlogit import Attribution, Explainer
-from normxlogit.errors import UnsupportedModelError
 from normxlogit.methods.logat import NormXLogit
 from normxlogit.modeling.anatomy import EXCLUDED
 from normxlogit.modeling.batching import Batch
@@ -27,7 +26,8 @@ def check(task: str, family: str) -> dict[str, Any]:
     """Build a model of a family and run every check on it.
 
     Returns:
-        The class, where its trunk is, what its head reads, whether padding tells, how many layers can be read.
+        The class, where its trunk is, what its head reads, whether padding tells, how many layers can be read, and
+        whether the later ones must rest for it.
 
     Raises:
         Broken: If a check fails.
@@ -51,6 +51,7 @@ def check(task: str, family: str) -> dict[str, Any]:
         facts["reads"] = _read(explainer, texts)
         facts["padding"] = _loop(explainer, model, texts)
     facts["layers"] = _layers(explainer, texts[0])
+    facts["resting"] = explainer.model.anatomy.skipping is not None
     return facts
 
 
@@ -140,13 +141,10 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> str
 
 
 def _layers(explainer: Explainer, text: Any) -> int:
-    """Every layer's scores are finite, and the last layer's are the default ones; 0 if layers are refused."""
+    """Every layer's scores are finite, and the last layer's are the default ones."""
     if explainer.model.task.name == "multiple-choice":
         text = (text[0], [text[1], "a film"])
-    try:
-        layered = torch.tensor(explainer(text, layers="all").scores)  # (L, T)
-    except UnsupportedModelError:
-        return 0
+    layered = torch.tensor(explainer(text, layers="all").scores)  # (L, T)
     if not layered.isfinite().all():
         raise Broken("scores of a layer are not finite")
     near(layered[-1], torch.tensor(explainer(text).scores), "last layer against the default")

@@ -7,7 +7,7 @@ from typing import Any
 import transformers
 
 from tests.architectures.base import MAPPINGS
-from tests.architectures.known import LAYERLESS, PADDING, REFUSED
+from tests.architectures.known import PADDING, REFUSED, RESTING
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 
@@ -28,8 +28,7 @@ For each class the checks are, to 1e-4 (relative to the largest value, where tha
 2. where the model answers at every token, the head gives each token the model's logit there; where its head reads one
    position, the head on that position alone gives the model's output;
 3. NormXLogit equals a plain loop over one text, token by token, with the norms from the model's own outputs;
-4. the scores of `layers="all"` are finite and the last layer's are the default ones (the seven families
-   under "Exact, without single layers" refuse layers; the table below counts them by checks 1 to 3).
+4. the scores of `layers="all"` are finite and the last layer's are the default ones.
 
 """
 
@@ -79,11 +78,13 @@ def _reasons() -> list[str]:
         for why in dict.fromkeys(own.values()):
             names = ", ".join(f"`{family}`" for family, reason in own.items() if reason == why)
             refused.append(f"- {MAPPINGS[task].title}: {names}: {why}.")
-    layers = [f"- `{family}`: {why}." for family, why in LAYERLESS.items()]
+    layers = [f"- `{family}`: {why}." for family, why in RESTING.items()]
     padding = [f"- `{family}`: {why}." for family, why in PADDING.items()]
     return [
         "## What is refused, and why\n\n" + "\n".join(refused) + "\n",
-        "## Exact, without single layers\n\n" + "\n".join(layers) + "\n",
+        "## Layers at rest\n\nThe `hidden_states` of these cannot be brought to the head one by one. A layer's scores "
+        "are read from a pass in which the later layers hand on what they are given, which costs a pass for each "
+        "layer; layers count in the order in which the model runs them.\n\n" + "\n".join(layers) + "\n",
         "## Models whose answer changes with padding\n\nTheir scores follow the answer; explain such texts one by one "
         "(`batch_tokens=1`) for the answer of the text alone.\n\n" + "\n".join(padding) + "\n",
     ]
@@ -98,6 +99,6 @@ def _table(task: str, results: Results) -> str:
             lines.append(f"| `{family}` | refused | | | |")
             continue
         reads = "some" if " of " in result["reads"] else result["reads"]
-        layers = "yes" if result["layers"] else "no"
+        layers = "no" if not result["layers"] else "at rest" if result["resting"] else "yes"
         lines.append(f"| `{family}` | {result['class']} | `{result['trunk']}` | {reads} | {layers} |")
     return "\n".join(lines) + "\n"

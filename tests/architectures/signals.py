@@ -62,4 +62,4 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
             raise Broken("scores of a layer are not finite")
         near(layered[-1], torch.tensor(result.scores), "last layer against the default")
     facts = {"class": type(model).__name__, "trunk": taken.anatomy.trunk, "reads": reads, "padding": "same"}
-    return facts | {"layers": len(layered)}
+    return facts | {"layers": len(layered), "resting": taken.anatomy.skipping is not None}

@@ -12,6 +12,7 @@ from transformers.utils.generic import ModelOutput
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .coverage import Coverage
 from .headpiece import Headpiece, answer_of
+from .skipping import Skipping
 from .structure import clone
 from .tailpiece import Tailpiece, before_layers, way_to_head
 from .watching import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, watch
@@ -74,7 +75,8 @@ class Anatomy:
         states_late: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends with the
             last layer's before and after the final norm.
         tail: What stands between the last layer and the head; None if the last layer's output is final.
-        layers: Number of layers; None when the layers' outputs cannot be brought to the head.
+        skipping: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
+        layers: Number of layers; None when they cannot be read either way.
         coverage: Which state stands for which token, of trunks that shorten it; None where each token has its own.
     """
 
@@ -85,8 +87,26 @@ class Anatomy:
     entrance: Entrance | None
     states_late: bool
     tail: Tailpiece | None
+    skipping: Skipping | None
     layers: int | None
     coverage: Coverage | None
+
+    def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
+        """A layer's output as the head would read it, (B, T, H).
+
+        Args:
+            layer: 1 to L - 1.
+            states: The embedding layer's output and every layer's; not needed where layers are read by skipping.
+            inputs: The model's inputs.
+            length: T.
+        """
+        if self.skipping is not None:
+            return self.by_token(self.skipping(inputs, layer), length)
+        return states[layer] if self.tail is None else self.tail(states[layer], inputs)
+
+    def by_token(self, hidden: Tensor, length: int) -> Tensor:
+        """Each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`."""
+        return hidden if self.coverage is None else self.coverage(hidden, length)
 
 
 def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Anatomy:
@@ -112,7 +132,7 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
         states, embedded = (first, *states[:-1]), first
     count = inputs["input_ids"].shape[1]
     head, trunk, tokenwise = _proved_head(model, _trunk_candidates(model, calls, states), inputs, logits, filler)
-    tail, layers, coverage = None, None, None
+    tail, skipping, layers, coverage = None, None, None, None
     if trunk.hidden is not None and trunk.hidden.shape[1] != count:
         try:
             coverage = Coverage(model, trunk, calls, filler)
@@ -128,9 +148,28 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
             layers = len(states) - 1
         except LookupError:
             pass
+    if layers is None:
+        skipping = _skipping(model, trunk, calls, inputs)
+        layers = None if skipping is None else skipping.count
     gives = states_of(trunk.returned) is not None
     entrance = _entrance(model, calls, embedded)
-    return Anatomy(head, tokenwise, head.trunk, gives, entrance, first is not None, tail, layers, coverage)
+    return Anatomy(head, tokenwise, head.trunk, gives, entrance, first is not None, tail, skipping, layers, coverage)
+
+
+def _skipping(model: PreTrainedModel, trunk: Call, calls: list[Call], inputs: Mapping[str, Any]) -> Skipping | None:
+    """The way to single layers by letting the later ones rest, if it ends in what the head read and not before."""
+    hidden = trunk.hidden
+    if hidden is None:
+        return None
+    try:
+        with torch.inference_mode():
+            skipping = Skipping(model, trunk, calls, inputs)
+            whole, less = skipping(inputs, skipping.count), skipping(inputs, skipping.count - 1)
+            if less.shape != hidden.shape or torch.equal(less, hidden):
+                return None
+            return skipping if (whole - hidden).abs().max().item() <= tolerance_for(hidden) else None
+    except Exception:  # a layer may be of any form; without a way its model's layers are refused
+        return None
 
 
 def _entrance(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> Entrance | None:

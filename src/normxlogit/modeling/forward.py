@@ -204,6 +204,7 @@ class TaskModel:
         """
         self.prepare(batch)
         anatomy = self.anatomy
+        layers = layers and anatomy.skipping is None
         keep = layers or anatomy.entrance is None
         stop = self.task.vocabulary and (not keep or anatomy.trunk_gives_states)
         outputs: Mapping[str, Any] = {}
@@ -300,8 +301,7 @@ class TaskModel:
     ) -> ForwardPass:
         if logits is None and not self.task.vocabulary:
             logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
-        if self.anatomy.coverage is not None:
-            hidden = self.anatomy.coverage(hidden, batch.mask.shape[1])  # (B, T, H)
+        hidden = self.anatomy.by_token(hidden, batch.mask.shape[1])  # (B, T, H)
         everywhere = logits if self.task.per_token and not self.task.vocabulary else None
         positions = self.task.positions(batch, self.tokenizer, logits)
         if self.task.vocabulary and positions is not None:
@@ -340,12 +340,9 @@ class TaskModel:
         Returns:
             (B, T, H).
         """
-        anatomy = self.anatomy
-        if layer == anatomy.layers or run.states is None:
+        if layer == self.anatomy.layers:
             return run.hidden
-        if anatomy.tail is None:
-            return run.states[layer]
-        return anatomy.tail(run.states[layer], run.batch.inputs)
+        return self.anatomy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def layer_count(self) -> int:
         """L, the number of layers whose output the head can read.

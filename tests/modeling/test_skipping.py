@@ -1,0 +1,63 @@
+"""Layers read by letting the later ones rest, against models cut short and against their `hidden_states`."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from normxlogit import Explainer
+from normxlogit.modeling.forward import TaskModel
+from normxlogit.modeling.skipping import Skipping
+from normxlogit.modeling.watching import watch
+from tests import tiny
+from tests.architectures.base import build, stir
+
+STACKS = {"reformer": "reformer.encoder.layers", "cpmant": "cpmant.encoder.layers", "xlstm": "backbone.blocks"}
+
+
+@pytest.mark.parametrize("family", STACKS)
+def test_a_layer_is_what_the_model_cut_short_there_says(family):
+    model = build("causal-lm", family)
+    stir(model, 2.0)
+    explainer = Explainer(model, tiny.tokenizer(specials=False))
+    found = explainer(tiny.TEXTS[0], method="logat", target=5, layers="all")
+    assert explainer.model.anatomy.skipping is not None
+    ids = torch.tensor([found.token_ids])  # (1, T)
+    for layer, scores in zip(found.layers, torch.tensor(found.scores), strict=True):
+        short = copy.deepcopy(model)
+        stack = short.get_submodule(STACKS[family])
+        parent, _, name = STACKS[family].rpartition(".")
+        setattr(short.get_submodule(parent), name, nn.ModuleList(list(stack)[:layer]))
+        with torch.no_grad():
+            logits = short(input_ids=ids, use_cache=False).logits[0, :, 5]  # (T,)
+        torch.testing.assert_close(scores, logits, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "gpt2", "llama", "opt", "xlnet"])
+def test_resting_layers_give_the_states_where_these_can_be_read(family):
+    plain = tiny.model(family)
+    task = TaskModel(plain, tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
+    with torch.no_grad():
+        run = task.run(batch, layers=True)
+    calls, _ = watch(task.shadow, batch.inputs)
+    trunk = next(call for call in calls if call.path == task.anatomy.trunk)
+    with torch.inference_mode():
+        skipping = Skipping(task.shadow, trunk, calls, batch.inputs)
+        assert task.anatomy.skipping is None
+        assert skipping.count == task.layer_count()
+        for layer in range(1, skipping.count + 1):
+            torch.testing.assert_close(skipping(batch.inputs, layer), task.final(run, layer))
+
+
+def test_what_only_decides_is_no_layer():
+    """The patcher of a byte model says where patches begin; its states never reach the head."""
+    model = build("causal-lm", "blt")
+    stir(model, 2.0)
+    explainer = Explainer(model, tiny.tokenizer(specials=False))
+    layers = explainer(tiny.TEXTS[0], layers="all").layers
+    inner = model.model
+    stacks = (inner.local_encoder, inner.global_transformer, inner.local_decoder)
+    assert len(layers) == sum(len(stack.layers) for stack in stacks)
+    assert len(inner.patcher.layers) > 0
