@@ -168,3 +168,24 @@ def test_int8_weights_are_read_as_they_are(family):
         quantization.quantize_(plain, quantization.Int8WeightOnlyConfig())
     explainer = Explainer(plain, tokenizer)
     np.testing.assert_allclose(explainer(TEXT).scores, by_hand(plain, explainer), rtol=1e-4, atol=1e-4)
+
+
+REVIEWS = [
+    "The movie is mediocre, maybe even bad.",
+    "A warm, funny and surprisingly moving film about two brothers who run a bakery.",
+    "It starts well enough, but the last hour drags and the jokes wear thin long before the end.",
+    "Never have I been so glad that a story was over, and never have actors looked so lost in it.",
+    "Visually it is a feast; the plot, such as it is, hangs together by a thread.",
+    "One of the year's best performances carries a script that would otherwise sink without a trace.",
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("method", ["normxlogit", "logat"])
+def test_half_precision_ranks_the_tokens_of_real_sentences_alike(method, dtype):
+    from scipy.stats import spearmanr
+
+    full = Explainer.from_pretrained(dtype=torch.float32)(REVIEWS, target="positive", method=method)
+    half = Explainer.from_pretrained(dtype=dtype)(REVIEWS, target="positive", method=method)
+    found = [spearmanr(a.scores, b.scores).statistic for a, b in zip(full, half, strict=True)]
+    assert np.mean(found) > 0.99

@@ -151,6 +151,9 @@ def _load(model: str | Path, task: GlueTask, recipe: Recipe, options: Mapping[st
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"cannot load {model} with a head for {task.name}: {reason}") from None
+    quantizer = getattr(network, "hf_quantizer", None)
+    if "gguf_file" in options and quantizer is not None:  # the weights were unpacked, and can be trained
+        quantizer.remove_quantization_config(network)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     network.config.get_text_config().pad_token_id = tokenizer.pad_token_id
