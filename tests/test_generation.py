@@ -280,6 +280,17 @@ def test_a_model_that_reads_ahead_is_refused():
     assert len(decoder.explain_completion(PROMPT, " the cat")) == 2
 
 
+def test_tokenizers_that_number_the_texts_of_a_pair():
+    made = tiny.tokenizer_for("llama")
+    made.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    model = tiny.model("gpt2", "CausalLM")
+    typed, plain = Explainer(model, made), Explainer(model, tiny.tokenizer_for("gpt2"))
+    for completion in (" is good", [10, 11, 12]):
+        found, expected = (e.explain_completion("the movie", completion) for e in (typed, plain))
+        assert found.scores.shape == expected.scores.shape
+        assert np.isfinite(found.scores).all()
+
+
 def test_a_prompt_ends_without_the_token_that_closes_texts():
     explainer = Explainer(tiny.model("bert", "CausalLM", is_decoder=True), tiny.tokenizer())
     found = explainer.explain_completion(PROMPT, " the cat")

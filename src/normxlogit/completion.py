@@ -17,7 +17,7 @@ from .explaining import Asked, layer_numbers
 from .generation import GenerationAttribution
 from .modeling.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
-from .modeling.seq2seq import Seq2SeqModel
+from .modeling.seq2seq import SOURCE, Seq2SeqModel
 from .modeling.spelling import appended
 from .targets import Target, index_of, name_of
 
@@ -341,7 +341,7 @@ def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bo
 def _cut(encoding: Encoding, count: int) -> Encoding:
     """The first tokens of a sequence, for the model to read."""
     return Encoding(
-        dict(encoding.inputs) | {"input_ids": encoding.ids[:count]},
+        {name: values if name == SOURCE else values[:count] for name, values in encoding.inputs.items()},
         encoding.tokens[:count],
         None,
         None,

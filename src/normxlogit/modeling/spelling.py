@@ -3,6 +3,7 @@
 from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, readable_tokens
+from .seq2seq import SOURCE
 
 __all__ = ["appended"]
 
@@ -26,9 +27,12 @@ def appended(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int
             text += piece
         offsets = (*offsets, *spans)
     every = before.ids + ids
+    inputs = {
+        name: values if name == SOURCE else values + values[-1:] * len(ids) for name, values in before.inputs.items()
+    }
     special = (*before.special, *(i in known for i in ids))
     return Encoding(
-        dict(before.inputs) | {"input_ids": every},
+        inputs | {"input_ids": every},
         (*before.tokens, *readable_tokens(tokenizer, ids)),
         offsets,
         None,
