@@ -7,7 +7,8 @@ import pytest
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import DataError, Explainer, InputError
-from normxlogit.training.classification import Recipe, finetune
+from normxlogit.training.classification import finetune
+from normxlogit.training.running import Recipe
 from tests import tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer and PEFT warn of their own plans

@@ -1,9 +1,6 @@
 """Fine-tuning a classifier or regression model with Trainer, all weights or LoRA."""
 
-import json
-import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,41 +9,9 @@ import numpy as np
 from ..datasets.glue import Example, GlueTask, load_examples, task_named
 from ..errors import DataError, InputError
 from ..modeling.encoding import position_limit
+from .running import Card, Recipe, finish, run, training_arguments, unpacked
 
-__all__ = ["Recipe", "finetune"]
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Settings of a fine-tuning run.
-
-    Attributes:
-        epochs: Passes over the training data.
-        learning_rate: Peak of a linear schedule; None means 3e-5, and 2e-4 with LoRA.
-        batch_size: Texts in a step.
-        warmup: Share of the steps in which the rate rises.
-        max_length: Tokens read of each text.
-        lora_rank: Train LoRA adapters of this rank instead of all weights, and merge them in the end; 0 for all
-            weights. The paper uses rank 4 for Llama 2.
-        patience: Stop when the validation figure has not improved for so many epochs.
-        bf16: Compute in bfloat16.
-        seed: Of data order, dropout and new weights.
-    """
-
-    epochs: float = 3
-    learning_rate: float | None = None
-    batch_size: int = 32
-    warmup: float = 0.1
-    max_length: int = 128
-    lora_rank: int = 0
-    patience: int = 2
-    bf16: bool = False
-    seed: int = 0
-
-    @property
-    def rate(self) -> float:
-        """The learning rate in force."""
-        return self.learning_rate or (2e-4 if self.lora_rank else 3e-5)
+__all__ = ["finetune"]
 
 
 def finetune(
@@ -79,9 +44,7 @@ def finetune(
         DataError: If the data is not there or not of the task's form.
         InputError: If the model cannot be loaded with a head for the task.
     """
-    import torch
-    from transformers import DataCollatorWithPadding, EarlyStoppingCallback, Trainer, TrainingArguments, set_seed
-    from transformers.trainer_utils import get_last_checkpoint
+    from transformers import DataCollatorWithPadding, EarlyStoppingCallback, Trainer, set_seed
 
     recipe, kind, folder = recipe or Recipe(), task_named(task), Path(output)
     train = load_examples(task, split="train", data_dir=data_dir, limit=limit)
@@ -90,29 +53,15 @@ def finetune(
     set_seed(recipe.seed)
     network, tokenizer = _load(model, kind, recipe, options)
     length = min(recipe.max_length, position_limit(tokenizer, network) or recipe.max_length)
-    checkpoints = folder / "checkpoints"
     metric = "accuracy" if kind.labels else "pearson"
-    arguments = TrainingArguments(
-        output_dir=str(checkpoints),
-        num_train_epochs=recipe.epochs,
-        learning_rate=recipe.rate,
-        per_device_train_batch_size=recipe.batch_size,
-        per_device_eval_batch_size=recipe.batch_size,
-        warmup_steps=recipe.warmup,
-        lr_scheduler_type="linear",
-        weight_decay=0.01,
+    arguments = training_arguments(
+        recipe,
+        folder,
         eval_strategy="epoch",
         save_strategy="epoch",
-        save_total_limit=2,
         load_best_model_at_end=True,
         metric_for_best_model=metric,
         train_sampling_strategy="group_by_length",
-        bf16=recipe.bf16,
-        use_cpu=not torch.cuda.is_available(),
-        seed=recipe.seed,
-        report_to="none",
-        disable_tqdm=False,
-        logging_steps=50,
     )
     trainer = Trainer(
         model=network,
@@ -123,16 +72,12 @@ def finetune(
         compute_metrics=lambda found: _figures(metric, found.predictions, found.label_ids),
         callbacks=[EarlyStoppingCallback(recipe.patience)],
     )
-    last = get_last_checkpoint(str(checkpoints)) if resume and checkpoints.is_dir() else None
-    trainer.train(resume_from_checkpoint=last)
-    figures = {metric: trainer.evaluate()[f"eval_{metric}"]}
+    figures = {metric: run(trainer, resume=resume)[metric]}
     trained: Any = trainer.model
     if recipe.lora_rank:
         trained = trained.merge_and_unload()
-    trained.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    _write_card(folder, task, str(model), recipe, figures, len(train), len(validation))
-    shutil.rmtree(checkpoints)
+    card = Card(task, str(model), "text-classification", recipe, figures, len(train), len(validation))
+    finish(folder, trained, tokenizer, card)
     return figures
 
 
@@ -151,9 +96,8 @@ def _load(model: str | Path, task: GlueTask, recipe: Recipe, options: Mapping[st
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"cannot load {model} with a head for {task.name}: {reason}") from None
-    quantizer = getattr(network, "hf_quantizer", None)
-    if "gguf_file" in options and quantizer is not None:  # the weights were unpacked, and can be trained
-        quantizer.remove_quantization_config(network)
+    if "gguf_file" in options:
+        unpacked(network)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     network.config.get_text_config().pad_token_id = tokenizer.pad_token_id
@@ -189,34 +133,3 @@ def _check_labels(task: GlueTask, examples: Sequence[Example]) -> None:
         if task.labels and example.label not in range(len(task.labels)):
             known = ", ".join(f"{i} {name}" for i, name in enumerate(task.labels))
             raise DataError(f"{task.name}, example {place}: label {example.label}; the task has {known}")
-
-
-CARD = """---
-library_name: transformers
-pipeline_tag: text-classification
-base_model: {model}
----
-# {model} fine-tuned on {task}
-
-{figures} on {validation:,} validation rows, trained on {train:,} rows.
-
-Command: `normxlogit finetune --task {task} --model {model}` with
-
-```json
-{recipe}
-```
-"""
-
-
-def _write_card(
-    folder: Path, task: str, model: str, recipe: Recipe, figures: Mapping[str, float], train: int, validation: int
-) -> None:
-    text = CARD.format(
-        model=Path(model).name if Path(model).exists() else model,
-        task=task,
-        figures=", ".join(f"{name} {value:.4f}" for name, value in figures.items()).capitalize(),
-        train=train,
-        validation=validation,
-        recipe=json.dumps(asdict(recipe) | {"learning_rate": recipe.rate}, indent=1),
-    )
-    (folder / "README.md").write_text(text, encoding="utf-8")
