@@ -55,6 +55,13 @@ WORDS = [
     "?",
     "##s",
     "##ly",
+    "has",
+    "have",
+    "these",
+    "those",
+    "himself",
+    "themselves",
+    "saw",
 ]
 VOCABULARY = {piece: index for index, piece in enumerate(SPECIALS + WORDS)}
 SIZE = 64

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import NormXLogitError
+from .alignment import alignment
 from .experiments import evaluate, finetune, reproduce
 from .explain import explain, methods
 from .generate import generate
@@ -55,6 +56,7 @@ def _root(
 app.command()(explain)
 app.command()(generate)
 app.command()(methods)
+evaluate.command()(alignment)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)
 app.command()(reproduce)

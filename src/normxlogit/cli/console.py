@@ -3,14 +3,14 @@
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
 from ..errors import DataError, InputError
 
-__all__ = ["Format", "deliver", "format_for", "layer_numbers", "quiet", "write"]
+__all__ = ["Format", "deliver", "format_for", "layer_numbers", "progress", "quiet", "write"]
 
 
 class Format(str, Enum):
@@ -82,3 +82,29 @@ def quiet() -> Iterator[None]:
             with warnings.catch_warnings():  # said where the environment keeps the bars of downloads off
                 warnings.simplefilter("ignore")
                 logging.enable_progress_bar()
+
+
+@contextmanager
+def progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on standard error with what is running and what is left; nothing where nobody looks."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f}%"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        bar = shown.add_task("starting", total=cells)
+        finished = 0
+
+        def step(what: str, done: int, total: int) -> None:
+            nonlocal finished
+            shown.update(bar, description=what, completed=finished + done / total)
+            finished += done >= total
+
+        yield step

@@ -1,8 +1,8 @@
 """The commands that measure and train: evaluate, finetune, reproduce."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
-from .console import quiet, write
+from .console import progress, quiet, write
 
 if TYPE_CHECKING:
     from ..evaluation.runs import Cell
@@ -42,6 +42,7 @@ class Part(str, Enum):
     table1 = "table1"
     accuracy = "table-accuracy"
     figures = "figures"
+    alignment = "figure-alignment"
 
 
 @evaluate.callback()
@@ -81,7 +82,7 @@ def faithfulness(
             dataset, split=split, data_dir=data_dir, columns=chosen, label_column=label_column, limit=limit
         )
         explainer = Explainer.from_pretrained(model, dtype=dtype)
-        with _progress(len(cells)) as step:
+        with progress(len(cells)) as step:
             results = run_cells(
                 explainer,
                 examples,
@@ -104,13 +105,13 @@ def faithfulness(
 
 
 def finetune(
-    task: Annotated[str, typer.Option(help="sst2, mnli, qnli or stsb.")],
+    task: Annotated[str, typer.Option(help="sst2, mnli, qnli, stsb, or blimp: pairs of sentences.")],
     model: Annotated[str, typer.Option(help="Name or folder of a pretrained model.")],
     output: Annotated[Path, typer.Option(help="Folder to write; a stopped run goes on there.")],
     data_dir: DataDir = None,
-    epochs: Annotated[float, typer.Option(help="Passes over the training data.")] = 3,
+    epochs: Annotated[float | None, typer.Option(help="Passes over the training data; 3, of blimp 1.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="3e-5 by default, 2e-4 with LoRA.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Texts in a step.")] = 32,
+    batch_size: Annotated[int | None, typer.Option(help="Texts in a step; 32, of blimp 64.")] = None,
     lora_rank: Annotated[int, typer.Option(help="Train LoRA adapters of this rank; the paper's is 4.")] = 0,
     patience: Annotated[int, typer.Option(help="Epochs without improvement before stopping.")] = 2,
     bf16: Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")] = False,
@@ -118,22 +119,29 @@ def finetune(
     limit: Limit = None,
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
 ) -> None:
-    """Fine-tune a model on a GLUE task, all weights or LoRA."""
+    """Fine-tune a model on a GLUE task, all weights or LoRA, or a language model on BLiMP's pairs of sentences."""
     with quiet(), redirect_stdout(sys.stderr):  # Trainer prints its log; standard output is for the result
-        from ..training.classification import Recipe
-        from ..training.classification import finetune as train
+        from ..training import classification, minimal_pairs
+        from ..training.running import Recipe
 
-        recipe = Recipe(
-            epochs=epochs,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
+        pairs = task == minimal_pairs.TASK
+        paper = minimal_pairs.PAPER if pairs else Recipe()
+        recipe = replace(
+            paper,
+            epochs=epochs or paper.epochs,
+            learning_rate=learning_rate or paper.learning_rate,
+            batch_size=batch_size or paper.batch_size,
             lora_rank=lora_rank,
             patience=patience,
             bf16=bf16,
             seed=seed,
         )
-        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
-        figures = train(task, model, output, data_dir=data_dir, recipe=recipe, limit=limit, **options)
+        options: dict[str, Any] = {"data_dir": data_dir, "recipe": recipe, "limit": limit}
+        options |= {} if gguf_file is None else {"gguf_file": gguf_file}
+        if pairs:
+            figures = minimal_pairs.finetune(model, output, **options)
+        else:
+            figures = classification.finetune(task, model, output, **options)
     write("".join(f"{name} {value:.4f}\n" for name, value in figures.items()))
 
 
@@ -169,15 +177,24 @@ def reproduce(
             raise InputError(f"--checkpoint takes MODEL:TASK=FOLDER, not {entry!r}")
         models.setdefault(name, {})[task] = folder
     with quiet():
+        if part is Part.alignment:
+            from .alignment import figure_alignment
+
+            bases = dict(_named(entry) for entry in base or [])
+            tuned = {name: found["blimp"] for name, found in models.items() if "blimp" in found}
+            write(
+                figure_alignment(
+                    bases, tuned, methods, output, protocol=protocol, data_dir=data_dir, limits=limits, dtype=dtype
+                )
+            )
+            return
         from ..evaluation.experiments import run_figures, run_table
-        from ..training.classification import Recipe
         from ..training.classification import finetune as train
+        from ..training.running import Recipe
 
         cells = _cells(methods)
         for entry in base or []:
-            name, equals, source = entry.partition("=")
-            if not equals:
-                raise InputError(f"--base takes MODEL=NAME, not {entry!r}")
+            name, source = _named(entry)
             for task in tasks.split():
                 folder = str(output / "models" / f"{name}-{task}".replace(" ", "-").lower())
                 if not (Path(folder) / "config.json").is_file():
@@ -188,7 +205,7 @@ def reproduce(
         if not models:
             raise InputError("name the models: --checkpoint MODEL:TASK=FOLDER, or --base MODEL=NAME to fine-tune first")
         columns = sum(len(found) for found in models.values())
-        with _progress(len(cells) * columns) as step:
+        with progress(len(cells) * columns) as step:
             options: dict[str, Any] = {
                 "data_dir": data_dir,
                 "limits": limits,
@@ -201,6 +218,13 @@ def reproduce(
             else:
                 text = run_table(part.value, models, cells, output, **options)
     write(text)
+
+
+def _named(entry: str) -> tuple[str, str]:
+    name, equals, source = entry.partition("=")
+    if not (name and equals and source):
+        raise InputError(f"--base takes MODEL=NAME, not {entry!r}")
+    return name, source
 
 
 def _limits(text: str | None) -> dict[str, int]:
@@ -217,29 +241,3 @@ def _cells(methods: str) -> list["Cell"]:
     from ..evaluation.runs import all_methods, parse_method
 
     return all_methods() if methods == "all" else [parse_method(text) for text in methods.split()]
-
-
-@contextmanager
-def _progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error with what is running and what is left; nothing where nobody looks."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar = progress.add_task("starting", total=cells)
-        finished = 0
-
-        def step(what: str, done: int, total: int) -> None:
-            nonlocal finished
-            progress.update(bar, description=what, completed=finished + done / total)
-            finished += done >= total
-
-        yield step

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import DataError
 
-__all__ = ["TASKS", "Example", "GlueTask", "load_examples", "task_named"]
+__all__ = ["TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
 
 FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
@@ -97,7 +97,7 @@ def load_examples(
     columns = tuple(columns) or (task.columns if task else ())
     path = _local_file(name, split, data_dir)
     if path is not None:
-        rows = _read(path)
+        rows = read_rows(path)
         where = str(path)
     elif data_dir is not None:
         raise DataError(f"{data_dir}: no {split}.jsonl, .parquet or .csv there, and none in {Path(data_dir) / name}")
@@ -122,7 +122,12 @@ def load_examples(
     return [_example(row, number, columns, label_column, where) for number, row in enumerate(rows)]
 
 
-def _read(path: Path) -> Any:
+def read_rows(path: Path) -> Any:
+    """The rows of a JSONL, Parquet or CSV file.
+
+    Raises:
+        DataError: If it cannot be read.
+    """
     import datasets
 
     shown = not datasets.are_progress_bars_disabled()

@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Literal, get_args
 
@@ -55,6 +55,18 @@ class Encoding:
     def ids(self) -> list[int]:
         """The token ids."""
         return self.inputs["input_ids"]
+
+    def opening(self, count: int) -> "Encoding":
+        """The first `count` tokens, as a text that goes on."""
+        return replace(
+            self,
+            inputs={name: values[:count] for name, values in self.inputs.items()},
+            tokens=self.tokens[:count],
+            offsets=self.offsets and self.offsets[:count],
+            word_ids=self.word_ids and self.word_ids[:count],
+            sequence_ids=self.sequence_ids[:count],
+            special=self.special[:count],
+        )
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -115,16 +127,7 @@ class Encoder:
         count = len(found)
         while count > 1 and found.special[count - 1]:
             count -= 1
-        count = count if not all(found.special) else 1
-        return Encoding(
-            {name: values[:count] for name, values in found.inputs.items()},
-            found.tokens[:count],
-            found.offsets and found.offsets[:count],
-            found.word_ids and found.word_ids[:count],
-            found.sequence_ids[:count],
-            found.special[:count],
-            text,
-        )
+        return found.opening(count if not all(found.special) else 1)
 
     def _encode(self, texts: list[Text], long_text: LongText, max_length: int | None) -> list[Encoding]:
         if not texts:

@@ -1,0 +1,165 @@
+"""The commands of the alignment experiment: evaluate alignment, reproduce figure-alignment."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from .console import progress, quiet, write
+from .experiments import DType, Limit, Protocol
+
+if TYPE_CHECKING:
+    from ..evaluation.alignment_report import Scale
+    from ..evaluation.runs import Cell
+
+__all__ = ["alignment", "figure_alignment"]
+
+
+class Normalisation(str, Enum):
+    """How scores become shares for the dot product."""
+
+    published = "published"
+    softmax = "softmax"
+    sum = "sum"
+
+
+def alignment(
+    model: Annotated[str, typer.Option(help="Name or folder of a masked or causal language model.")],
+    after: Annotated[str | None, typer.Option(help="The same model fine-tuned, to be measured beside it.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with PARADIGM.jsonl; else the hub.")] = None,
+    methods: Annotated[
+        str, typer.Option(help='"all" of the paper, or names with settings, as for faithfulness.')
+    ] = "all",
+    words: Annotated[str, typer.Option(help="Words whose LogAt is measured besides target and foil.")] = "plural",
+    normalisation: Annotated[
+        Normalisation, typer.Option(help="Of the dot product; by default each method's as in the paper.")
+    ] = Normalisation.published,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
+    limit: Limit = None,
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    dtype: DType = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
+    ] = None,
+) -> None:
+    """How much of each method's scores lies on the words that tell the target's form (BLiMP), layer by layer."""
+    from ..evaluation.alignment_runs import STATES
+
+    options = {"dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
+    models = [(STATES[0] if after else Path(model).name, model)] + ([(STATES[1], after)] if after else [])
+    with quiet():
+        text = _measured(
+            models,
+            _cells(methods),
+            output,
+            about={"model": Path(model).name},
+            words=words.split(),
+            scale=normalisation.value,
+            protocol=protocol,
+            data_dir=data_dir,
+            limit=limit,
+            **options,
+        )
+    write(text)
+
+
+def figure_alignment(
+    bases: Mapping[str, str],
+    tuned: Mapping[str, str],
+    methods: str,
+    output: Path,
+    *,
+    protocol: Protocol,
+    data_dir: Path | None,
+    limits: Mapping[str, int],
+    **options: Any,
+) -> str:
+    """The paper's figures of alignment: each model before and after fine-tuning.
+
+    Args:
+        bases: Pretrained models by name.
+        tuned: Fine-tuned ones; a name that is missing here is fine-tuned first.
+        methods: As on the command line.
+        output: Folder for models, cells and a folder of results for each name.
+        protocol: See the page on alignment.
+        data_dir: Folder with the paradigms' files.
+        limits: Only so many rows of each paradigm, under "blimp" or "all".
+        **options: Passed to `Explainer.from_pretrained`.
+
+    Returns:
+        The results in Markdown.
+
+    Raises:
+        InputError: If no model is named.
+    """
+    from ..evaluation.alignment_runs import STATES
+    from ..training.minimal_pairs import TASK, finetune
+
+    if not bases and not tuned:
+        raise InputError("name the models: --base MODEL=NAME to fine-tune first, --checkpoint MODEL:blimp=FOLDER")
+    limit, cells = limits.get(TASK, limits.get("all")), _cells(methods)
+    texts = []
+    for name in dict.fromkeys((*bases, *tuned)):
+        slug = name.replace(" ", "-").lower()
+        folder = tuned.get(name, str(output / "models" / f"{slug}-{TASK}"))
+        if name not in tuned and not (Path(folder) / "config.json").is_file():
+            with redirect_stdout(sys.stderr):
+                finetune(bases[name], folder, data_dir=data_dir, limit=limit)
+        sources = dict(zip(STATES, (bases.get(name), folder), strict=True))
+        models = [(state, source) for state, source in sources.items() if source is not None]
+        texts.append(
+            _measured(
+                models,
+                cells,
+                output / f"alignment-{slug}",
+                about={"model": name},
+                words=["plural"],
+                scale="published",
+                protocol=protocol,
+                data_dir=data_dir,
+                limit=limit,
+                **options,
+            )
+        )
+    return "\n".join(texts)
+
+
+def _measured(
+    models: Sequence[tuple[str, str]],
+    cells: "Sequence[Cell]",
+    output: Path | None,
+    *,
+    about: Mapping[str, Any],
+    scale: "Scale",
+    protocol: Protocol,
+    **options: Any,
+) -> str:
+    from ..evaluation.alignment_report import alignment_tables, write_alignment
+    from ..evaluation.alignment_runs import published_studies, run_studies
+
+    with progress(len(cells) * len(models)) as step:
+        studies = run_studies(
+            models,
+            cells,
+            folder=None if output is None else output / "cells",
+            protocol=protocol.value,
+            on_progress=step,
+            **options,
+        )
+    shown = {**about, "protocol": protocol.value, "normalisation": scale}
+    theirs = published_studies()
+    if output is not None:
+        return write_alignment(output, studies, theirs, shown, scale=scale)
+    return alignment_tables(studies, theirs, shown, scale=scale)
+
+
+def _cells(methods: str) -> "list[Cell]":
+    from ..evaluation.alignment_runs import all_cells
+    from ..evaluation.runs import parse_method
+
+    return all_cells() if methods == "all" else [parse_method(text) for text in methods.split()]
