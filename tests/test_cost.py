@@ -25,8 +25,9 @@ def explainer(family="bert", kind="SequenceClassification", **options):
 
 
 def warm(e):
-    """Let the proof of the head, which is made once, be over."""
+    """Let what is tried once, the head and what padding does, be over."""
     e(tiny.MASKED)
+    e([tiny.MASKED, f"{tiny.MASKED} and there"])
     return e
 
 

@@ -97,4 +97,4 @@ PADDING: dict[str, str] = {
     "nystromformer": "its landmarks are means over padding too",
     "yoso": "its approximate attention is not quite closed to padding",
 }
-"""Families that answer differently when a text is padded; the scores follow the model's answer."""
+"""Families that answer differently when a text is padded, and so get batches of texts of one length."""

@@ -85,8 +85,10 @@ def _reasons() -> list[str]:
         "## Layers at rest\n\nThe `hidden_states` of these cannot be brought to the head one by one. A layer's scores "
         "are read from a pass in which the later layers hand on what they are given, which costs a pass for each "
         "layer; layers count in the order in which the model runs them.\n\n" + "\n".join(layers) + "\n",
-        "## Models whose answer changes with padding\n\nTheir scores follow the answer; explain such texts one by one "
-        "(`batch_tokens=1`) for the answer of the text alone.\n\n" + "\n".join(padding) + "\n",
+        "## Models whose answer changes with padding\n\nThis is found on the first texts of different lengths. From "
+        "then on only texts of one length share a batch: a text has the same scores alone and among others.\n\n"
+        + "\n".join(padding)
+        + "\n",
     ]
 
 

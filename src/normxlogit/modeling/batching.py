@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from .anatomy import tolerance_for
 from .encoding import Encoding
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ PADDING = 0.04
 SMALL = 32
 """Padding tokens that cost less than another forward pass, whatever their share."""
 
+STATES_AGREE = 1e-4
+"""Difference that padding may make to a state, relative to the largest."""
+
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -67,10 +72,15 @@ class Batch:
         return self.real(rows.expand(self.mask.shape))  # (N,)
 
 
-def batches(encodings: Sequence[Encoding], budget: int) -> Iterator[list[int]]:
+def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> Iterator[list[int]]:
     """Group encodings of similar length, longest first.
 
     Texts x longest stays within `budget` tokens, and padding within 4% of them or a few tokens.
+
+    Args:
+        encodings: What to group.
+        budget: Most tokens of a group, padding included.
+        pad: Whether lengths may differ in a group at all.
 
     Yields:
         Places in `encodings`.
@@ -82,7 +92,7 @@ def batches(encodings: Sequence[Encoding], budget: int) -> Iterator[list[int]]:
         longest = len(encodings[group[0]]) if group else len(encodings[place])
         tokens = (len(group) + 1) * longest
         padding += longest - len(encodings[place])
-        if group and (tokens > budget or padding > max(SMALL, PADDING * tokens)):
+        if group and (tokens > budget or padding > (max(SMALL, PADDING * tokens) if pad else 0)):
             yield group
             group, padding = [], 0
         group.append(place)
@@ -95,7 +105,8 @@ def in_batches(
 ) -> Iterator[tuple[list[int], Result]]:
     """Work through encodings in batches; when memory runs out, go on with half the token budget.
 
-    The model keeps the smaller budget, so that the next call does not fail first.
+    The model keeps the smaller budget, so that the next call does not fail first. Models whose states change with
+    padding get batches without any, so that a text's scores are the same alone and among others.
 
     Args:
         model: Holds the token budget.
@@ -108,7 +119,8 @@ def in_batches(
     Raises:
         InputError: If there is not enough memory for a single text.
     """
-    waiting = deque(batches(encodings, model.batch_tokens))
+    pad = _may_pad(model, encodings)
+    waiting = deque(batches(encodings, model.batch_tokens, pad=pad))
     while waiting:
         places = waiting[0]
         result = _tried(work, places)
@@ -123,13 +135,31 @@ def in_batches(
             raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
         model.batch_tokens = smaller
         left = [i for group in waiting for i in group]
-        waiting = deque([left[i] for i in group] for group in batches([encodings[i] for i in left], smaller))
+        waiting = deque([left[i] for i in group] for group in batches([encodings[i] for i in left], smaller, pad=pad))
 
 
-def _tried(work: Callable[[list[int]], Result], places: list[int]) -> Result | None:
+def _may_pad(model: "TaskModel", encodings: Sequence[Encoding]) -> bool:
+    """Whether the model's states stay as they are when padding follows a text; tried once, on the shortest texts."""
+    by_length = {len(e): e for e in encodings}
+    if model.ignores_padding is None and len(by_length) > 1:
+        shortest = [by_length[length] for length in sorted(by_length)[:2]]
+        model.ignores_padding = _tried(lambda some: _ignores_padding(model, some), shortest)
+    return model.ignores_padding is not False
+
+
+def _ignores_padding(model: "TaskModel", encodings: list[Encoding]) -> bool:
+    with torch.inference_mode():
+        alone = model.states(model.batch(encodings[:1], [0]))[0]  # (T, H)
+        both = model.batch(encodings, [0, 1])
+        padded = model.states(both)[0][both.mask[0]]  # (T, H)
+    allowed = max(tolerance_for(alone), STATES_AGREE * alone.abs().max().item())
+    return bool((padded - alone).abs().max() <= allowed)
+
+
+def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | None:
     """The result, None if memory ran out; by then everything that the work held is free again."""
     try:
-        return work(places)
+        return work(items)
     except (RuntimeError, MemoryError) as error:
         if not _out_of_memory(error):
             raise

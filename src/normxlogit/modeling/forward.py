@@ -75,6 +75,7 @@ class TaskModel:
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
         self.proved_causal = False
+        self.ignores_padding: bool | None = None  # not tried yet
         self._anatomy: Anatomy | None = None
         self._lock = threading.Lock()
         self._record = _Record()
@@ -255,6 +256,16 @@ class TaskModel:
     def autoregressive(self) -> bool:
         """Whether the trunk reads from left to right, so that a token is better deleted than masked."""
         return causal(self.config)
+
+    def states(self, batch: Batch) -> Tensor:
+        """What the head would read, and nothing more: (B, T, H)."""
+        self.prepare(batch)
+        with self._recording(stop=True) as record:
+            self.shadow(**batch.inputs)
+        hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
+        if hidden is None:
+            raise HeadMismatchError(f"{self.anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
+        return self.anatomy.by_token(hidden, batch.mask.shape[1])
 
     def run_trunk(self, twin: nn.Module, batch: Batch) -> None:
         """Run a clone of `shadow` up to the end of its trunk, for what the hooks on it see."""
