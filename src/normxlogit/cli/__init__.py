@@ -8,6 +8,7 @@ import typer
 
 from ..errors import NormXLogitError
 from .alignment import alignment
+from .benchmark import benchmark
 from .experiments import evaluate, finetune, reproduce
 from .explain import explain, methods
 from .generate import generate
@@ -58,5 +59,6 @@ app.command()(generate)
 app.command()(methods)
 evaluate.command()(alignment)
 app.add_typer(evaluate, name="evaluate")
+app.add_typer(benchmark, name="benchmark")
 app.command()(finetune)
 app.command()(reproduce)

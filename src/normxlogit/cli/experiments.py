@@ -43,6 +43,8 @@ class Part(str, Enum):
     accuracy = "table-accuracy"
     figures = "figures"
     alignment = "figure-alignment"
+    time = "table-time"
+    memory = "table-memory"
 
 
 @evaluate.callback()
@@ -168,6 +170,9 @@ def reproduce(
     output: Annotated[Path, typer.Option(help="Folder for models, cells, table and figures.")] = Path("outputs"),
 ) -> None:
     """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
+    if part in (Part.time, Part.memory):
+        write(_costs(part.value, methods, output))
+        return
     limits = _limits(limit)
     models: dict[str, dict[str, str]] = {}
     for entry in checkpoint or []:
@@ -225,6 +230,16 @@ def _named(entry: str) -> tuple[str, str]:
     if not (name and equals and source):
         raise InputError(f"--base takes MODEL=NAME, not {entry!r}")
     return name, source
+
+
+def _costs(table: str, methods: str, output: Path) -> str:
+    """The tables of time and memory, which need no fine-tuned model."""
+    with quiet():
+        from ..evaluation.cost_tables import METHODS, cost_table
+
+        chosen = METHODS if methods == "all" else methods.split()
+        with progress(1) as step:
+            return cost_table(table, output, methods=chosen, on_progress=step)
 
 
 def _limits(text: str | None) -> dict[str, int]:

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 import transformers
 
-__all__ = ["Timing", "environment", "in_turn", "ratio"]
+from .._version import __version__
+
+__all__ = ["Timing", "environment", "in_turn", "ratio", "ratios"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,14 @@ def in_turn(sides: Mapping[str, Callable[[], Any]], *, rounds: int = 15, warmup:
     return {name: Timing(name, tuple(times)) for name, times in seconds.items()}
 
 
+def ratios(timing: Timing, base: Timing) -> tuple[float, ...]:
+    """One side's time over the other's in the same round, for each round."""
+    return tuple(a / b for a, b in zip(timing.seconds, base.seconds, strict=True))
+
+
 def ratio(timing: Timing, base: Timing) -> float:
-    """Median over rounds of one side's time over the other's in the same round."""
-    return statistics.median(a / b for a, b in zip(timing.seconds, base.seconds, strict=True))
+    """The middle of `ratios`."""
+    return statistics.median(ratios(timing, base))
 
 
 def environment() -> dict[str, str | int]:
@@ -67,6 +74,7 @@ def environment() -> dict[str, str | int]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+        "normxlogit": __version__,
     }
 
 

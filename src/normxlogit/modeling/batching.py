@@ -17,7 +17,7 @@ from .encoding import Encoding
 if TYPE_CHECKING:
     from .forward import TaskModel
 
-__all__ = ["Batch", "batches", "collate", "in_batches"]
+__all__ = ["Batch", "batches", "collate", "in_batches", "out_of_memory"]
 
 PADDING = 0.04
 """Most padding in a batch, as a share of its tokens: what a model computes there is thrown away."""
@@ -161,14 +161,15 @@ def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | 
     try:
         return work(items)
     except (RuntimeError, MemoryError) as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     return None
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error means that the device or the machine had too little memory."""
     text = str(error)
     return (
         isinstance(error, torch.OutOfMemoryError | MemoryError)
