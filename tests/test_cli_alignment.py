@@ -53,7 +53,9 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
     assert {a["title"]: len(a["layers"]) for a in study["alignments"]}["value-zeroing-layer"] == 3
     for count in study["counts"].values():
         assert count["kept"] + sum(count["dropped"].values()) == count["rows"] <= 8
-    assert f"{study['accuracy']['all'][-1]:.3f}" in text
+    shares = [f"{share:.3f}" for share in study["accuracy"]["all"]]
+    assert f"| bert | {shares[-1]} |" in text
+    assert f"| all | {' | '.join(shares)} |" in text
     assert "| `normxlogit` |" in text
     assert "published, RoBERTa-base, pretrained" in text
     assert "0.856" in text

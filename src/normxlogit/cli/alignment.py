@@ -11,7 +11,7 @@ import typer
 
 from ..errors import InputError
 from .console import progress, quiet, write
-from .experiments import DType, Limit, Protocol
+from .experiments import DType, Protocol
 
 if TYPE_CHECKING:
     from ..evaluation.alignment_report import Scale
@@ -40,7 +40,7 @@ def alignment(
         Normalisation, typer.Option(help="Of the dot product; by default each method's as in the paper.")
     ] = Normalisation.published,
     protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
-    limit: Limit = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows of each paradigm.")] = None,
     gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
     dtype: DType = None,
     output: Annotated[

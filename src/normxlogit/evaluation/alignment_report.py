@@ -47,6 +47,8 @@ def alignment_tables(
     """
     lines = [", ".join(f"{key}: {value}" for key, value in about.items()), ""]
     lines += ["## Target above foil", "", *_accuracies(studies, theirs), ""]
+    for study in studies:
+        lines += [f"## Target above foil where the head reads a layer: {study.name}", "", *_visible(study), ""]
     lines += ["## Rows", "", *_rows(studies), ""]
     lines += ["## Best layers", "", *_bests(studies, theirs), ""]
     for measure in get_args(Measure):
@@ -86,6 +88,12 @@ def _accuracies(studies: Sequence[Study], theirs: Sequence[Study]) -> list[str]:
         [s.name, *(f"{s.accuracy[g][-1]:.3f}" if g in s.accuracy else "" for g in groups)] for s in (*studies, *theirs)
     ]
     return _table(["model", *groups], rows)
+
+
+def _visible(study: Study) -> list[str]:
+    """From which layer on a phenomenon can be read off by the model's own head."""
+    rows = [[group, *(f"{share:.3f}" for share in shares)] for group, shares in study.accuracy.items()]
+    return _table(["paradigm", *(str(layer) for layer in range(1, len(rows[0])))], rows)
 
 
 def _rows(studies: Sequence[Study]) -> list[str]:
