@@ -82,7 +82,7 @@ def _subject(word: Any) -> Any:
         for child in verb.children:
             if child.dep_ in SUBJECTS and child.i < word.i:
                 return child
-        if verb.head is verb or verb.head.i == verb.i:
+        if verb.head.i == verb.i:
             return None
         verb = verb.head
 
@@ -92,7 +92,7 @@ def _counted(noun: Any) -> Any:
     if noun.lower_ != "lot":
         return noun
     prepositions = (child for child in noun.children if child.lower_ == "of")
-    return next((noun for of in prepositions for noun in of.children if noun.dep_ == "pobj"), noun)
+    return next((child for of in prepositions for child in of.children if child.dep_ == "pobj"), noun)
 
 
 def _phrase(document: Any, noun: Any) -> tuple[int, int]:
