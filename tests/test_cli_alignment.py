@@ -151,7 +151,10 @@ def test_mistakes_are_one_line(capsys, models, data):
         assert err.startswith("error: ")
         assert reason in err
         assert err.count("\n") == 1
-    assert "name the models" in run(capsys, "reproduce", "figure-alignment")[2]
+    figure = ["reproduce", "figure-alignment"]
+    assert "name the models" in run(capsys, *figure)[2]
+    code, _, err = run(capsys, *figure, "--base", f"B={bert}", "--lora-rank", 4, "--output", models / "o")
+    assert (code, err) == (2, "error: pairs of sentences train all weights; leave LoRA out\n")
     code, _, err = run(
         capsys, "finetune", "--task", "blimp", "--model", bert, "--output", models / "o", "--lora-rank", 4
     )

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,6 +75,7 @@ def figure_alignment(
     methods: str,
     output: Path,
     *,
+    training: Mapping[str, Any],
     protocol: Protocol,
     data_dir: Path | None,
     limits: Mapping[str, int],
@@ -86,6 +88,7 @@ def figure_alignment(
         tuned: Fine-tuned ones; a name that is missing here is fine-tuned first.
         methods: As on the command line.
         output: Folder for models, cells and a folder of results for each name.
+        training: What differs from the paper's settings of fine-tuning.
         protocol: See the page on alignment.
         data_dir: Folder with the paradigms' files.
         limits: Only so many rows of each paradigm, under "blimp" or "all".
@@ -95,10 +98,10 @@ def figure_alignment(
         The results in Markdown.
 
     Raises:
-        InputError: If no model is named.
+        InputError: If no model is named, or LoRA is asked for.
     """
     from ..evaluation.alignment_runs import STATES
-    from ..training.minimal_pairs import TASK, finetune
+    from ..training.minimal_pairs import PAPER, TASK, finetune
 
     if not bases and not tuned:
         raise InputError("name the models: --base MODEL=NAME to fine-tune first, --checkpoint MODEL:blimp=FOLDER")
@@ -109,7 +112,7 @@ def figure_alignment(
         folder = tuned.get(name, str(output / "models" / f"{slug}-{TASK}"))
         if name not in tuned and not (Path(folder) / "config.json").is_file():
             with redirect_stdout(sys.stderr):
-                finetune(bases[name], folder, data_dir=data_dir, limit=limit)
+                finetune(bases[name], folder, data_dir=data_dir, recipe=replace(PAPER, **training), limit=limit)
         sources = dict(zip(STATES, (bases.get(name), folder), strict=True))
         models = [(state, source) for state, source in sources.items() if source is not None]
         texts.append(

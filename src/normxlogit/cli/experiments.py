@@ -189,7 +189,15 @@ def reproduce(
             tuned = {name: found["blimp"] for name, found in models.items() if "blimp" in found}
             write(
                 figure_alignment(
-                    bases, tuned, methods, output, protocol=protocol, data_dir=data_dir, limits=limits, dtype=dtype
+                    bases,
+                    tuned,
+                    methods,
+                    output,
+                    training={"lora_rank": lora_rank, "bf16": bf16},
+                    protocol=protocol,
+                    data_dir=data_dir,
+                    limits=limits,
+                    dtype=dtype,
                 )
             )
             return

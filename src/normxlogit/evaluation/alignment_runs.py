@@ -84,7 +84,7 @@ def run_studies(
         items, counts = load_items(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
-        cells = _Cells(folder, [fingerprint(explainer), _described(items), protocol])
+        cells = _Cells(folder, [fingerprint(explainer), str(model.shadow.dtype), _described(items), protocol])
         found: list[Alignment] = []
         missing: dict[str, str] = {}
         for method, settings in methods:
