@@ -48,7 +48,7 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "reformer": {"axial_pos_embds_dim": (8, 24)},
     "t5": {"decoder_start_token_id": 0},
     "textnet": {"stem_num_channels": 3, "stem_out_channels": 64},
-    "zamba": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2},
+    "zamba": {"use_mamba_kernels": False, "num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2},
     "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
 }  # fmt: skip
 """What the rules below get wrong, by the `model_type` of the configuration (nested ones too)."""
