@@ -58,10 +58,45 @@ def test_mistakes_are_one_line(capsys, tmp_path, reviews):
         assert err.startswith("error: ")
         assert reason in err
         assert err.count("\n") == 1
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    assert run(capsys, "evaluate", "faithfulness", "--dataset", empty)[2] == f"error: {empty}: empty\n"
     assert run(capsys, "reproduce", "table1")[0] == 2
     assert run(capsys, "reproduce", "table1", "--checkpoint", "sst2")[0] == 2
     code, _, err = run(capsys, "finetune", "--task", "cola", "--model", "x", "--output", tmp_path / "o")
     assert (code, err) == (2, "error: no task named 'cola'; there are sst2, mnli, qnli, stsb\n")
+
+
+def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, tmp_path):
+    rows = {
+        "sst2": {"sentence": "a fine film", "label": 1},
+        "mnli": {"premise": "a cat sat", "hypothesis": "a cat", "label": 2},
+        "stsb": {"sentence1": "a cat sat", "sentence2": "a cat", "label": 2.5},
+    }
+    for task, row in rows.items():
+        (tmp_path / "data" / task).mkdir(parents=True)
+        (tmp_path / "data" / task / "validation.jsonl").write_text(json.dumps(row))
+    for kind, labels in (("classifier", 2), ("regression", 1)):
+        tiny.model("bert", num_labels=labels).save_pretrained(tmp_path / kind)
+        tiny.tokenizer_for("bert").save_pretrained(tmp_path / kind)
+    data = ["--data-dir", tmp_path / "data", "--methods", "random", "--output", tmp_path / "out"]
+    for task, kind, reason in (
+        ("mnli", "classifier", "answers with 2 labels, and mnli needs 3 labels"),
+        ("stsb", "classifier", "answers with 2 labels, and stsb needs one value"),
+        ("sst2", "regression", "answers with one value, and sst2 needs 2 labels"),
+    ):
+        code, out, err = run(capsys, "reproduce", "table1", "--checkpoint", f"M:{task}={tmp_path / kind}", *data)
+        assert (code, out) == (2, "")
+        assert reason in err
+    assert run(capsys, "evaluate", "faithfulness", "--dataset", "sst2", "--model", tmp_path / kind, *data)[0] == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_texts_that_are_too_long_are_counted(capsys, tmp_path):
+    path = tmp_path / "long.jsonl"
+    path.write_text("".join(json.dumps({"sentence": "good " * n, "label": 1}) + "\n" for n in (3, 900)))
+    _, out, _ = run(capsys, "evaluate", "faithfulness", "--dataset", path, "--methods", "random")
+    assert "texts: 2, of which cut: 1\n" in out
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -71,8 +71,9 @@ def faithfulness(
 ) -> None:
     """How much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
     with quiet():
-        from ..datasets.glue import load_examples
-        from ..evaluation.experiments import titles
+        from ..datasets.glue import TASKS, load_examples
+        from ..evaluation.experiments import count_texts, titles
+        from ..evaluation.faithfulness import check_head
         from ..evaluation.report import faithfulness_table, write_faithfulness
         from ..evaluation.runs import run_cells
         from ..explainer import Explainer
@@ -84,6 +85,8 @@ def faithfulness(
             dataset, split=split, data_dir=data_dir, columns=chosen, label_column=label_column, limit=limit
         )
         explainer = Explainer.from_pretrained(model, dtype=dtype)
+        if dataset in TASKS:
+            check_head(explainer.model, TASKS[dataset])
         with progress(len(cells)) as step:
             results = run_cells(
                 explainer,
@@ -96,10 +99,10 @@ def faithfulness(
             )
         about = {
             "dataset": Path(dataset).name,
-            "texts": len(examples),
             "model": explainer.model.name,
             "protocol": protocol.value,
         }
+        about |= {key: str(n) for key, n in count_texts(explainer, examples, protocol.value).items()}
         if output is not None:
             write_faithfulness(output, results, names, about)
     heading = ", ".join(f"{key}: {value}" for key, value in about.items())

@@ -134,6 +134,8 @@ def read_rows(path: Path) -> Any:
     datasets.disable_progress_bars()  # a local file takes no time to speak of
     try:
         return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
+    except StopIteration:  # what the reader makes of a file without a line
+        raise DataError(f"{path}: empty") from None
     except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
         reason = str(error.__cause__ or error).strip().partition("\n")[0]
         raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None

@@ -7,10 +7,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..datasets.glue import TASKS, load_examples
+from ..datasets.glue import TASKS, Example, load_examples
 from ..errors import DataError
 from ..explainer import Explainer
-from .faithfulness import Faithfulness, Protocol
+from .faithfulness import Faithfulness, Protocol, check_head, texts_cut
 from .report import curves_figure, grid, write_faithfulness
 from .runs import Cell, run_cells
 
@@ -112,16 +112,23 @@ def run_columns(
             column = f"{TITLES[task]}/{model}"
             examples = load_examples(task, data_dir=data_dir, limit=limits.get(task, limits.get("all")))
             explainer = Explainer.from_pretrained(checkpoints[task], **options)
+            check_head(explainer.model, TASKS[task])
             step = None if on_progress is None else _titled(on_progress, column)
             found = run_cells(
                 explainer, examples, methods, folder=output / "cells", protocol=protocol, on_progress=step
             )
             columns[column] = found
-            about = {"dataset": column, "texts": len(examples), "protocol": protocol}
+            about = {"dataset": column, "protocol": protocol} | count_texts(explainer, examples, protocol)
             write_faithfulness(
                 output / column.replace("/", "-").replace(" ", "-").lower(), found, titles(methods), about
             )
     return columns
+
+
+def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol) -> dict[str, int]:
+    """How many texts were measured, and how many of them were cut because they are too long."""
+    cut = texts_cut(explainer, examples, protocol)
+    return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
 
 
 def titles(methods: Sequence[Cell]) -> list[str]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from ..attribution import Attribution
-from ..datasets.glue import Example
+from ..datasets.glue import Example, GlueTask
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..modeling.batching import in_batches
@@ -22,12 +22,15 @@ __all__ = [
     "Faithfulness",
     "Measured",
     "Protocol",
+    "check_head",
+    "checked_labels",
     "encode",
     "evaluate",
     "measure",
     "measure_attributions",
     "paired_p_value",
     "summarise",
+    "texts_cut",
 ]
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
@@ -161,6 +164,11 @@ def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protoco
     if protocol not in ("default", "published"):
         raise ValueError(f"protocol must be 'default' or 'published', not {protocol!r}")
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
+
+
+def texts_cut(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> int:
+    """How many of the texts are longer than what is read of them."""
+    return sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
 
 
 def measure_attributions(
@@ -323,6 +331,23 @@ def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
         raise DataError(f"{a.method} was measured on {a.texts} texts, {b.method} on {b.texts}")
     difference = np.subtract(a.per_text, b.per_text)
     return 1.0 if not difference.any() else float(wilcoxon(difference).pvalue)
+
+
+def check_head(model: TaskModel, task: GlueTask) -> None:
+    """See that a model can answer a task.
+
+    Raises:
+        UnsupportedModelError: If its head is for something else.
+    """
+    if model.task.name != "sequence-classification":
+        raise UnsupportedModelError(
+            f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
+        )
+    regression = model.task.kind == "regression"
+    if regression != (not task.labels) or (task.labels and len(task.labels) != len(model.task.labels)):
+        wants = f"{len(task.labels)} labels" if task.labels else "one value"
+        has = "one value" if regression else f"{len(model.task.labels)} labels"
+        raise UnsupportedModelError(f"{model.name} answers with {has}, and {task.name} needs {wants}")
 
 
 def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]:
