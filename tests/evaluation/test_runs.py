@@ -7,7 +7,7 @@ import torch
 
 from normxlogit import DataError, Explainer, MethodError, UnsupportedModelError, register
 from normxlogit.datasets.glue import Example
-from normxlogit.evaluation import experiments, report, runs
+from normxlogit.evaluation import cells, experiments, report, runs
 from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.methods import registry
 from tests import tiny
@@ -46,7 +46,11 @@ def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     assert len(list(tmp_path.iterdir())) == 3
     calls = []
     explainer.model.run = lambda *_, **__: calls.append(1)
-    again = runs.run_cells(explainer, EXAMPLES, methods, folder=tmp_path)
+    told = []
+    again = runs.run_cells(
+        explainer, EXAMPLES, methods, folder=tmp_path, on_progress=lambda name, done, total: told.append((name, done))
+    )
+    assert told == [(name, len(EXAMPLES)) for name, _ in methods], "each cell is told of once, or a bar would run over"
     assert not calls
     assert again == first
 
@@ -62,16 +66,16 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
 
 
 def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
-    first = runs.fingerprint(explainer)
+    first = cells.fingerprint(explainer)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(threads + 1)
-        assert runs.fingerprint(explainer) == first
+        assert cells.fingerprint(explainer) == first
     finally:
         torch.set_num_threads(threads)
     with torch.no_grad():
         list(explainer.model.shadow.parameters())[-1].view(-1)[-1] += 1e-6
-    assert runs.fingerprint(explainer) != first
+    assert cells.fingerprint(explainer) != first
 
 
 def test_methods_with_settings():

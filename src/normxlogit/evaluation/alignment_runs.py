@@ -1,21 +1,19 @@
 """Runs of the alignment experiment on models before and after fine-tuning, which can be stopped and gone on with."""
 
-import hashlib
-import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..datasets.pairs import Item, load_items
-from ..errors import DataError, UnsupportedModelError
+from ..errors import UnsupportedModelError
 from ..explainer import Explainer
 from ..modeling.forward import TaskModel
 from .alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
+from .cells import Cells, fingerprint
 from .experiments import published
 from .faithfulness import Protocol
-from .runs import Cell, fingerprint
+from .runs import Cell
 
 __all__ = ["STATES", "Study", "all_cells", "published_studies", "run_studies"]
 
@@ -84,24 +82,25 @@ def run_studies(
         items, counts = load_items(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
-        cells = _Cells(folder, [fingerprint(explainer), str(model.shadow.dtype), _described(items), protocol])
+        cells = Cells(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
         found: list[Alignment] = []
         missing: dict[str, str] = {}
         for method, settings in methods:
             step = None if on_progress is None else _titled(on_progress, name)
             probes = list(words) if method == "logat" else []
-            asked = [method, settings, probes]
-            state = cells.get(asked)
+            asked = (f"alignment-{method}", settings, probes)
+            state = cells.get(*asked)
             if state is not None and step is not None:
                 step(method, len(items), len(items))
             if state is None:
-                state = cells.put(asked, _measured(model, items, method, settings, probes, protocol, step))
+                state = cells.put(_measured(model, items, method, settings, probes, protocol, step), *asked)
             if "missing" in state:
                 missing[title_of(method, settings)] = state["missing"]
             found += [_alignment(entry) for entry in state.get("series", ())]
-        right = cells.get(["accuracy"])
+        right = cells.get("alignment-accuracy")
         if right is None:
-            right = cells.put(["accuracy"], {group: list(shares) for group, shares in accuracy(model, items).items()})
+            measured = {group: list(shares) for group, shares in accuracy(model, items).items()}
+            right = cells.put(measured, "alignment-accuracy")
         shares = {group: tuple(values) for group, values in right.items()}
         studies.append(Study(name, tuple(found), missing, shares, counts.state()))
     return studies
@@ -156,45 +155,6 @@ def _released(
 ) -> Alignment:
     figures = {normalisation_of(method): values["dot_product"], "average_precision": values["average_precision"]}
     return Alignment(title_of(method, {}, probe), method, layers, {"all": figures}, {}, {})
-
-
-class _Cells:
-    """Finished cells in a folder, named by all that they depend on."""
-
-    def __init__(self, folder: Path | None, shared: Sequence[Any]) -> None:
-        self.folder = folder
-        self.shared = shared
-
-    def _path(self, asked: Sequence[Any]) -> Path | None:
-        if self.folder is None:
-            return None
-        key = hashlib.sha256(json.dumps([self.shared, asked], sort_keys=True).encode()).hexdigest()[:16]
-        return self.folder / f"alignment-{asked[0]}-{key}.json"
-
-    def get(self, asked: Sequence[Any]) -> dict[str, Any] | None:
-        """A finished cell, None if there is none.
-
-        Raises:
-            DataError: If the file holds something else.
-        """
-        path = self._path(asked)
-        if path is None or not path.is_file():
-            return None
-        state = json.loads(path.read_text(encoding="utf-8"))
-        known = {f.name for f in fields(Alignment)}
-        if not isinstance(state, dict) or any(set(entry) != known for entry in state.get("series", ())):
-            raise DataError(f"{path}: written by another version; remove it to measure the cell anew")
-        return state
-
-    def put(self, asked: Sequence[Any], state: dict[str, Any]) -> dict[str, Any]:
-        """Keep a cell, whole or not at all."""
-        path = self._path(asked)
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps(state), encoding="utf-8")
-            os.replace(part, path)
-        return state
 
 
 def _alignment(state: Mapping[str, Any]) -> Alignment:

@@ -1,17 +1,16 @@
 """Runs of many cells (one method on one model and data set) that can be stopped and gone on with."""
 
-import hashlib
 import json
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..datasets.glue import Example
-from ..errors import DataError, MethodError, UnsupportedModelError
+from ..errors import MethodError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods.registry import create, list_methods
+from .cells import Cells, fingerprint
 from .faithfulness import Faithfulness, Protocol, checked_labels, evaluate
 
 __all__ = ["Cell", "all_methods", "parse_method", "run_cells"]
@@ -77,54 +76,27 @@ def run_cells(
         One result for each method; None where the model lacks what the method needs (the paper's N/A).
     """
     checked_labels(explainer.model, examples)
-    results: list[Faithfulness | None] = []
     shared = [fingerprint(explainer), [(e.text, e.label) for e in examples], protocol, seed]
+    cells = Cells(folder, shared, Faithfulness)
+    results: list[Faithfulness | None] = []
     for name, settings in methods:
-        key = hashlib.sha256(json.dumps([*shared, name, settings], sort_keys=True).encode()).hexdigest()[:16]
-        path = None if folder is None else folder / f"{name}-{key}.json"
-        if path is not None and path.is_file():
-            results.append(_read(path))
-            if on_progress is not None:
-                on_progress(name, len(examples), len(examples))
-            continue
-        found: Faithfulness | None = None
-        try:
-            (found,) = evaluate(
-                explainer, examples, [(name, settings)], protocol=protocol, seed=seed, on_progress=on_progress
-            )
-        except UnsupportedModelError:
-            if on_progress is not None:
-                on_progress(name, len(examples), len(examples))
-        results.append(found)
-        if path is not None:
-            _write(path, found)
+        state = cells.get(name, settings)
+        told = state is None
+        if state is None:
+            try:
+                (found,) = evaluate(
+                    explainer, examples, [(name, settings)], protocol=protocol, seed=seed, on_progress=on_progress
+                )
+                state = cells.put(asdict(found), name, settings)
+            except UnsupportedModelError as error:
+                state, told = cells.put({"missing": str(error)}, name, settings), False
+        if on_progress is not None and not told:
+            on_progress(name, len(examples), len(examples))
+        results.append(None if "missing" in state else _read(state))
     return results
 
 
-def fingerprint(explainer: Explainer) -> str:
-    """A digest of the weights, the same however many threads there are."""
-    digest = hashlib.sha256()
-    for name, weight in explainer.model.shadow.named_parameters():
-        digest.update(name.encode())
-        if weight.device.type != "meta":
-            digest.update(weight.detach().float().cpu().numpy().tobytes())  # float: also of quantised weights
-    return digest.hexdigest()
-
-
-def _write(path: Path, result: Faithfulness | None) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(None if result is None else asdict(result)), encoding="utf-8")
-    os.replace(part, path)
-
-
-def _read(path: Path) -> Faithfulness | None:
-    state = json.loads(path.read_text(encoding="utf-8"))
-    if state is None:
-        return None
-    if set(state) != {f.name for f in fields(Faithfulness)}:
-        raise DataError(f"{path}: written by another version; remove it to measure the cell anew")
-    state["curves"] = {key: tuple(curve) for key, curve in state["curves"].items()}
-    for key in ("aopc_interval", "per_text", "levels"):
-        state[key] = tuple(state[key])
-    return Faithfulness(**state)
+def _read(state: Mapping[str, Any]) -> Faithfulness:
+    tuples = {key: tuple(state[key]) for key in ("aopc_interval", "per_text", "levels")}
+    curves = {key: tuple(curve) for key, curve in state["curves"].items()}
+    return Faithfulness(**{**state, **tuples, "curves": curves})

@@ -1,0 +1,61 @@
+"""Finished pieces of a long run, kept in a folder so that a run that was stopped goes on where it was."""
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from ..explainer import Explainer
+
+__all__ = ["Cells", "fingerprint"]
+
+
+class Cells:
+    """Pieces of JSON in a folder, each written whole or not at all and named by all that it depends on.
+
+    Args:
+        folder: Where they are; None keeps nothing.
+        shared: What all of them depend on, as plain values.
+        form: The class whose fields they hold: what a version with other fields has written is not read.
+    """
+
+    def __init__(self, folder: Path | None, shared: Sequence[Any], form: type) -> None:
+        self.folder = folder
+        self.shared = [*shared, [field.name for field in fields(form)]]
+
+    def get(self, name: str, *asked: Any) -> dict[str, Any] | None:
+        """A finished piece, None if there is none."""
+        path = self._path(name, asked)
+        if path is None or not path.is_file():
+            return None
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return state
+
+    def put(self, state: dict[str, Any], name: str, *asked: Any) -> dict[str, Any]:
+        """Keep a piece, and give it back."""
+        path = self._path(name, asked)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_suffix(".part")
+            part.write_text(json.dumps(state), encoding="utf-8")
+            os.replace(part, path)
+        return state
+
+    def _path(self, name: str, asked: Sequence[Any]) -> Path | None:
+        if self.folder is None:
+            return None
+        everything = json.dumps([self.shared, name, asked], sort_keys=True)
+        return self.folder / f"{name}-{hashlib.sha256(everything.encode()).hexdigest()[:16]}.json"
+
+
+def fingerprint(explainer: Explainer) -> str:
+    """A digest of the weights, the same however many threads there are."""
+    digest = hashlib.sha256(str(explainer.model.shadow.dtype).encode())
+    for name, weight in explainer.model.shadow.named_parameters():
+        digest.update(name.encode())
+        if weight.device.type != "meta":
+            digest.update(weight.detach().float().cpu().numpy().tobytes())  # float: also of quantised weights
+    return digest.hexdigest()
