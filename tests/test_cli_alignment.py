@@ -8,6 +8,7 @@ from normxlogit import cli
 from normxlogit.datasets.evidence import PARSERS
 from normxlogit.evaluation import alignment_runs
 from tests import blimp, tiny
+from tests.commands import run
 
 spacy = pytest.importorskip("spacy")
 pytestmark = [
@@ -27,16 +28,6 @@ def models(tmp_path):
         tiny.model(family, kind).save_pretrained(tmp_path / family)
         tiny.tokenizer_for(family).save_pretrained(tmp_path / family)
     return tmp_path
-
-
-def run(capsys, *arguments):
-    code = 0
-    try:
-        cli.main(list(map(str, arguments)))
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):

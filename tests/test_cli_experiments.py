@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from normxlogit import cli
 from tests import tiny
+from tests.commands import run
 
 ROWS = [
     ("a warm and funny film", 1),
@@ -20,16 +20,6 @@ def reviews(tmp_path):
     path = tmp_path / "reviews.jsonl"
     path.write_text("".join(json.dumps({"text": t, "label": y}) + "\n" for t, y in ROWS), encoding="utf-8")
     return path
-
-
-def run(capsys, *arguments):
-    code = 0
-    try:
-        cli.main(list(map(str, arguments)))
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):

@@ -107,7 +107,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], path: Path, *, c
         axes.grid(alpha=0.3)
     for axes in list(grid_.flat)[len(panels) :]:
         axes.remove()
-    figure.legend(list(drawn.values()), list(drawn), loc="outside right upper", fontsize=7)
+    figure.legend(list(drawn.values()), list(drawn), loc="outside right upper", fontsize=7, handlelength=4)
     files = [path.with_suffix(".svg"), path.with_suffix(".png")]
     figure.savefig(files[0], metadata={"Date": None})
     figure.savefig(files[1], dpi=150)
