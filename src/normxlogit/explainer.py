@@ -23,6 +23,7 @@ from .modeling.encoding import Encoding, LongText, Text
 from .modeling.forward import TaskModel
 from .modeling.kinds import refuse_source, task_model, writing
 from .modeling.loading import load
+from .modeling.passes import ForwardPass
 from .modeling.places import Position, placed
 from .modeling.signals import SignalModel
 from .modeling.tasks import TaskName
@@ -329,9 +330,18 @@ class Explainer:
         if long_text == "window":
             raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
         encodings = self.model.encoder([(prompt, choice) for choice in choices], long_text=long_text)
-        batch = self.model.batch(encodings, list(range(len(choices))))
-        with torch.inference_mode():
-            run = self.model.run(batch, layers=asked.layers is not None)
-        index = chosen_index(choices, run.logits, asked.target, asked.contrast)
-        result = explain(self.model, run.row(index), replace(asked, target="predicted"))[0]
-        return as_choice(result, choices, run.logits, index)
+
+        def work(group: list[int]) -> list[tuple[ForwardPass, int]]:
+            batch = self.model.batch([encodings[i] for i in group], group)
+            with torch.inference_mode():
+                run = self.model.run(batch, layers=asked.layers is not None)
+            return [(run, row) for row in range(len(group))]
+
+        read = dict(
+            pair for group, found in in_batches(self.model, encodings, work) for pair in zip(group, found, strict=True)
+        )
+        logits = torch.stack([run.logits[row] for run, row in (read[i] for i in range(len(choices)))])  # (N, 1)
+        index = chosen_index(choices, logits, asked.target, asked.contrast)
+        run, row = read[index]
+        result = explain(self.model, run.row(row), replace(asked, target="predicted"))[0]
+        return as_choice(result, choices, logits, index)
