@@ -58,13 +58,15 @@ def test_the_page_is_of_this_version_and_names_every_family(task):
 @pytest.mark.timeout(3600)
 def test_everything_is_exact_but_what_is_known():
     results = run_all()
+    same_version = version_on_page().split(".")[:2] == transformers.__version__.split(".")[:2]
     wrong: dict[str, object] = {}
     for (task, family), result in results.items():
         refused = family in REFUSED[task]
         if ("error" in result) != refused:
             wrong[f"{task} {family}"] = result.get("error", "works, though it is listed as refused")
         elif not refused:
-            unknown_padding = result["padding"] != "same" and family not in PADDING
+            # Another version's code may see padding elsewhere; such a family is found and batched all the same.
+            unknown_padding = same_version and result["padding"] != "same" and family not in PADDING
             if result["resting"] != (family in RESTING) or unknown_padding:
                 wrong[f"{task} {family}"] = result
             if not result["layers"] and task not in SIGNALS:
