@@ -5,7 +5,7 @@ import transformers
 
 from tests.architectures.base import MAPPINGS, SIGNALS
 from tests.architectures.checks import check
-from tests.architectures.known import PADDING, REFUSED, RESTING
+from tests.architectures.known import BROKEN_BEFORE, PADDING, REFUSED, RESTING
 from tests.architectures.page import families_on_page, version_on_page
 from tests.architectures.survey import families, run_all
 
@@ -60,7 +60,10 @@ def test_everything_is_exact_but_what_is_known():
     results = run_all()
     same_version = version_on_page().split(".")[:2] == transformers.__version__.split(".")[:2]
     wrong: dict[str, object] = {}
+    broken = {} if same_version else BROKEN_BEFORE
     for (task, family), result in results.items():
+        if family in broken.get(task, ()) and "error" in result:
+            continue
         refused = family in REFUSED[task]
         if ("error" in result) != refused:
             wrong[f"{task} {family}"] = result.get("error", "works, though it is listed as refused")
@@ -73,5 +76,6 @@ def test_everything_is_exact_but_what_is_known():
                 wrong[f"{task} {family}"] = "gives no layers"
     assert not wrong
     for task in set(MAPPINGS) - set(SIGNALS):
-        exact = [family for family in families(task) if "error" not in results[task, family]]
-        assert len(exact) / len(families(task)) >= AT_LEAST, task
+        runs = [family for family in families(task) if family not in broken.get(task, ())]
+        exact = [family for family in runs if "error" not in results[task, family]]
+        assert len(exact) / len(runs) >= AT_LEAST, task
