@@ -11,7 +11,7 @@ import torch
 
 from ..datasets.pairs import Item
 from ..errors import DataError, MethodError
-from ..methods.registry import create
+from ..methods.registry import create, titled
 from ..modeling.batching import in_batches
 from ..modeling.forward import TaskModel
 from ..targets import Target, index_of
@@ -142,7 +142,7 @@ def normalisation_of(method: str) -> Normalisation:
 
 def title_of(method: str, settings: Mapping[str, Any], probe: str = "") -> str:
     """What a series is called: the method with its settings, and whose logit it reads."""
-    named = method + "".join(f" {key}={value}" for key, value in settings.items())
+    named = titled(method, settings)
     return f"{named}({probe})" if probe else named
 
 

@@ -13,7 +13,7 @@ from .alignment import METHODS, Alignment, accuracy, align, normalisation_of, ti
 from .cells import Cells, fingerprint
 from .experiments import published
 from .faithfulness import Protocol
-from .runs import Cell
+from .runs import Cell, under
 
 __all__ = ["STATES", "Study", "all_cells", "published_studies", "run_studies"]
 
@@ -86,7 +86,7 @@ def run_studies(
         found: list[Alignment] = []
         missing: dict[str, str] = {}
         for method, settings in methods:
-            step = None if on_progress is None else _titled(on_progress, name)
+            step = under(name, on_progress)
             probes = list(words) if method == "logat" else []
             asked = (f"alignment-{method}", settings, probes)
             state = cells.get(*asked)
@@ -174,7 +174,3 @@ def _tuples(table: Mapping[str, Mapping[str, Iterable[float]]]) -> dict[str, dic
 
 def _described(items: Iterable[Item]) -> list[Any]:
     return [[i.paradigm.short, i.encoding.ids, i.encoding.position, i.target, i.foil, i.evidence] for i in items]
-
-
-def _titled(on_progress: Callable[[str, int, int], None], title: str) -> Callable[[str, int, int], None]:
-    return lambda method, done, total: on_progress(f"{title} {method}", done, total)

@@ -10,9 +10,10 @@ from typing import Any
 from ..datasets.glue import TASKS, Example, load_examples
 from ..errors import DataError
 from ..explainer import Explainer
+from ..methods.registry import titled
 from .faithfulness import Faithfulness, Protocol, check_head, texts_cut
 from .report import curves_figure, grid, write_faithfulness
-from .runs import Cell, run_cells
+from .runs import Cell, run_cells, under
 
 __all__ = ["TABLES", "TITLES", "Table", "published", "run_columns", "run_figures", "run_table", "titles"]
 
@@ -113,7 +114,7 @@ def run_columns(
             examples = load_examples(task, data_dir=data_dir, limit=limits.get(task, limits.get("all")))
             explainer = Explainer.from_pretrained(checkpoints[task], **options)
             check_head(explainer.model, TASKS[task])
-            step = None if on_progress is None else _titled(on_progress, column)
+            step = under(column, on_progress)
             found = run_cells(
                 explainer, examples, methods, folder=output / "cells", protocol=protocol, on_progress=step
             )
@@ -133,7 +134,7 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 
 def titles(methods: Sequence[Cell]) -> list[str]:
     """Cells as rows are called: the name, and the settings that differ from the defaults."""
-    return [name + "".join(f" {key}={value}" for key, value in settings.items()) for name, settings in methods]
+    return [titled(name, settings) for name, settings in methods]
 
 
 def run_table(
@@ -196,7 +197,3 @@ def run_figures(
 
 def _texts(results: Sequence[Faithfulness | None]) -> int:
     return max((r.texts for r in results if r is not None), default=0)
-
-
-def _titled(on_progress: Callable[[str, int, int], None], title: str) -> Callable[[str, int, int], None]:
-    return lambda method, done, total: on_progress(f"{title} {method}", done, total)

@@ -12,6 +12,7 @@ from ..attribution import Attribution
 from ..datasets.glue import Example, GlueTask
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
+from ..methods.registry import titled
 from ..modeling.batching import in_batches
 from ..modeling.encoding import Encoding
 from ..modeling.forward import TaskModel
@@ -154,8 +155,7 @@ def evaluate(
             if on_progress is not None:
                 on_progress(name, len(scores), len(encodings))
         measured = measure(answers, encodings, scores, labels, protocol=protocol)
-        title = name + "".join(f" {key}={value}" for key, value in settings.items())
-        results.append(summarise(title, measured, seed=seed))
+        results.append(summarise(titled(name, settings), measured, seed=seed))
     return results
 
 

@@ -13,7 +13,7 @@ from ..methods.registry import create, list_methods
 from .cells import Cells, fingerprint
 from .faithfulness import Faithfulness, Protocol, checked_labels, evaluate
 
-__all__ = ["Cell", "all_methods", "parse_method", "run_cells"]
+__all__ = ["Cell", "all_methods", "parse_method", "run_cells", "under"]
 
 Cell = tuple[str, dict[str, Any]]
 """A method's name and the settings that differ from its defaults."""
@@ -94,6 +94,13 @@ def run_cells(
             on_progress(name, len(examples), len(examples))
         results.append(None if "missing" in state else _read(state))
     return results
+
+
+def under(title: str, on_progress: Callable[[str, int, int], None] | None) -> Callable[[str, int, int], None] | None:
+    """The same progress with a title before every line; None for none."""
+    if on_progress is None:
+        return None
+    return lambda method, done, total: on_progress(f"{title} {method}", done, total)
 
 
 def _read(state: Mapping[str, Any]) -> Faithfulness:

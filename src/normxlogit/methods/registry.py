@@ -4,7 +4,7 @@ import difflib
 import inspect
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -167,6 +167,11 @@ def describe(name: str) -> MethodInfo:
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_METHODS)}"
         raise MethodError(f"no method named {name!r}; {hint}")
     return _METHODS[name]
+
+
+def titled(name: str, settings: Mapping[str, Any]) -> str:
+    """What a method is called in results: its name, and the settings that differ from the defaults."""
+    return name + "".join(f" {key}={value}" for key, value in settings.items())
 
 
 def create(name: str, settings: dict[str, Any]) -> tuple[MethodInfo, Method, dict[str, Any]]:
