@@ -191,7 +191,7 @@ def spoken(task: Task, logits: Tensor) -> Tensor:
     elif task.kind == "multi-label":
         chances = values.sigmoid()  # (N,)
     else:
-        chances = (values - logits.logsumexp(-1)).exp()  # (N,)
+        chances = logits.softmax(-1).amax(-1)  # (N,)
     return torch.stack((values, ids.to(values.dtype), chances), -1)  # (N, 3)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -190,16 +189,16 @@ def collate(
         left: Pad on the left; for models that answer at the last position whatever stands there.
         device: Where the tensors go.
     """
-    lengths = [len(e) for e in encodings]
-    longest = max(lengths)
+    longest = max(len(e) for e in encodings)
 
-    def padded(name: str) -> Tensor:
-        table = np.full((len(encodings), longest), pad_id if name == "input_ids" else 0)  # (B, T)
-        for row, encoding, length in zip(table, encodings, lengths, strict=True):
-            row[longest - length if left else 0 :][:length] = encoding.inputs[name]
-        return torch.from_numpy(table).to(device)
+    def padded(rows: Sequence[list[int]], filler: int = 0) -> Tensor:
+        gaps = [[filler] * (longest - len(row)) for row in rows]
+        filled = [gap + row if left else row + gap for row, gap in zip(rows, gaps, strict=True)]
+        return torch.tensor(filled, device=device)  # (B, T)
 
-    places = np.arange(longest)[::-1] if left else np.arange(longest)  # (T,)
-    mask = torch.from_numpy(places < np.array(lengths)[:, None]).to(device)  # (B, T)
-    inputs = {name: padded(name) for name in encodings[0].inputs}
-    return Batch(inputs | {"attention_mask": mask.long()}, mask, list(encodings), indices)
+    attended = padded([[1] * len(e) for e in encodings])  # (B, T)
+    inputs = {
+        name: padded([e.inputs[name] for e in encodings], pad_id if name == "input_ids" else 0)
+        for name in encodings[0].inputs
+    }
+    return Batch(inputs | {"attention_mask": attended}, attended.bool(), list(encodings), indices)

@@ -207,13 +207,14 @@ class Encoder:
         ids = torch.as_tensor(encoded["input_ids"])
         if ids.ndim == 1:
             ids = ids[None]
-        mask = torch.as_tensor(encoded.get("attention_mask", torch.ones_like(ids))).bool().reshape(ids.shape)
+        mask = encoded.get("attention_mask")
+        keeps = torch.ones_like(ids) if mask is None else torch.as_tensor(mask).reshape(ids.shape)
         backends = getattr(encoded, "encodings", None)
-        specials = set(self.tokenizer.all_special_ids) - {self.tokenizer.mask_token_id}
+        specials = set() if backends else set(self.tokenizer.all_special_ids) - {self.tokenizer.mask_token_id}
         names = [name for name in ("input_ids", "token_type_ids", "position_ids") if name in encoded]
         fields = {name: torch.as_tensor(encoded[name]).reshape(ids.shape).tolist() for name in names}  # (B, T)
         result = []
-        for row, keep in enumerate(mask.tolist()):
+        for row, keep in enumerate(keeps.tolist()):
             if not any(keep):
                 raise InputError(f"row {row} of the encoded input has no real token")
             inputs = {name: list(compress(values[row], keep)) for name, values in fields.items()}
@@ -221,7 +222,7 @@ class Encoder:
             offsets = words = None
             special = tuple(i in specials for i in kept)
             sequences: tuple[int | None, ...] = tuple(None if s else 0 for s in special)
-            if backends is not None:
+            if backends:
                 backend = backends[row]
                 offsets = tuple(compress(backend.offsets, keep))
                 words = tuple(compress(backend.word_ids, keep))
