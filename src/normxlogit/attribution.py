@@ -1,23 +1,17 @@
 """The result: one frozen `Attribution` for each explained text."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .errors import DataError
+from .result import FORMAT_VERSION, FloatArray, Result, tuples
 
-__all__ = ["FORMAT_VERSION", "Attribution", "Prediction", "TargetInfo", "Token", "Word"]
-
-FORMAT_VERSION = 1
-"""Version of the JSON format; raised when a reader of the old one would misread the new."""
+__all__ = ["Attribution", "Prediction", "TargetInfo", "Token", "Word"]
 
 Merge = Literal["sum", "max", "mean", "first"]
-FloatArray = npt.NDArray[np.float32]
 
 
 class Prediction(NamedTuple):
@@ -56,6 +50,11 @@ class TargetInfo:
     contrast_id: int | None = None
     position: int | None = None
 
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> "TargetInfo":
+        """What JSON keeps of one."""
+        return cls(**{name: tuples(value) for name, value in state.items()})
+
 
 class Token(NamedTuple):
     """One token with its score, as `Attribution.top` returns it."""
@@ -86,7 +85,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attribution:
+class Attribution(Result):
     """Scores of the tokens of one text, and everything needed to read, show and store them.
 
     Attributes:
@@ -116,6 +115,8 @@ class Attribution:
             Gradients; a tuple with one number for each label where there is a label axis.
     """
 
+    kind: ClassVar = "an attribution"
+
     scores: FloatArray
     tokens: tuple[str, ...]
     token_ids: tuple[int, ...]
@@ -138,10 +139,6 @@ class Attribution:
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     format_version: int = field(default=FORMAT_VERSION)
 
-    def __post_init__(self) -> None:
-        """Freeze the scores: a result does not change under its reader."""
-        self.scores.flags.writeable = False
-
     @property
     def has_label_axis(self) -> bool:
         """Whether the first axis of `scores` runs over labels."""
@@ -149,16 +146,6 @@ class Attribution:
 
     def __len__(self) -> int:
         return len(self.tokens)
-
-    def __eq__(self, other: object) -> bool:
-        """Equal when every field is, scores bit by bit."""
-        if not isinstance(other, Attribution):
-            return NotImplemented
-        return np.array_equal(self.scores, other.scores) and all(
-            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "scores"
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
     def select(self, *, label: str | int | None = None, layer: int | None = None) -> "Attribution":
         """Take one label or one layer out of a result that has several.
@@ -180,16 +167,13 @@ class Attribution:
                 raise KeyError(f"no label {label!r} among {list(target.labels)}")
             index = names.index(label)
             scores = scores[index]
-            target = _replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
+            target = replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
             diagnostics = {name: values[index] for name, values in diagnostics.items()}
         if layer is not None:
             if layers is None or layer not in layers:
                 raise KeyError(f"no layer {layer} among {layers}")
             scores, layers = np.take(scores, layers.index(layer), axis=-2), None
-        chosen: Attribution = _replace(
-            self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics
-        )
-        return chosen
+        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics)
 
     def words(self, merge: Merge = "sum") -> list[Word]:
         """Merge tokens to the words of the original text.
@@ -237,64 +221,20 @@ class Attribution:
         kept = [int(i) for i in order if special or not self.special_tokens_mask[i]]
         return [Token(i, self.tokens[i], float(self.scores[i])) for i in kept[:k]]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back."""
-        state = {f.name: getattr(self, f.name) for f in fields(self)}
-        state["scores"] = self.scores.tolist()
-        state["prediction"] = self.prediction._asdict()
-        state["target"] = {f.name: plain(getattr(self.target, f.name)) for f in fields(self.target)}
-        if self.token_predictions is not None:
-            state["token_predictions"] = [p._asdict() for p in self.token_predictions]
-        return {name: plain(value) for name, value in state.items()}
-
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "Attribution":
-        """Rebuild a result from `to_dict`'s output.
+    def _parts(cls, state: Mapping[str, Any]) -> dict[str, Any]:
+        heard = state["token_predictions"]
+        return {
+            "prediction": Prediction(**state["prediction"]),
+            "target": TargetInfo.from_dict(state["target"]),
+            "token_predictions": None if heard is None else tuple(Prediction(**p) for p in heard),
+            "diagnostics": {name: tuples(value) for name, value in state["diagnostics"].items()},
+        }
 
-        Raises:
-            DataError: If the format is newer than this library or a field is missing.
-        """
-        if state.get("format_version") != FORMAT_VERSION:
-            raise DataError(
-                f"cannot read format version {state.get('format_version')!r}; this version reads {FORMAT_VERSION}"
-            )
-        try:
-            values = {f.name: state[f.name] for f in fields(cls)}
-            values["scores"] = np.asarray(state["scores"], dtype=np.float32)
-            values["prediction"] = Prediction(**state["prediction"])
-            values["target"] = TargetInfo(**{k: tuples(v) for k, v in state["target"].items()})
-            if state["token_predictions"] is not None:
-                values["token_predictions"] = tuple(Prediction(**p) for p in state["token_predictions"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"not an attribution: {error}") from None
-        for name in values.keys() - {f.name for f in fields(Attribution)}:  # what pictures and sounds add
-            values[name] = tuples(values[name])
-        for name in ("tokens", "token_ids", "offsets", "word_ids", "sequence_ids", "special_tokens_mask", "layers"):
-            values[name] = tuples(values[name])
-        values["notes"] = tuple(values["notes"])
-        values["diagnostics"] = {name: tuples(value) for name, value in values["diagnostics"].items()}
-        return cls(**values)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result as a JSON file."""
-        write_json(self.to_dict(), path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Attribution":
-        """Read a file written by `save`.
-
-        Raises:
-            DataError: If the file is not such a file.
-        """
-        return cls.from_dict(read_json(path, "an attribution"))
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """The result as a self-contained HTML page; also written to `path` if given."""
+    def _page(self) -> str:
         from .render.html import page
 
         content: str = page([self])
-        if path is not None:
-            Path(path).write_text(content, encoding="utf-8")
         return content
 
     def _repr_html_(self) -> str:
@@ -312,10 +252,6 @@ class Attribution:
         return f"Attribution({self.method}, {self.prediction.label!r}, target={list(self.target.labels)}, {shape})"
 
 
-def _replace(instance: Any, **changes: Any) -> Any:
-    return type(instance)(**{f.name: getattr(instance, f.name) for f in fields(instance)} | changes)
-
-
 def _merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
     if merge == "sum":
         merged = scores.sum(-1)
@@ -328,37 +264,3 @@ def _merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
     else:
         raise ValueError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
     return float(merged) if merged.ndim == 0 else merged
-
-
-def plain(value: Any) -> Any:
-    """Tuples and mappings as JSON knows them: lists and dicts."""
-    if isinstance(value, tuple | list):
-        return [plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {k: plain(v) for k, v in value.items()}
-    return value
-
-
-def tuples(value: Any) -> Any:
-    """The lists of JSON as the tuples that results hold."""
-    return tuple(tuples(v) for v in value) if isinstance(value, list) else value
-
-
-def write_json(state: Mapping[str, Any], path: str | Path) -> None:
-    """Write a result's state as a JSON file."""
-    Path(path).write_text(json.dumps(state, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
-def read_json(path: str | Path, what: str) -> dict[str, Any]:
-    """Read what `write_json` wrote.
-
-    Raises:
-        DataError: If the file is not JSON or not `what`.
-    """
-    try:
-        state = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"{path}: not JSON: {error}") from None
-    if not isinstance(state, dict):
-        raise DataError(f"{path}: not {what}")
-    return state

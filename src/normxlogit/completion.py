@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ._version import __version__
-from .attribution import FloatArray, Prediction, TargetInfo
+from .attribution import Prediction, TargetInfo
 from .errors import InputError, TargetError, UnsupportedModelError
 from .explaining import Asked, layer_numbers
 from .generation import GenerationAttribution
@@ -19,6 +19,7 @@ from .modeling.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.seq2seq import SOURCE, Seq2SeqModel
 from .modeling.spelling import appended
+from .result import FloatArray
 from .targets import Target, index_of, name_of
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]

@@ -1,30 +1,19 @@
 """The result for generated text: which tokens every generated token rests on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from .attribution import (
-    FORMAT_VERSION,
-    Attribution,
-    FloatArray,
-    Prediction,
-    TargetInfo,
-    plain,
-    read_json,
-    tuples,
-    write_json,
-)
-from .errors import DataError
+from .attribution import Attribution, Prediction, TargetInfo
+from .result import FORMAT_VERSION, FloatArray, Result
 
 __all__ = ["GenerationAttribution"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GenerationAttribution:
+class GenerationAttribution(Result):
     """Scores of the context of every generated token.
 
     The sequence has T tokens: P of the prompt and then G generated ones. Row g belongs to the generated token at
@@ -52,6 +41,8 @@ class GenerationAttribution:
         version: Version of the library.
     """
 
+    kind: ClassVar = "an attribution of generated text"
+
     scores: FloatArray
     tokens: tuple[str, ...]
     token_ids: tuple[int, ...]
@@ -72,10 +63,6 @@ class GenerationAttribution:
     version: str
     format_version: int = field(default=FORMAT_VERSION)
 
-    def __post_init__(self) -> None:
-        """Freeze the scores: a result does not change under its reader."""
-        self.scores.flags.writeable = False
-
     @property
     def prompt(self) -> str | None:
         """The part of the text that was given; for chat messages as the template wrote it."""
@@ -84,16 +71,6 @@ class GenerationAttribution:
     def __len__(self) -> int:
         """G, the number of generated tokens."""
         return len(self.generated)
-
-    def __eq__(self, other: object) -> bool:
-        """Equal when every field is, scores bit by bit."""
-        if not isinstance(other, GenerationAttribution):
-            return NotImplemented
-        return np.array_equal(self.scores, other.scores) and all(
-            getattr(self, f.name) == getattr(other, f.name) for f in fields(self) if f.name != "scores"
-        )
-
-    __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
     def for_token(self, index: int) -> Attribution:
         """The explanation of one generated token, as a result of its own.
@@ -138,66 +115,21 @@ class GenerationAttribution:
         """
         if self.layers is None or layer not in self.layers:
             raise KeyError(f"no layer {layer} among {self.layers}")
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        chosen = self.scores[:, self.layers.index(layer)].copy()  # (G, T)
-        return GenerationAttribution(**values | {"scores": chosen, "layers": None})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back."""
-        state = {f.name: getattr(self, f.name) for f in fields(self)}
-        state["scores"] = self.scores.tolist()
-        state["predictions"] = [p._asdict() for p in self.predictions]
-        state["generated"] = [p._asdict() for p in self.generated]
-        state["targets"] = [{f.name: plain(getattr(t, f.name)) for f in fields(t)} for t in self.targets]
-        return {name: plain(value) for name, value in state.items()}
+        return replace(self, scores=self.scores[:, self.layers.index(layer)].copy(), layers=None)  # (G, T)
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "GenerationAttribution":
-        """Rebuild a result from `to_dict`'s output.
+    def _parts(cls, state: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "predictions": tuple(Prediction(**p) for p in state["predictions"]),
+            "generated": tuple(Prediction(**p) for p in state["generated"]),
+            "targets": tuple(TargetInfo.from_dict(t) for t in state["targets"]),
+        }
 
-        Raises:
-            DataError: If the format is newer than this library or a field is missing.
-        """
-        if state.get("format_version") != FORMAT_VERSION:
-            raise DataError(
-                f"cannot read format version {state.get('format_version')!r}; this version reads {FORMAT_VERSION}"
-            )
-        try:
-            values = {f.name: state[f.name] for f in fields(cls)}
-            values["scores"] = np.asarray(state["scores"], dtype=np.float32)
-            values["predictions"] = tuple(Prediction(**p) for p in state["predictions"])
-            values["generated"] = tuple(Prediction(**p) for p in state["generated"])
-            values["targets"] = tuple(TargetInfo(**{k: tuples(v) for k, v in t.items()}) for t in state["targets"])
-        except (KeyError, TypeError) as error:
-            raise DataError(f"not an attribution of generated text: {error}") from None
-        for name in ("tokens", "token_ids", "offsets", "special_tokens_mask", "layers", "notes"):
-            values[name] = tuples(values[name])
-        return cls(**values)
-
-    def save(self, path: str | Path) -> None:
-        """Write the result as a JSON file."""
-        write_json(self.to_dict(), path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> "GenerationAttribution":
-        """Read a file written by `save`.
-
-        Raises:
-            DataError: If the file is not such a file.
-        """
-        return cls.from_dict(read_json(path, "an attribution of generated text"))
-
-    def to_html(self, path: str | Path | None = None) -> str:
-        """The result as a self-contained HTML page; also written to `path` if given.
-
-        Pointing at a generated token colours what it rests on; without scripts the page shows tables.
-        """
+    def _page(self) -> str:
+        """Pointing at a generated token colours what it rests on; without scripts the page shows tables."""
         from .render.generation import page
 
-        content = page(self)
-        if path is not None:
-            Path(path).write_text(content, encoding="utf-8")
-        return content
+        return page(self)
 
     def _repr_html_(self) -> str:
         from .render.generation import fragment

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .attribution import Attribution, FloatArray
+from .attribution import Attribution
 from .errors import DataError, InputError
 from .explaining import Asked, explain
 from .modeling.batching import in_batches
 from .modeling.encoding import Encoding
 from .modeling.signals import Signal, SignalModel
+from .result import FloatArray
 
 if TYPE_CHECKING:
     from PIL.Image import Image

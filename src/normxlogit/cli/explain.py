@@ -193,7 +193,7 @@ def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merg
 
         return page(results, words=words, merge=merge.value)
     if kind is Format.json:
-        from ..attribution import FORMAT_VERSION
+        from ..result import FORMAT_VERSION
 
         states = [_state(result, words, merge) for result in results]
         utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()

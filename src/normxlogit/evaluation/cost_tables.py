@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..attribution import write_json
 from ..errors import DataError
 from ..explainer import Explainer
+from ..result import write_json
 from .efficiency import Setup, random_bert, random_ids, reference_tokenizer
 from .experiments import published
 from .memory import Largest, largest_batch

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..attribution import FloatArray
 from ..generation import GenerationAttribution
+from ..result import FloatArray
 from .html import FAINT, Cell, HeatMap, environment, safely
 from .segments import Facts, facts, number, safe, visible
 from .terminal import DIM, legend, lines, shade, wants_color
