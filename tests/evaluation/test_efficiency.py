@@ -15,6 +15,7 @@ from normxlogit.evaluation import cost_tables, efficiency, memory, peers
 from normxlogit.evaluation.efficiency import GROUPS, Row, Setup
 from normxlogit.evaluation.memory import FORWARD, Job, Largest, Used
 from normxlogit.evaluation.peers import Compared
+from normxlogit.evaluation.subjects import random_texts
 from normxlogit.evaluation.timing import Timing, in_turn, ratio
 
 BERT = {"vocab_size": 8000, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -114,11 +115,18 @@ def test_the_table_says_what_was_measured_and_whether_it_is_enough():
 
 def test_random_texts_have_the_lengths_of_short_reviews():
     tokenizer = SimpleNamespace(get_vocab=lambda: {"good": 1, "bad": 2, "##ly": 3, ".": 4})
-    texts = efficiency.random_texts(tokenizer, 400)
+    texts = random_texts(tokenizer, 400)
     lengths = [len(t.split()) for t in texts]
-    assert texts == efficiency.random_texts(tokenizer, 400)
+    assert texts == random_texts(tokenizer, 400)
     assert 15 < sum(lengths) / len(lengths) < 25
     assert set(" ".join(texts).split()) == {"good", "bad"}
+
+
+def test_progress_names_every_group_and_round():
+    said = []
+    list(efficiency.measure(TINY, ["from-outputs", "masked-lm"], on_progress=lambda *step: said.append(step)))
+    first = [(f"from-outputs, round {number} of 3", 0, 2) for number in (1, 2, 3)]
+    assert said == first + [(f"masked-lm, round {number} of 3", 1, 2) for number in (1, 2, 3)] + [("done", 2, 2)]
 
 
 def test_unknown_rows_are_named():
@@ -201,7 +209,9 @@ def test_the_largest_batch_is_computed_from_what_a_text_adds(measured):
 
 def test_the_table_of_time_stands_beside_the_published_one(tmp_path):
     setup = Setup(rounds=2, warmup=0, lengths=(40,), bert=BERT)
-    text = cost_tables.cost_table("table-time", tmp_path, setup=setup)
+    said = []
+    text = cost_tables.cost_table("table-time", tmp_path, setup=setup, on_progress=lambda *step: said.append(step))
+    assert said == [("40 tokens, round 1 of 2", 0, 1), ("40 tokens, round 2 of 2", 0, 1), ("done", 1, 1)]
     line = next(line for line in text.splitlines() if "| integrated-gradients |" in line)
     assert line.endswith("| 0.82 | 2.3 |")
     assert (tmp_path / "table-time.md").read_text() == text

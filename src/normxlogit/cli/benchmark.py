@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import deliver, quiet, write
+from .console import deliver, progress, quiet, write
 
 if TYPE_CHECKING:
     from ..evaluation.efficiency import Row
@@ -43,7 +43,8 @@ def speed(
         _use(threads)
         texts = None if data_dir is None else [str(e.text) for e in load_examples("sst2", data_dir=data_dir)]
         setup = efficiency.Setup(rounds=rounds, texts=texts)
-        found = list(efficiency.measure(setup, None if rows == "all" else rows.split()))
+        with progress(1) as step:
+            found = list(efficiency.measure(setup, None if rows == "all" else rows.split(), on_progress=step))
     _show(found, output)
 
 
@@ -60,7 +61,8 @@ def memory(
         from ..evaluation.memory import extra_memory
 
         _use(threads)
-        found = extra_memory(batch=batch, length=length, rounds=rounds)
+        with progress(1) as step:
+            found = extra_memory(batch=batch, length=length, rounds=rounds, on_progress=step)
     _show([found], output)
 
 

@@ -5,6 +5,7 @@ Seconds are those of a machine; what compares is how many times NormXLogit's a m
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from typing import Any
 from ..errors import DataError
 from ..explainer import Explainer
 from ..result import write_json
-from .efficiency import Setup, random_bert, random_ids, reference_tokenizer
+from .efficiency import Setup
 from .experiments import published
 from .memory import Largest, largest_batch
-from .timing import Timing, environment, in_turn
+from .subjects import random_bert, random_ids, reference_tokenizer
+from .timing import Timing, environment
 
 __all__ = ["COST_TABLES", "METHODS", "cost_table"]
 
@@ -38,10 +40,13 @@ def _time(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[str
     lines.append("|---:|---|---:|---:|---:|---:|")
     state = {}
     for place, length in enumerate(setup.lengths):
-        progress(f"{length} tokens", place, len(setup.lengths))
+
+        def tell(text: str, place: int = place, length: int = length) -> None:
+            progress(f"{length} tokens, {text}", place, len(setup.lengths))
+
         inputs = random_ids(length, model.config.vocab_size)
         sides = {name: partial(explainer, inputs, method=name) for name in methods}
-        times = in_turn(sides, rounds=setup.rounds, warmup=setup.warmup)
+        times = replace(setup, tell=tell).turns(**sides)
         paper = theirs["rows"].get(str(length), {})
         for name in methods:
             found = times[name]

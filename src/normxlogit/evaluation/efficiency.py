@@ -1,31 +1,29 @@
-"""What an explanation costs beside the forward pass that the model runs anyway, against the bounds that it should keep.
+"""What an explanation costs beside the forward pass that the model runs anyway, and the bounds that it should keep."""
 
-Weights are random where time and memory do not depend on them, so that nothing is downloaded.
-"""
-
-import random
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    AutoTokenizer,
-    BertConfig,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
-)
+from transformers import BertForMaskedLM, PreTrainedModel
 
 from ..errors import InputError
 from ..explainer import Explainer
 from ..modeling.batching import batches
-from ..modeling.loading import default_model_folder, load
+from ..modeling.loading import load
+from .subjects import (
+    MINILM,
+    SMOLLM2,
+    device,
+    language_model,
+    random_bert,
+    random_ids,
+    random_texts,
+    reference_tokenizer,
+)
 from .timing import Timing, environment, in_turn, ratios
 
 __all__ = [
@@ -34,23 +32,8 @@ __all__ = [
     "Setup",
     "as_state",
     "as_table",
-    "language_model",
     "measure",
-    "random_bert",
-    "random_ids",
-    "reference_tokenizer",
 ]
-
-SMOLLM2 = {
-    "vocab_size": 49152,
-    "hidden_size": 576,
-    "intermediate_size": 1536,
-    "num_hidden_layers": 30,
-    "num_attention_heads": 9,
-    "num_key_value_heads": 3,
-    "tie_word_embeddings": True,
-}
-MINILM = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12}
 
 PIPELINE_BATCH = 32
 STEPS = 50
@@ -75,6 +58,7 @@ class Setup:
         short: Tokens where gradients and `from_outputs` are compared.
         long: Tokens where DecompX is compared.
         texts: A corpus of short texts; None makes one of random words with the lengths of SST-2's sentences.
+        tell: Told which round is running.
     """
 
     rounds: int = 7
@@ -90,10 +74,16 @@ class Setup:
     short: int = 120
     long: int = 360
     texts: Sequence[str] | None = None
+    tell: Callable[[str], None] | None = None
 
     def turns(self, **sides: Callable[[], Any]) -> dict[str, Timing]:
         """Time the sides in turn."""
-        return in_turn(sides, rounds=self.rounds, warmup=self.warmup)
+
+        def on_round(number: int, count: int) -> None:
+            if self.tell is not None:
+                self.tell(f"round {number} of {count}")
+
+        return in_turn(sides, rounds=self.rounds, warmup=self.warmup, on_round=on_round)
 
 
 @dataclass(frozen=True)
@@ -144,12 +134,15 @@ def row(
     return Row(name, work, ratios(over, under), bound, at_least, seconds, note)
 
 
-def measure(setup: Setup, names: Iterable[str] | None = None) -> Iterator[Row]:
+def measure(
+    setup: Setup, names: Iterable[str] | None = None, *, on_progress: Callable[[str, int, int], None] | None = None
+) -> Iterator[Row]:
     """Measure groups of rows, one after the other.
 
     Args:
         setup: Sizes and rounds.
         names: Which groups of `GROUPS`; all by default.
+        on_progress: Called with what is running, groups done and groups in all.
 
     Raises:
         InputError: If there is no such group.
@@ -158,9 +151,15 @@ def measure(setup: Setup, names: Iterable[str] | None = None) -> Iterator[Row]:
     for name in wanted:
         if name not in GROUPS:
             raise InputError(f"no rows named {name!r}; there are {', '.join(GROUPS)}")
-    for name in wanted:
+    step = on_progress or (lambda *_: None)
+    for done, name in enumerate(wanted):
+
+        def tell(text: str, name: str = name, done: int = done) -> None:
+            step(f"{name}, {text}", done, len(wanted))
+
         torch.manual_seed(0)
-        yield from GROUPS[name](setup)
+        yield from GROUPS[name](replace(setup, tell=tell))
+    step("done", len(wanted), len(wanted))
 
 
 def as_table(rows: Sequence[Row]) -> str:
@@ -188,37 +187,6 @@ def _short(figure: float) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-
-
-# --- models of the sizes that the bounds are given for ----------------------------------------------------------------
-
-
-def reference_tokenizer() -> Any:
-    """Any tokenizer: the token ids are given, it only names them."""
-    made = AutoTokenizer.from_pretrained(default_model_folder())
-    made.model_max_length = 100_000
-    return made
-
-
-def device() -> torch.device:
-    """Where everything is measured."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def random_bert(changes: Mapping[str, Any], kind: type[PreTrainedModel] = BertForSequenceClassification) -> Any:
-    """A BERT of random weights."""
-    return kind(BertConfig(**{"num_labels": 3} | dict(changes))).eval().to(device())
-
-
-def language_model(changes: Mapping[str, Any]) -> tuple[PreTrainedModel, Any]:
-    """A Llama of random weights, and a tokenizer."""
-    return LlamaForCausalLM(LlamaConfig(**changes)).eval().to(device()), reference_tokenizer()
-
-
-def random_ids(length: int, vocabulary: int, count: int = 1) -> dict[str, Tensor]:
-    """Texts of random token ids, none of them special."""
-    ids = torch.randint(vocabulary // 8, vocabulary // 2, (count, length), device=device())  # (B, T)
-    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor], **options: Any) -> Callable[[], Any]:
@@ -338,14 +306,6 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
     bare_work, pipeline_work = f"{work}bare passes over the same batches", f"{work}pipeline that only predicts"
     yield row("corpus", bare_work, bare, ours, 0.95, *parts, at_least=True, note=note)
     yield row("pipeline", pipeline_work, times["pipeline"], ours, 1.0, at_least=True)
-
-
-def random_texts(tokenizer: Any, count: int) -> list[str]:
-    """Texts of random words with about the lengths of SST-2's validation sentences."""
-    draw = random.Random(0)  # noqa: S311
-    words = sorted(piece for piece in tokenizer.get_vocab() if piece.isalpha())
-    lengths = (max(1, min(60, int(draw.lognormvariate(2.9, 0.55)))) for _ in range(count))
-    return [" ".join(draw.choices(words, k=length)) for length in lengths]
 
 
 def _gradients(setup: Setup) -> Iterator[Row]:

@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ import torch
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..modeling.batching import out_of_memory
-from .efficiency import Row, device, random_bert, random_ids, reference_tokenizer
+from .efficiency import Row
+from .subjects import device, random_bert, random_ids, reference_tokenizer
 
 __all__ = ["FORWARD", "Job", "Largest", "Used", "extra_memory", "largest_batch", "measure"]
 
@@ -104,7 +105,14 @@ def measure(job: Job) -> Used | None:
     return None if found is None else Used(**found)
 
 
-def extra_memory(*, batch: int = 16, length: int = 512, rounds: int = 7, bert: Mapping[str, Any] | None = None) -> Row:
+def extra_memory(
+    *,
+    batch: int = 16,
+    length: int = 512,
+    rounds: int = 7,
+    bert: Mapping[str, Any] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Row:
     """The row that compares NormXLogit's peak with the bare forward pass's.
 
     Args:
@@ -112,12 +120,15 @@ def extra_memory(*, batch: int = 16, length: int = 512, rounds: int = 7, bert: M
         length: Tokens of each.
         rounds: Pairs of processes.
         bert: Changes to the configuration of BERT-base.
+        on_progress: Called with what is running, rounds done and rounds in all.
 
     Raises:
         DataError: If there is not enough memory.
     """
     figures, added = [], 0.0
-    for _ in range(rounds):
+    for done in range(rounds):
+        if on_progress is not None:
+            on_progress("memory", done, rounds)
         bare, ours = (measure(Job(name, batch, length, bert or {})) for name in (FORWARD, "normxlogit"))
         if bare is None or ours is None:
             raise DataError(f"there is not enough memory for {batch} texts of {length} tokens")

@@ -19,8 +19,8 @@ from .._version import __version__
 from ..errors import InputError
 from ..explainer import Explainer
 from ..modeling.loading import default_model_folder
-from .efficiency import SMOLLM2, language_model
 from .peer import WORK
+from .subjects import SMOLLM2, language_model
 from .timing import Timing, in_turn, ratio
 
 __all__ = ["OURS", "PEERS", "SENTENCE", "Compared", "as_table", "compare"]

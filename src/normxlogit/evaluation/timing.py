@@ -33,7 +33,13 @@ class Timing:
         return min(self.seconds), max(self.seconds)
 
 
-def in_turn(sides: Mapping[str, Callable[[], Any]], *, rounds: int = 15, warmup: int = 2) -> dict[str, Timing]:
+def in_turn(
+    sides: Mapping[str, Callable[[], Any]],
+    *,
+    rounds: int = 15,
+    warmup: int = 2,
+    on_round: Callable[[int, int], None] | None = None,
+) -> dict[str, Timing]:
     """Time several pieces of work, one call of each in every round.
 
     The order turns around from round to round, so that no side always follows the same other.
@@ -42,9 +48,12 @@ def in_turn(sides: Mapping[str, Callable[[], Any]], *, rounds: int = 15, warmup:
         sides: Work by name.
         rounds: Counted rounds.
         warmup: Rounds before, not counted.
+        on_round: Called before each round with its number and that of all, those of the warm-up among them.
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_ in range(warmup + rounds):
+        if on_round is not None:
+            on_round(round_ + 1, warmup + rounds)
         for name in _order(list(sides), round_):
             _synchronise()
             start = time.perf_counter()
