@@ -48,6 +48,9 @@ def test_bert_classifier_equals_a_plain_loop():
     close(result.scores, np.array(expected, dtype=np.float32))
     assert result.layers == (1, 2, 3)
     assert result.target.ids == (int(label),)
+    assert result.prediction.id == int(label)
+    assert result.prediction.value == pytest.approx(float(outputs.logits.max()), abs=1e-5)
+    assert result.prediction.probability == pytest.approx(float(outputs.logits.softmax(-1).max()), abs=1e-5)
     close(Explainer(model, made)(tiny.TEXTS[2]).scores, result.scores[-1])
 
 
