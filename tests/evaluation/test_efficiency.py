@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from transformers import BertModel
+from transformers import BertModel, LlamaConfig, LlamaForCausalLM
 
 from normxlogit import DataError, InputError
 from normxlogit.cli import main
@@ -122,6 +122,19 @@ def test_random_texts_have_the_lengths_of_short_reviews():
     assert set(" ".join(texts).split()) == {"good", "bad"}
 
 
+def test_a_larger_language_model_is_a_choice(monkeypatch, capsys):
+    setups = []
+    monkeypatch.setattr(efficiency, "measure", lambda setup, names, on_progress: setups.append(setup) or [])
+    written(capsys, "benchmark", "speed", "--language-model", "llama-2-7b")
+    written(capsys, "benchmark", "speed")
+    large, small = (LlamaConfig(**setup.llama) for setup in setups)
+    assert [(s.prompt, s.generated) for s in setups] == [(2048, 256), (256, 64)]
+    assert large.dtype == torch.bfloat16
+    with torch.device("meta"):
+        counts = [LlamaForCausalLM(config).num_parameters() for config in (large, small)]
+    assert counts == [6_738_415_616, 134_515_008], "what the models of these names have"
+
+
 def test_progress_names_every_group_and_round():
     said = []
     list(efficiency.measure(TINY, ["from-outputs", "masked-lm"], on_progress=lambda *step: said.append(step)))
@@ -202,6 +215,22 @@ def test_extra_memory_is_over_that_of_the_forward_pass(measured, capsys):
 def test_the_largest_batch_is_computed_from_what_a_text_adds(measured):
     found = memory.largest_batch("gradient-norm", budget=2, bert=BERT)
     assert found == Largest("gradient-norm", 102, 0.5, measured=False)  # (2 GiB - 1 GiB) / 10 MiB
+
+
+@pytest.mark.parametrize("fits", [0, 1, 2, 5, 8, 750])
+def test_on_a_gpu_the_largest_batch_is_tried_out(monkeypatch, fits):
+    jobs = []
+
+    def measure(job):
+        jobs.append(job)
+        return Used(2**30, 2**20, job.batch * 0.25) if job.batch <= fits else None
+
+    monkeypatch.setattr(memory, "measure", measure)
+    monkeypatch.setattr(memory, "device", lambda: torch.device("cuda"))
+    found = memory.largest_batch("normxlogit", budget=2, length=9, bert=BERT)
+    assert (found.batch, found.measured) == (fits, True)
+    assert {(job.budget, job.length) for job in jobs} == {(2**31, 9)}
+    assert found.seconds == 0.25 or not fits
 
 
 # --- the paper's tables ---------------------------------------------------------------------------------------------

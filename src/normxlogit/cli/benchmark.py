@@ -1,6 +1,7 @@
 """The command that measures what explanations cost: benchmark speed, memory, peers."""
 
 import json
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,13 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads of torch; by d
 Output = Annotated[Path | None, typer.Option(help="Also write the figures to this JSON file.")]
 
 
+class LanguageModel(str, Enum):
+    """A shape of causal language model."""
+
+    smollm2 = "smollm2-135m"
+    llama2 = "llama-2-7b"
+
+
 @benchmark.callback()
 def _benchmark() -> None:
     """Measure what explanations cost."""
@@ -33,6 +41,13 @@ def speed(
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder with SST-2's validation.jsonl; else random words of its lengths.")
     ] = None,
+    language_model: Annotated[
+        LanguageModel,
+        typer.Option(
+            help="Shape of the rows next-token and generated, random weights; llama-2-7b takes 14 GB in bfloat16 and "
+            "reads 2048 tokens."
+        ),
+    ] = LanguageModel.smollm2,
     output: Output = None,
 ) -> None:
     """The time of explanations over that of forward passes, with a bound on each row."""
@@ -42,7 +57,7 @@ def speed(
 
         _use(threads)
         texts = None if data_dir is None else [str(e.text) for e in load_examples("sst2", data_dir=data_dir)]
-        setup = efficiency.Setup(rounds=rounds, texts=texts)
+        setup = efficiency.Setup(rounds=rounds, texts=texts, **efficiency.LANGUAGE_MODELS[language_model.value])
         with progress(1) as step:
             found = list(efficiency.measure(setup, None if rows == "all" else rows.split(), on_progress=step))
     _show(found, output)

@@ -15,6 +15,7 @@ from ..explainer import Explainer
 from ..modeling.batching import batches
 from ..modeling.loading import load
 from .subjects import (
+    LLAMA2_7B,
     MINILM,
     SMOLLM2,
     device,
@@ -28,6 +29,7 @@ from .timing import Timing, environment, in_turn, ratios
 
 __all__ = [
     "GROUPS",
+    "LANGUAGE_MODELS",
     "Row",
     "Setup",
     "as_state",
@@ -38,6 +40,12 @@ __all__ = [
 PIPELINE_BATCH = 32
 STEPS = 50
 """Of Integrated Gradients, the paper's number."""
+
+LANGUAGE_MODELS: Mapping[str, Mapping[str, Any]] = {
+    "smollm2-135m": {"llama": SMOLLM2, "prompt": 256, "generated": 64},
+    "llama-2-7b": {"llama": LLAMA2_7B, "prompt": 2048, "generated": 256},
+}
+"""Shapes of the causal language model and the lengths that go with them, as fields of `Setup`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class Setup:
         lengths: Tokens of one text.
         bert: Changes to the configuration of BERT-base.
         minilm: Changes that make it MiniLM.
-        llama: The configuration of SmolLM2-135M.
+        llama: The configuration of the causal language model, SmolLM2-135M's by default.
         vocabulary: Vocabulary of the masked language model.
         masked_length: Tokens of its text.
         prompt: Tokens before the generated ones.
@@ -197,6 +205,11 @@ def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor], **options: An
     return forward
 
 
+def _sized(model: PreTrainedModel) -> str:
+    count = model.num_parameters()
+    return f"causal LM of {count / 1e9:.1f}B weights" if count >= 1e9 else f"causal LM of {count / 1e6:.0f}M weights"
+
+
 # --- the rows ---------------------------------------------------------------------------------------------------------
 
 
@@ -238,16 +251,16 @@ def _masked(setup: Setup) -> Iterator[Row]:
 
 def _next_token(setup: Setup) -> Iterator[Row]:
     model, tokenizer = language_model(setup.llama)
-    explainer = Explainer(model, tokenizer, name="SmolLM2-135M's shape, random weights")
+    explainer = Explainer(model, tokenizer, name="Llama, random weights")
     inputs = random_ids(setup.prompt, model.config.vocab_size)
     times = setup.turns(forward=_forward(model, inputs, logits_to_keep=1), explain=lambda: explainer(inputs))
-    work = f"causal LM, prompt of {setup.prompt} tokens: next token / forward with logits_to_keep=1"
+    work = f"{_sized(model)}, prompt of {setup.prompt} tokens: next token / forward with logits_to_keep=1"
     yield row("next-token", work, times["explain"], times["forward"], 1.03)
 
 
 def _generated(setup: Setup) -> Iterator[Row]:
     model, tokenizer = language_model(setup.llama)
-    explainer = Explainer(model, tokenizer, name="SmolLM2-135M's shape, random weights")
+    explainer = Explainer(model, tokenizer, name="Llama, random weights")
     prompt = " ".join(["movie"] * (setup.prompt - 1))  # and the token that begins every text
     vocabulary = model.config.vocab_size
     written = torch.randint(vocabulary // 8, vocabulary // 2, (setup.generated,)).tolist()
@@ -255,7 +268,8 @@ def _generated(setup: Setup) -> Iterator[Row]:
     times = setup.turns(
         forward=_forward(model, {"input_ids": ids}), explain=lambda: explainer.explain_completion(prompt, written)
     )
-    work = f"{setup.generated} generated tokens on {setup.prompt}: all explained / forward over the sequence"
+    tokens = f"{setup.generated} generated tokens on {setup.prompt}"
+    work = f"{_sized(model)}, {tokens}: all explained / forward over the sequence"
     yield row("generated", work, times["explain"], times["forward"], 1.05)
 
 

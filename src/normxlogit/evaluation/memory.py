@@ -23,6 +23,7 @@ from ..explainer import Explainer
 from ..modeling.batching import out_of_memory
 from .efficiency import Row
 from .subjects import device, random_bert, random_ids, reference_tokenizer
+from .timing import synchronise
 
 __all__ = ["FORWARD", "Job", "Largest", "Used", "extra_memory", "largest_batch", "measure"]
 
@@ -203,6 +204,7 @@ def _run(job: Job) -> Used | None:
     start = time.perf_counter()
     try:
         work(inputs)
+        synchronise()
     except (RuntimeError, MemoryError, InputError) as error:
         if isinstance(error, InputError) or out_of_memory(error):
             return None

@@ -7,17 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import (
+    AutoModelForCausalLM,
     AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
     LlamaConfig,
-    LlamaForCausalLM,
     PreTrainedModel,
 )
 
 from ..modeling.loading import default_model_folder
 
 __all__ = [
+    "LLAMA2_7B",
     "MINILM",
     "SMOLLM2",
     "device",
@@ -36,6 +37,16 @@ SMOLLM2 = {
     "num_attention_heads": 9,
     "num_key_value_heads": 3,
     "tie_word_embeddings": True,
+}
+LLAMA2_7B = {
+    "vocab_size": 32000,
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 32,
+    "max_position_embeddings": 4096,
+    "dtype": "bfloat16",
 }
 MINILM = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12}
 
@@ -59,7 +70,9 @@ def random_bert(changes: Mapping[str, Any], kind: type[PreTrainedModel] = BertFo
 
 def language_model(changes: Mapping[str, Any]) -> tuple[PreTrainedModel, Any]:
     """A Llama of random weights, and a tokenizer."""
-    return LlamaForCausalLM(LlamaConfig(**changes)).eval().to(device()), reference_tokenizer()
+    with device():  # made there: seven billion weights are slow to make and to move
+        model = AutoModelForCausalLM.from_config(LlamaConfig(**changes))
+    return model.eval(), reference_tokenizer()
 
 
 def random_ids(length: int, vocabulary: int, count: int = 1) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ import transformers
 
 from .._version import __version__
 
-__all__ = ["Timing", "environment", "in_turn", "ratio", "ratios"]
+__all__ = ["Timing", "environment", "in_turn", "ratio", "ratios", "synchronise"]
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def in_turn(
         if on_round is not None:
             on_round(round_ + 1, warmup + rounds)
         for name in _order(list(sides), round_):
-            _synchronise()
+            synchronise()
             start = time.perf_counter()
             sides[name]()
-            _synchronise()
+            synchronise()
             if round_ >= warmup:
                 seconds[name].append(time.perf_counter() - start)
     return {name: Timing(name, tuple(times)) for name, times in seconds.items()}
@@ -91,6 +91,7 @@ def _order(names: list[str], round_: int) -> Iterator[str]:
     return iter(names) if round_ % 2 == 0 else reversed(names)
 
 
-def _synchronise() -> None:
+def synchronise() -> None:
+    """Wait until the device has done what it was told."""
     if torch.cuda.is_available():
         torch.cuda.synchronize()
