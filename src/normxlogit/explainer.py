@@ -18,8 +18,9 @@ from .explaining import Asked, Layers, explain
 from .generation import GenerationAttribution
 from .long_texts import explain_long
 from .methods.registry import create
-from .modeling.batching import Batch, in_batches
+from .modeling.batching import Batch
 from .modeling.encoding import Encoding, LongText, Text
+from .modeling.feeding import in_batches
 from .modeling.forward import TaskModel
 from .modeling.kinds import refuse_source, task_model, writing
 from .modeling.loading import load

@@ -11,8 +11,8 @@ from torch import Tensor
 from .attribution import Attribution
 from .errors import DataError, InputError
 from .explaining import Asked, explain
-from .modeling.batching import in_batches
 from .modeling.encoding import Encoding
+from .modeling.feeding import in_batches
 from .modeling.signals import Signal, SignalModel
 from .result import FloatArray
 

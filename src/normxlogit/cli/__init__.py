@@ -9,9 +9,11 @@ import typer
 from ..errors import NormXLogitError
 from .alignment import alignment
 from .benchmark import benchmark
-from .experiments import evaluate, finetune, reproduce
 from .explain import explain, methods
+from .faithfulness import faithfulness
+from .finetune import finetune
 from .generate import generate
+from .reproduce import reproduce
 
 __all__ = ["app", "main"]
 
@@ -45,6 +47,9 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+evaluate = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
+
+
 @app.callback()
 def _root(
     version: Annotated[
@@ -57,6 +62,7 @@ def _root(
 app.command()(explain)
 app.command()(generate)
 app.command()(methods)
+evaluate.command()(faithfulness)
 evaluate.command()(alignment)
 app.add_typer(evaluate, name="evaluate")
 app.add_typer(benchmark, name="benchmark")

@@ -12,10 +12,10 @@ import typer
 
 from ..errors import InputError
 from .console import progress, quiet, write
-from .experiments import DType, Protocol
+from .options import DType, Protocol, cells_of
 
 if TYPE_CHECKING:
-    from ..evaluation.alignment_report import Scale
+    from ..evaluation.alignment_figures import Scale
     from ..evaluation.runs import Cell
 
 __all__ = ["alignment", "figure_alignment"]
@@ -163,6 +163,5 @@ def _measured(
 
 def _cells(methods: str) -> "list[Cell]":
     from ..evaluation.alignment_runs import all_cells
-    from ..evaluation.runs import parse_method
 
-    return all_cells() if methods == "all" else [parse_method(text) for text in methods.split()]
+    return all_cells() if methods == "all" else cells_of(methods)

@@ -12,7 +12,7 @@ import torch
 from ..datasets.pairs import Item
 from ..errors import DataError, MethodError
 from ..methods.registry import create, titled
-from ..modeling.batching import in_batches
+from ..modeling.feeding import in_batches
 from ..modeling.forward import TaskModel
 from ..targets import Target, index_of
 from .faithfulness import Protocol

@@ -2,16 +2,31 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from .alignment import Alignment
-from .alignment_report import NAMES, Measure, Scale, figures_of
+from .alignment import Alignment, normalisation_of
 from .alignment_runs import Study
 
-__all__ = ["write_figures"]
+__all__ = ["NAMES", "Measure", "Scale", "figures_of", "write_figures"]
+
+Measure = Literal["dot", "ap"]
+Scale = Literal["published", "softmax", "sum"]
+"""How the dot product's scores are normalised: each method's as in the paper, or all alike."""
+
+NAMES: dict[Measure, str] = {"dot": "Dot product", "ap": "Average precision"}
 
 ANNOTATED = 14
 """Most layers whose figures are written into the squares."""
+
+
+def figures_of(
+    alignment: Alignment, measure: Measure, *, group: str = "all", scale: Scale = "published"
+) -> tuple[float, ...]:
+    """One figure for each layer; none where it was not measured (or published)."""
+    metric: str = "average_precision"
+    if measure == "dot":
+        metric = normalisation_of(alignment.method) if scale == "published" else scale
+    return tuple(alignment.figures.get(group, {}).get(metric, ()))
 
 
 def write_figures(
@@ -23,7 +38,7 @@ def write_figures(
         folder: Where to; SVG and PNG each.
         studies: What was measured.
         theirs: What the paper published; panels of their own.
-        scale: See `alignment_report.Scale`.
+        scale: See `Scale`.
 
     Returns:
         The files.

@@ -4,28 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-from .alignment import Alignment, Normalisation, normalisation_of
+from .alignment import Alignment, Normalisation
+from .alignment_figures import NAMES, Measure, Scale, figures_of, write_figures
 from .alignment_runs import Study
 
-__all__ = ["NAMES", "Measure", "Scale", "alignment_tables", "best", "figures_of", "write_alignment"]
-
-Measure = Literal["dot", "ap"]
-Scale = Literal["published", "softmax", "sum"]
-"""How the dot product's scores are normalised: each method's as in the paper, or all alike."""
-
-NAMES: dict[Measure, str] = {"dot": "Dot product", "ap": "Average precision"}
-
-
-def figures_of(
-    alignment: Alignment, measure: Measure, *, group: str = "all", scale: Scale = "published"
-) -> tuple[float, ...]:
-    """One figure for each layer; none where it was not measured (or published)."""
-    metric: str = "average_precision"
-    if measure == "dot":
-        metric = normalisation_of(alignment.method) if scale == "published" else scale
-    return tuple(alignment.figures.get(group, {}).get(metric, ()))
+__all__ = ["alignment_tables", "best", "write_alignment"]
 
 
 def best(alignment: Alignment, measure: Measure, **view: Any) -> tuple[float, int] | None:
@@ -66,8 +51,6 @@ def write_alignment(
     folder: Path, studies: Sequence[Study], theirs: Sequence[Study], about: Mapping[str, Any], *, scale: Scale
 ) -> str:
     """Write `results.json`, `results.md` and the figures into a folder; returns the Markdown."""
-    from .alignment_figures import write_figures
-
     folder.mkdir(parents=True, exist_ok=True)
     state = {"about": dict(about), "studies": [asdict(s) for s in studies], "published": [asdict(s) for s in theirs]}
     (folder / "results.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")

@@ -13,8 +13,8 @@ from ..datasets.glue import Example, GlueTask
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods.registry import titled
-from ..modeling.batching import in_batches
 from ..modeling.encoding import Encoding
+from ..modeling.feeding import in_batches
 from ..modeling.forward import TaskModel
 from ..modeling.perturbing import taken_out
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..modeling.batching import in_batches
 from ..modeling.encoding import Encoding
+from ..modeling.feeding import in_batches
 from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.perturbing import masks, taken_out
 from ..targets import Target
