@@ -215,6 +215,19 @@ def test_extra_memory_is_over_that_of_the_forward_pass(measured, capsys):
 def test_the_largest_batch_is_computed_from_what_a_text_adds(measured):
     found = memory.largest_batch("gradient-norm", budget=2, bert=BERT)
     assert found == Largest("gradient-norm", 102, 0.5, measured=False)  # (2 GiB - 1 GiB) / 10 MiB
+    assert [job.batch for job in measured] == [1, 4]
+
+
+def test_slow_methods_are_measured_on_fewer_texts(monkeypatch):
+    jobs = []
+
+    def measure(job):
+        jobs.append(job.batch)
+        return Used(2**30, 10 * job.batch * 2**20, job.batch * 61.0)
+
+    monkeypatch.setattr(memory, "measure", measure)
+    assert memory.largest_batch("decompx", budget=2, bert=BERT) == Largest("decompx", 102, 61.0, measured=False)
+    assert jobs == [1, 2]
 
 
 @pytest.mark.parametrize("fits", [0, 1, 2, 5, 8, 750])

@@ -15,7 +15,7 @@ from ..explainer import Explainer
 from ..result import write_json
 from .efficiency import Setup
 from .experiments import published
-from .memory import Largest, largest_batch
+from .memory import FEW, SEVERAL, Largest, largest_batch
 from .subjects import random_bert, random_ids, reference_tokenizer
 from .timing import Timing, environment
 
@@ -75,8 +75,8 @@ def _memory(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[s
         lines.append(f"| {name} | {result.batch} | {result.seconds:.4f} | {paper} |")
     progress("done", len(methods), len(methods))
     how = "tried out" if all(f.measured for f in found.values()) else (
-        "computed from the measured peaks of one and of four texts at once, each in a process of its own; the seconds "
-        "are those of four at once"
+        f"computed from the measured peaks of one and of {SEVERAL} texts at once ({FEW} where one takes over a "
+        "minute), each in a process of its own; the seconds are those of several at once"
     )  # fmt: skip
     title = f"The largest batch of {length} tokens on BERT-base within {BUDGET:g} GiB, {how}. "
     state = {name: {"batch": f.batch, "seconds": f.seconds, "measured": f.measured} for name, f in found.items()}

@@ -32,6 +32,9 @@ FORWARD = "forward"
 
 GIB = 2**30
 
+SEVERAL, FEW, SLOW = 4, 2, 60.0
+"""Texts at once whose peak is compared with a single one's; few where a single one takes so many seconds."""
+
 GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
 """Lets glibc give every freed block of a megabyte back at once: else the peak depends on the holes in its heap."""
 
@@ -156,12 +159,13 @@ def largest_batch(
     limit = int(budget * GIB)
     if device().type == "cuda":
         return _tried_out(Job(method, 1, length, bert or {}, limit))
-    small, more = 1, 4
-    one, several = (measure(Job(method, batch, length, bert or {})) for batch in (small, more))
+    one = measure(Job(method, 1, length, bert or {}))
+    more = FEW if one is None or one.seconds > SLOW else SEVERAL
+    several = measure(Job(method, more, length, bert or {}))
     if one is None or several is None:
         raise DataError(f"there is not enough memory to measure {method}")
-    each = max(1.0, (several.added - one.added) / (more - small))
-    fixed = one.before + max(0.0, one.added - small * each)
+    each = max(1.0, (several.added - one.added) / (more - 1))
+    fixed = one.before + max(0.0, one.added - each)
     return Largest(method, max(0, int((limit - fixed) / each)), several.seconds / more, measured=False)
 
 
