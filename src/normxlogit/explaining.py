@@ -109,14 +109,7 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                tokens=encoding.tokens,
-                token_ids=tuple(encoding.ids),
-                offsets=encoding.offsets,
-                word_ids=encoding.word_ids,
-                sequence_ids=encoding.sequence_ids,
-                special_tokens_mask=encoding.special,
-                text=encoding.text,
-                text_pair=encoding.text_pair,
+                **encoding.described(),
                 prediction=texts[row],
                 target=infos[row],
                 layers=wanted or None,
@@ -125,7 +118,6 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
                 settings=asked.settings,
                 model=model.name,
                 signed=signed,
-                notes=encoding.notes,
                 version=__version__,
                 diagnostics=_diagnostics(run, row, target.labelled),
             )

@@ -205,15 +205,5 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
-    return replace(
-        result,
-        scores=np.ascontiguousarray(scores, dtype=np.float32),
-        tokens=encoding.tokens,
-        token_ids=tuple(encoding.ids),
-        offsets=encoding.offsets,
-        word_ids=encoding.word_ids,
-        sequence_ids=encoding.sequence_ids,
-        special_tokens_mask=encoding.special,
-        notes=(*encoding.notes, note),
-        **changes,
-    )
+    about = encoding.described() | {"notes": (*encoding.notes, note)}
+    return replace(result, scores=np.ascontiguousarray(scores, dtype=np.float32), **about, **changes)

@@ -56,6 +56,20 @@ class Encoding:
         """The token ids."""
         return self.inputs["input_ids"]
 
+    def described(self) -> dict[str, Any]:
+        """What a result says of its text and tokens, by the names of an `Attribution`'s fields."""
+        return {
+            "tokens": self.tokens,
+            "token_ids": tuple(self.ids),
+            "offsets": self.offsets,
+            "word_ids": self.word_ids,
+            "sequence_ids": self.sequence_ids,
+            "special_tokens_mask": self.special,
+            "text": self.text,
+            "text_pair": self.text_pair,
+            "notes": self.notes,
+        }
+
     def opening(self, count: int) -> "Encoding":
         """The first `count` tokens, as a text that goes on."""
         return replace(
