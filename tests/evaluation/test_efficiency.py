@@ -306,6 +306,12 @@ def test_generated_text_is_compared_where_a_package_explains_no_other(monkeypatc
     assert ours.work.startswith("3 generated tokens on 6")
 
 
+@pytest.mark.parametrize(("forwards", "said"), [(99.0, "49.5x (≥ 50: **fail**)"), (100.0, "50.0x (≥ 50: pass)")])
+def test_a_bound_on_a_package_is_judged(forwards, said):
+    rows = [Compared(name, "1", "m", "w", 1.0, f) for name, f in (("normxlogit", 2.0), ("inseq", forwards))]
+    assert peers.as_table(rows).splitlines()[-1].endswith(f"| {forwards:.2f} | {said} |")
+
+
 def test_unknown_packages_are_named():
     with pytest.raises(InputError, match="no package 'magic' to compare with; there are captum, inseq,"):
         list(peers.compare(["magic"]))

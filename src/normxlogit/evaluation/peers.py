@@ -31,6 +31,9 @@ OURS = "normxlogit"
 WRITERS = ("inseq",)
 """Packages that explain generated text only."""
 
+BOUNDS = {"inseq": 50}
+"""How many times faster than a package NormXLogit should be."""
+
 TIMEOUT = 1200
 """Seconds for an installation, and for a measurement."""
 
@@ -207,5 +210,7 @@ def as_table(rows: Sequence[Compared]) -> str:
             )
             continue
         times = "" if r.package == OURS else f"{r.forwards / ours[r.work]:.1f}x"
+        if (bound := BOUNDS.get(r.package)) is not None:
+            times += f" (≥ {bound}: {'pass' if r.forwards / ours[r.work] >= bound else '**fail**'})"
         lines.append(f"| {name} | {r.method} | {r.work} | {r.seconds * 1e3:.4g} ms | {r.forwards:.2f} | {times} |")
     return "\n".join(lines) + "\n"
