@@ -78,5 +78,6 @@ def test_everything_is_exact_but_what_is_known():
     for task in set(MAPPINGS) - set(SIGNALS):
         runs = [family for family in families(task) if family not in broken.get(task, ())]
         exact = [family for family in runs if "error" not in results[task, family]]
-        missing = len(runs) - len(exact)
-        assert missing <= 1 or len(exact) / len(runs) >= AT_LEAST, task  # one class may be over 3% of what runs
+        # Of what an older version runs, a single class may be over 3%.
+        one_of_fewer = not same_version and len(runs) - len(exact) == 1
+        assert one_of_fewer or len(exact) / len(runs) >= AT_LEAST, task

@@ -164,9 +164,9 @@ def test_speed_from_the_command_line(capsys, tmp_path, monkeypatch):
 
 def test_memory_is_the_peak_of_a_call():
     wide = BERT | {"intermediate_size": 4096}
-    small, large = (memory._run(Job(FORWARD, batch, 64, wide)) for batch in (1, 64))
+    small, large = (memory.measure(Job(FORWARD, batch, 64, wide)) for batch in (1, 64))
     layer = 64 * 64 * 4096 * 4  # bytes of one layer's inner states
-    assert 0.9 * layer < large.added < 8 * layer, "an allocator may hand out again a few pages that it held"
+    assert layer < large.added < 8 * layer
     assert small.added < layer
     assert large.before > 2**26, "the libraries at least"
 

@@ -42,10 +42,10 @@ STEPS = 50
 """Of Integrated Gradients, the paper's number."""
 
 LANGUAGE_MODELS: Mapping[str, Mapping[str, Any]] = {
-    "smollm2-135m": {"llama": SMOLLM2, "prompt": 256, "generated": 64},
+    "smollm2-135m": {},
     "llama-2-7b": {"llama": LLAMA2_7B, "prompt": 2048, "generated": 256},
 }
-"""Shapes of the causal language model and the lengths that go with them, as fields of `Setup`."""
+"""Shapes of the causal language model and the lengths that go with them: what differs from `Setup`'s defaults."""
 
 
 @dataclass(frozen=True)

@@ -159,11 +159,16 @@ def largest_batch(
     limit = int(budget * GIB)
     if device().type == "cuda":
         return _tried_out(Job(method, 1, length, bert or {}, limit))
-    one = measure(Job(method, 1, length, bert or {}))
-    more = FEW if one is None or one.seconds > SLOW else SEVERAL
-    several = measure(Job(method, more, length, bert or {}))
-    if one is None or several is None:
-        raise DataError(f"there is not enough memory to measure {method}")
+
+    def of(batch: int) -> Used:
+        found = measure(Job(method, batch, length, bert or {}))
+        if found is None:
+            raise DataError(f"there is not enough memory to measure {method}")
+        return found
+
+    one = of(1)
+    more = FEW if one.seconds > SLOW else SEVERAL
+    several = of(more)
     each = max(1.0, (several.added - one.added) / (more - 1))
     fixed = one.before + max(0.0, one.added - each)
     return Largest(method, max(0, int((limit - fixed) / each)), several.seconds / more, measured=False)

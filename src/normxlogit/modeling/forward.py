@@ -240,7 +240,7 @@ class TaskModel:
             (B, C), or (B, R).
         """
         if rows is not None and positions is not None:
-            hidden = self._trunk_output(self.shadow, inputs)
+            hidden = self.run_trunk(self.shadow, inputs)
             if hidden is not None:
                 texts = torch.arange(len(hidden), device=hidden.device)
                 logits = self.anatomy.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
@@ -258,16 +258,12 @@ class TaskModel:
     def states(self, batch: Batch) -> Tensor:
         """What the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
-        hidden = self._trunk_output(self.shadow, batch.inputs)
+        hidden = self.run_trunk(self.shadow, batch.inputs)
         if hidden is None:
             raise HeadMismatchError(f"{self.anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
         return self.anatomy.by_token(hidden, batch.mask.shape[1])
 
-    def run_trunk(self, twin: nn.Module, batch: Batch) -> None:
-        """Run a clone of `shadow` up to the end of its trunk, for what the hooks on it see."""
-        self._trunk_output(twin, batch.inputs)
-
-    def _trunk_output(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
+    def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
         """Run `shadow` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
         with self._recording(stop=True) as record:
             model(**inputs)

@@ -95,7 +95,7 @@ def record(model: TaskModel, twin: nn.Module, layers: list[nn.Module], batch: Ba
         handles.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
         handles.append(layer.register_forward_hook(leave))
     try:
-        model.run_trunk(twin, batch)
+        model.run_trunk(twin, batch.inputs)
     finally:
         for handle in handles:
             handle.remove()
