@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from normxlogit.attribution import Attribution, Prediction, TargetInfo
+from normxlogit.results.attribution import Attribution, Prediction, TargetInfo
 
 MOVIE = "The movie is mediocre, maybe even bad."
 LABELS = ("negative", "positive")

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from normxlogit.attribution import Attribution, Prediction, TargetInfo
 from normxlogit.errors import DataError
+from normxlogit.results.attribution import Attribution, Prediction, TargetInfo
 from tests.factories import LABELS, MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 EVERY_SHAPE = [make_attribution, all_labels, all_layers, labels_and_layers, pair]

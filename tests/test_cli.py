@@ -11,9 +11,9 @@ import pytest
 
 import normxlogit
 from normxlogit import cli
-from normxlogit.attribution import Attribution
 from normxlogit.cli.explain import CHUNK
 from normxlogit.errors import InputError, NormXLogitError, TargetError
+from normxlogit.results.attribution import Attribution
 from tests.factories import all_layers, make_attribution
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

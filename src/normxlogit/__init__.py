@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .attribution import Attribution, Prediction, TargetInfo, Token, Word
     from .errors import (
         DataError,
         HeadMismatchError,
@@ -16,8 +15,9 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from .explainer import Explainer
-    from .generation import GenerationAttribution
     from .methods.registry import MethodInfo, list_methods, register
+    from .results.attribution import Attribution, Prediction, TargetInfo, Token, Word
+    from .results.generation import GenerationAttribution
     from .signals import AudioAttribution, ImageAttribution
 
 __all__ = [

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from .attribution import Attribution, Prediction, TargetInfo
 from .errors import InputError, TargetError
+from .results.attribution import Attribution, Prediction, TargetInfo
 from .targets import Choice, TargetSpec
 
 __all__ = ["Question", "as_choice", "chosen_index", "questions_in"]

@@ -11,15 +11,15 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ._version import __version__
-from .attribution import Prediction, TargetInfo
 from .errors import InputError, TargetError, UnsupportedModelError
 from .explaining import Asked, layer_numbers
-from .generation import GenerationAttribution
 from .modeling.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.seq2seq import SOURCE, Seq2SeqModel
 from .modeling.spelling import appended
-from .result import FloatArray
+from .results.attribution import Prediction, TargetInfo
+from .results.base import FloatArray
+from .results.generation import GenerationAttribution
 from .targets import Target, index_of, name_of
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]

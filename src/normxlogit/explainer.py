@@ -10,12 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from . import completion as completions
-from .attribution import Attribution
 from .choices import Question, as_choice, chosen_index, questions_in
 from .completion import Prompt
 from .errors import InputError
 from .explaining import Asked, Layers, explain
-from .generation import GenerationAttribution
 from .long_texts import explain_long
 from .methods.registry import create
 from .modeling.batching import Batch
@@ -28,6 +26,8 @@ from .modeling.passes import ForwardPass
 from .modeling.places import Position, placed
 from .modeling.signals import SignalModel
 from .modeling.tasks import TaskName
+from .results.attribution import Attribution
+from .results.generation import GenerationAttribution
 from .signals import explain_signals
 from .targets import Choice, TargetSpec
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from ._version import __version__
-from .attribution import Attribution
 from .errors import MethodError
 from .methods.registry import Method, MethodInfo
 from .modeling.forward import ForwardPass, TaskModel
+from .results.attribution import Attribution
 from .targets import Choice, TargetSpec, answers, described, predictions, resolve, spoken
 
 __all__ = ["Asked", "Layers", "explain", "layer_numbers", "on_host"]

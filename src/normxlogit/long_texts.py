@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from .attribution import Attribution
 from .errors import InputError
 from .explaining import Asked, explain, on_host
 from .modeling.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
-from .result import FloatArray
+from .results.attribution import Attribution
+from .results.base import FloatArray
 from .targets import answers, predictions, spoken
 
 __all__ = ["explain_long", "windows"]

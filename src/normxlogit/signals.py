@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .attribution import Attribution
 from .errors import DataError, InputError
 from .explaining import Asked, explain
 from .modeling.encoding import Encoding
 from .modeling.feeding import in_batches
 from .modeling.signals import Signal, SignalModel
-from .result import FloatArray
+from .results.attribution import Attribution
+from .results.base import FloatArray
 
 if TYPE_CHECKING:
     from PIL.Image import Image

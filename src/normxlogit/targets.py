@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from .attribution import Prediction, TargetInfo
 from .errors import TargetError
 from .modeling.encoding import readable_tokens
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.tasks import Task
+from .results.attribution import Prediction, TargetInfo
 
 __all__ = [
     "Choice",

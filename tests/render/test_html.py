@@ -3,9 +3,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from normxlogit.attribution import Prediction
 from normxlogit.errors import DataError
 from normxlogit.render.html import fragment, page
+from normxlogit.results.attribution import Prediction
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit.attribution import Prediction, TargetInfo
 from normxlogit.errors import DataError
 from normxlogit.render.segments import layout, number
 from normxlogit.render.terminal import print_attribution, to_text
+from normxlogit.results.attribution import Prediction, TargetInfo
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -13,8 +13,8 @@ from ..errors import InputError, MethodError
 from .console import Format, deliver, format_for, layer_numbers, quiet, write
 
 if TYPE_CHECKING:
-    from ..attribution import Attribution
     from ..explainer import Explainer
+    from ..results.attribution import Attribution
 
 __all__ = ["explain", "methods"]
 
@@ -193,7 +193,7 @@ def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merg
 
         return page(results, words=words, merge=merge.value)
     if kind is Format.json:
-        from ..result import FORMAT_VERSION
+        from ..results.base import FORMAT_VERSION
 
         states = [_state(result, words, merge) for result in results]
         utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()

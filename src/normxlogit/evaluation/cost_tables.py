@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import DataError
 from ..explainer import Explainer
-from ..result import write_json
+from ..results.base import write_json
 from .efficiency import Setup
 from .experiments import published
 from .memory import FEW, SEVERAL, Largest, largest_batch

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..attribution import Attribution
 from ..datasets.glue import Example, GlueTask
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
@@ -17,6 +16,7 @@ from ..modeling.encoding import Encoding
 from ..modeling.feeding import in_batches
 from ..modeling.forward import TaskModel
 from ..modeling.perturbing import taken_out
+from ..results.attribution import Attribution
 
 __all__ = [
     "LEVELS",

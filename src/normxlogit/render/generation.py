@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..generation import GenerationAttribution
-from ..result import FloatArray
+from ..results.base import FloatArray
+from ..results.generation import GenerationAttribution
 from .html import FAINT, Cell, HeatMap, environment, safely
 from .segments import Facts, facts, number, safe, visible
 from .terminal import DIM, legend, lines, shade, wants_color

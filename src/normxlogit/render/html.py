@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from normxlogit.attribution import Attribution, Merge
+from normxlogit.results.attribution import Attribution, Merge
 
 from .segments import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, safe, said
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from normxlogit.attribution import Attribution, Merge, Prediction
+from normxlogit.results.attribution import Attribution, Merge, Prediction
 
 __all__ = [
     "Column",

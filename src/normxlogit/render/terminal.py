@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from normxlogit.attribution import Attribution, Merge
+from normxlogit.results.attribution import Attribution, Merge
 
 from .segments import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, safe
 

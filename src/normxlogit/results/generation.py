@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .attribution import Attribution, Prediction, TargetInfo
-from .result import FORMAT_VERSION, FloatArray, Result
+from .base import FORMAT_VERSION, FloatArray, Result
 
 __all__ = ["GenerationAttribution"]
 
@@ -127,17 +127,17 @@ class GenerationAttribution(Result):
 
     def _page(self) -> str:
         """Pointing at a generated token colours what it rests on; without scripts the page shows tables."""
-        from .render.generation import page
+        from ..render.generation import page
 
         return page(self)
 
     def _repr_html_(self) -> str:
-        from .render.generation import fragment
+        from ..render.generation import fragment
 
         return fragment(self)
 
     def __str__(self) -> str:
-        from .render.generation import to_text
+        from ..render.generation import to_text
 
         return to_text(self)
 

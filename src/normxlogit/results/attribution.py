@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from .errors import DataError
-from .result import FORMAT_VERSION, FloatArray, Result, tuples
+from ..errors import DataError
+from .base import FORMAT_VERSION, FloatArray, Result, tuples
 
 __all__ = ["Attribution", "Prediction", "TargetInfo", "Token", "Word"]
 
@@ -232,18 +232,18 @@ class Attribution(Result):
         }
 
     def _page(self) -> str:
-        from .render.html import page
+        from ..render.html import page
 
         content: str = page([self])
         return content
 
     def _repr_html_(self) -> str:
-        from .render.html import fragment
+        from ..render.html import fragment
 
         return fragment(self)
 
     def __str__(self) -> str:
-        from .render.terminal import to_text
+        from ..render.terminal import to_text
 
         return to_text(self)
 

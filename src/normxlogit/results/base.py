@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from .errors import DataError
+from ..errors import DataError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
