@@ -12,8 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from normxlogit import Explainer, InputError
 from normxlogit.explaining import on_host
-from normxlogit.modeling.batching import batches
-from normxlogit.modeling.encoding import Encoding
+from normxlogit.inputs.batching import batches
+from normxlogit.inputs.encoding import Encoding
 from tests import tiny
 
 WIDE = 997

@@ -13,7 +13,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from ._version import __version__
 from .errors import InputError, TargetError, UnsupportedModelError
 from .explaining import Asked, layer_numbers
-from .modeling.encoding import Encoding
+from .inputs.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.seq2seq import SOURCE, Seq2SeqModel
 from .modeling.spelling import appended

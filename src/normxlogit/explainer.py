@@ -14,10 +14,10 @@ from .choices import Question, as_choice, chosen_index, questions_in
 from .completion import Prompt
 from .errors import InputError
 from .explaining import Asked, Layers, explain
+from .inputs.batching import Batch
+from .inputs.encoding import Encoding, LongText, Text
 from .long_texts import explain_long
 from .methods.registry import create
-from .modeling.batching import Batch
-from .modeling.encoding import Encoding, LongText, Text
 from .modeling.feeding import in_batches
 from .modeling.forward import TaskModel
 from .modeling.kinds import refuse_source, task_model, writing

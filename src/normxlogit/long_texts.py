@@ -9,7 +9,7 @@ import torch
 
 from .errors import InputError
 from .explaining import Asked, explain, on_host
-from .modeling.encoding import Encoding
+from .inputs.encoding import Encoding
 from .modeling.forward import ForwardPass, TaskModel
 from .results.attribution import Attribution
 from .results.base import FloatArray

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .errors import DataError, InputError
 from .explaining import Asked, explain
-from .modeling.encoding import Encoding
+from .inputs.encoding import Encoding
 from .modeling.feeding import in_batches
 from .modeling.signals import Signal, SignalModel
 from .results.attribution import Attribution

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from .errors import TargetError
-from .modeling.encoding import readable_tokens
+from .inputs.encoding import readable_tokens
 from .modeling.forward import ForwardPass, TaskModel
 from .modeling.tasks import Task
 from .results.attribution import Prediction, TargetInfo

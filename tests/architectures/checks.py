@@ -7,9 +7,9 @@ from tokenizers import processors
 from transformers import PreTrainedModel
 
 from normxlogit import Attribution, Explainer
+from normxlogit.inputs.batching import Batch
 from normxlogit.methods.logat import NormXLogit
 from normxlogit.modeling.anatomy import EXCLUDED
-from normxlogit.modeling.batching import Batch
 from normxlogit.modeling.headpiece import answer_of
 from normxlogit.modeling.tasks import at
 from normxlogit.targets import resolve

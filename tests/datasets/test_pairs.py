@@ -10,7 +10,7 @@ from transformers import AutoConfig, PreTrainedTokenizerFast
 from normxlogit import DataError, UnsupportedModelError
 from normxlogit.datasets import pairs as module
 from normxlogit.datasets.pairs import load_items
-from normxlogit.modeling.encoding import Encoder
+from normxlogit.inputs.encoding import Encoder
 from tests import blimp, tiny
 
 

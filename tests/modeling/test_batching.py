@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer
-from normxlogit.modeling.batching import batches
+from normxlogit.inputs.batching import batches
 from tests import tiny
 from tests.architectures.base import build, stir
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import DataError, UnsupportedModelError
-from ..modeling.encoding import Encoder, Encoding
+from ..inputs.encoding import Encoder, Encoding
 from ..modeling.tasks import TaskName
 from .blimp import SPLIT_SEED, Counts, Half, Pair, Paradigm, Span, load_pairs
 from .evidence import evidence_of

@@ -12,7 +12,7 @@ from transformers import BertForMaskedLM, PreTrainedModel
 
 from ..errors import InputError
 from ..explainer import Explainer
-from ..modeling.batching import batches
+from ..inputs.batching import batches
 from ..modeling.loading import load
 from .subjects import (
     LLAMA2_7B,

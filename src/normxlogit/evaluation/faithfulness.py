@@ -11,8 +11,8 @@ import torch
 from ..datasets.glue import Example, GlueTask
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
+from ..inputs.encoding import Encoding
 from ..methods.registry import titled
-from ..modeling.encoding import Encoding
 from ..modeling.feeding import in_batches
 from ..modeling.forward import TaskModel
 from ..modeling.perturbing import taken_out

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..errors import HeadMismatchError, UnsupportedModelError
-from ..modeling.batching import Batch
+from ..inputs.batching import Batch
 from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.internals import (
     ENCODERS,

@@ -5,7 +5,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..modeling.batching import Batch
+from ..inputs.batching import Batch
 from ..modeling.forward import ForwardPass, TaskModel
 from ..targets import Target
 from .registry import register

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..modeling.encoding import Encoding
+from ..inputs.encoding import Encoding
 from ..modeling.feeding import in_batches
 from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.perturbing import masks, taken_out

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
+from ..inputs.batching import Batch, collate
+from ..inputs.encoding import Encoder, position_limit
 from .anatomy import Anatomy, dissect, tolerance_for
-from .batching import Batch, collate
-from .encoding import Encoder, position_limit
 from .headpiece import answer_of
 from .passes import ForwardPass
 from .structure import clone, one_choice_each, unwrapped

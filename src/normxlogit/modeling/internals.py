@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
 from ..errors import UnsupportedModelError
-from .batching import Batch
+from ..inputs.batching import Batch
 from .forward import TaskModel
 from .replay import own_clone, record
 

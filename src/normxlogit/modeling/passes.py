@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from .batching import Batch
+from ..inputs.batching import Batch
 
 __all__ = ["ForwardPass"]
 

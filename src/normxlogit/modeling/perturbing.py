@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .encoding import Encoding
+from ..inputs.encoding import Encoding
 from .forward import TaskModel
 
 __all__ = ["masks", "taken_out"]

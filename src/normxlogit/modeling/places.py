@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..errors import InputError
-from .encoding import Encoding
+from ..inputs.encoding import Encoding
 from .tasks import Task
 
 __all__ = ["Place", "Position", "placed"]

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from .batching import Batch
+from ..inputs.batching import Batch
 from .forward import TaskModel
 from .structure import clone
 from .watching import hidden_of

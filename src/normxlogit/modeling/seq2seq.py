@@ -9,8 +9,8 @@ from transformers import GenerationConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..errors import InputError
-from .batching import Batch, collate
-from .encoding import Encoding, readable_tokens
+from ..inputs.batching import Batch, collate
+from ..inputs.encoding import Encoding, readable_tokens
 from .forward import TaskModel
 from .structure import clone, unwrapped
 from .tasks import Task

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
-from .batching import Batch
-from .encoding import Encoding
+from ..inputs.batching import Batch
+from ..inputs.encoding import Encoding
 from .forward import TaskModel
 from .structure import clone
 

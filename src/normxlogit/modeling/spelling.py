@@ -2,7 +2,7 @@
 
 from transformers import PreTrainedTokenizerBase
 
-from .encoding import Encoding, readable_tokens
+from ..inputs.encoding import Encoding, readable_tokens
 from .seq2seq import SOURCE
 
 __all__ = ["appended"]

@@ -9,7 +9,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from transformers.models.auto import modeling_auto as auto
 
 from ..errors import TargetError, UnsupportedModelError
-from .batching import Batch
+from ..inputs.batching import Batch
 
 __all__ = ["TASKS", "Task", "TaskName", "at", "causal", "no_head", "task_name", "task_of"]
 

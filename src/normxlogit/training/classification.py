@@ -8,7 +8,7 @@ import numpy as np
 
 from ..datasets.glue import Example, GlueTask, load_examples, task_named
 from ..errors import DataError, InputError
-from ..modeling.encoding import position_limit
+from ..inputs.encoding import position_limit
 from .running import Card, Recipe, finish, run, training_arguments, unpacked
 
 __all__ = ["finetune"]

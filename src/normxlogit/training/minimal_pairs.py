@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..datasets.pairs import Item, load_items
 from ..errors import InputError
-from ..modeling.batching import collate
-from ..modeling.encoding import Encoder, position_limit
+from ..inputs.batching import collate
+from ..inputs.encoding import Encoder, position_limit
 from ..modeling.loading import load
 from ..modeling.tasks import task_of
 from .running import Card, Recipe, finish, run, training_arguments, unpacked

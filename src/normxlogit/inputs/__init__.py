@@ -1,0 +1,1 @@
+"""Texts to tokens: encodings, and batches of them."""
