@@ -7,7 +7,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
-from normxlogit.modeling.headpiece import Headpiece
+from normxlogit.surgery.headpiece import Headpiece
 from tests.architectures.shrink import shrunk
 
 TOLERANCE = 1e-4

@@ -8,8 +8,8 @@ from torch import nn
 
 from normxlogit import Explainer
 from normxlogit.modeling.forward import TaskModel
-from normxlogit.modeling.skipping import Skipping
-from normxlogit.modeling.watching import watch
+from normxlogit.surgery.early_exit import Skipping
+from normxlogit.surgery.trace import watch
 from tests import tiny
 from tests.architectures.base import build, stir
 

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ..errors import UnsupportedModelError
-from ..modeling.anatomy import tolerance_for
 from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.replay import LayerCall, own_clone, record
+from ..surgery.parts import tolerance_for
 from .registry import register
 from .rows import MatrixMethod
 

@@ -9,7 +9,7 @@ import torch
 from ..errors import InputError
 from ..inputs.batching import batches
 from ..inputs.encoding import Encoding
-from .anatomy import tolerance_for
+from ..surgery.parts import tolerance_for
 from .forward import TaskModel
 
 __all__ = ["in_batches", "out_of_memory"]

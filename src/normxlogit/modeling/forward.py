@@ -13,13 +13,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoder, position_limit
-from .anatomy import Anatomy, dissect, tolerance_for
-from .headpiece import answer_of
+from ..surgery.clone import clone, one_choice_each, unwrapped
+from ..surgery.headpiece import answer_of
+from ..surgery.layer_to_head import TrunkDone
+from ..surgery.parts import Anatomy, dissect, tolerance_for
+from ..surgery.trace import embedded_of, hidden_of, states_of, tensor_of
 from .passes import ForwardPass
-from .structure import clone, one_choice_each, unwrapped
-from .tailpiece import TrunkDone
 from .tasks import Task, at, causal, task_of
-from .watching import embedded_of, hidden_of, states_of, tensor_of
 from .words import Words
 
 __all__ = ["ForwardPass", "TaskModel"]

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..inputs.batching import Batch
+from ..surgery.clone import clone
+from ..surgery.trace import hidden_of
 from .forward import TaskModel
-from .structure import clone
-from .watching import hidden_of
 
 __all__ = ["LayerCall", "own_clone", "pieces", "record"]
 

@@ -11,8 +11,8 @@ from transformers.modeling_outputs import BaseModelOutput
 from ..errors import InputError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, readable_tokens
+from ..surgery.clone import clone, unwrapped
 from .forward import TaskModel
-from .structure import clone, unwrapped
 from .tasks import Task
 
 __all__ = ["SOURCE", "Seq2SeqModel"]

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..surgery.clone import clone
 from .forward import TaskModel
-from .structure import clone
 
 __all__ = ["Signal", "SignalModel"]
 

@@ -10,12 +10,12 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import HeadMismatchError, UnsupportedModelError
-from .coverage import Coverage
+from .clone import clone
+from .early_exit import Skipping
 from .headpiece import Headpiece, answer_of
-from .skipping import Skipping
-from .structure import clone
-from .tailpiece import Tailpiece, before_layers, way_to_head
-from .watching import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, watch
+from .layer_to_head import Tailpiece, before_layers, way_to_head
+from .token_pooling import Coverage
+from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, watch
 
 __all__ = ["Anatomy", "Entrance", "dissect", "tolerance_for"]
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from .tailpiece import IdleTrunk
-from .watching import Call, main_input, tensor_of
+from .layer_to_head import IdleTrunk
+from .trace import Call, main_input, tensor_of
 
 __all__ = ["Skipping"]
 

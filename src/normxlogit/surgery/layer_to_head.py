@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from .structure import replaced, twin
-from .watching import Axes, Call, axes_of, hidden_of, tensor_of
+from .clone import replaced, twin
+from .trace import Axes, Call, axes_of, hidden_of, tensor_of
 
 __all__ = ["IdleTrunk", "Tailpiece", "TrunkDone", "before_layers", "in_form", "way_to_head"]
 

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import UnsupportedModelError
-from .structure import replaced, twin
+from .clone import replaced, twin
 
 __all__ = ["Headpiece", "answer_of"]
 

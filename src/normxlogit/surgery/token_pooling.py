@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from .tailpiece import IdleTrunk, in_form
-from .watching import Call, tensor_of
+from .layer_to_head import IdleTrunk, in_form
+from .trace import Call, tensor_of
 
 __all__ = ["Coverage"]
 

@@ -1,0 +1,1 @@
+"""Taking a model apart and proving it. Knows neither tokenizers nor tasks."""
