@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from normxlogit import DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
-from normxlogit.modeling.spelling import appended
+from normxlogit.models.append_tokens import appended
 
 from . import tiny
 

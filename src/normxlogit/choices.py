@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from .errors import InputError, TargetError
+from .models.targets import Choice, TargetSpec
 from .results.attribution import Attribution, Prediction, TargetInfo
-from .targets import Choice, TargetSpec
 
 __all__ = ["Question", "as_choice", "chosen_index", "questions_in"]
 

@@ -14,13 +14,13 @@ from ._version import __version__
 from .errors import InputError, TargetError, UnsupportedModelError
 from .explaining import Asked, layer_numbers
 from .inputs.encoding import Encoding
-from .modeling.forward import ForwardPass, TaskModel
-from .modeling.seq2seq import SOURCE, Seq2SeqModel
-from .modeling.spelling import appended
+from .models.append_tokens import appended
+from .models.seq2seq import SOURCE, Seq2SeqModel
+from .models.targets import Target, index_of, name_of
+from .models.task_model import ForwardPass, TaskModel
 from .results.attribution import Prediction, TargetInfo
 from .results.base import FloatArray
 from .results.generation import GenerationAttribution
-from .targets import Target, index_of, name_of
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
 

@@ -18,18 +18,18 @@ from .inputs.batching import Batch
 from .inputs.encoding import Encoding, LongText, Text
 from .long_texts import explain_long
 from .methods.registry import create
-from .modeling.feeding import in_batches
-from .modeling.forward import TaskModel
-from .modeling.kinds import refuse_source, task_model, writing
-from .modeling.loading import load
-from .modeling.passes import ForwardPass
-from .modeling.places import Position, placed
-from .modeling.signals import SignalModel
-from .modeling.tasks import TaskName
+from .models.factory import refuse_source, task_model, writing
+from .models.forward_pass import ForwardPass
+from .models.loading import load
+from .models.map_batches import in_batches
+from .models.positions import Position, placed
+from .models.signals import SignalModel
+from .models.targets import Choice, TargetSpec
+from .models.task_model import TaskModel
+from .models.tasks import TaskName
 from .results.attribution import Attribution
 from .results.generation import GenerationAttribution
 from .signals import explain_signals
-from .targets import Choice, TargetSpec
 
 __all__ = ["Explainer"]
 

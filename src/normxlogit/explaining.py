@@ -11,9 +11,9 @@ from torch import Tensor
 from ._version import __version__
 from .errors import MethodError
 from .methods.registry import Method, MethodInfo
-from .modeling.forward import ForwardPass, TaskModel
+from .models.targets import Choice, TargetSpec, answers, described, predictions, resolve, spoken
+from .models.task_model import ForwardPass, TaskModel
 from .results.attribution import Attribution
-from .targets import Choice, TargetSpec, answers, described, predictions, resolve, spoken
 
 __all__ = ["Asked", "Layers", "explain", "layer_numbers", "on_host"]
 

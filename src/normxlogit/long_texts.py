@@ -10,10 +10,10 @@ import torch
 from .errors import InputError
 from .explaining import Asked, explain, on_host
 from .inputs.encoding import Encoding
-from .modeling.forward import ForwardPass, TaskModel
+from .models.targets import answers, predictions, spoken
+from .models.task_model import ForwardPass, TaskModel
 from .results.attribution import Attribution
 from .results.base import FloatArray
-from .targets import answers, predictions, spoken
 
 __all__ = ["explain_long", "windows"]
 

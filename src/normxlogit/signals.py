@@ -11,8 +11,8 @@ from torch import Tensor
 from .errors import DataError, InputError
 from .explaining import Asked, explain
 from .inputs.encoding import Encoding
-from .modeling.feeding import in_batches
-from .modeling.signals import Signal, SignalModel
+from .models.map_batches import in_batches
+from .models.signals import Signal, SignalModel
 from .results.attribution import Attribution
 from .results.base import FloatArray
 

@@ -9,10 +9,10 @@ from transformers import PreTrainedModel
 from normxlogit import Attribution, Explainer
 from normxlogit.inputs.batching import Batch
 from normxlogit.methods.logat import NormXLogit
-from normxlogit.modeling.tasks import at
+from normxlogit.models.targets import resolve
+from normxlogit.models.tasks import at
 from normxlogit.surgery.headpiece import answer_of
 from normxlogit.surgery.parts import EXCLUDED
-from normxlogit.targets import resolve
 from tests import tiny
 from tests.architectures.base import SIGNALS, Broken, build, near, stir, tokens_read
 from tests.architectures.signals import check_signal

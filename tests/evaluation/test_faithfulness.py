@@ -7,7 +7,7 @@ import torch
 from normxlogit import DataError, Explainer, UnsupportedModelError
 from normxlogit.datasets.glue import Example
 from normxlogit.evaluation import faithfulness
-from normxlogit.modeling.perturbing import taken_out
+from normxlogit.models.masking import taken_out
 from tests import tiny
 
 TEXTS = [*tiny.TEXTS, "the cat sat on the mat here", "very awful !"]

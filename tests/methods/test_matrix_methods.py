@@ -12,7 +12,7 @@ from normxlogit.methods.globenc import GlobEnc
 from normxlogit.methods.rows import MatrixMethod
 from normxlogit.methods.value_zeroing import ValueZeroing
 from normxlogit.modeling.internals import encoder_layers, linear
-from normxlogit.targets import resolve
+from normxlogit.models.targets import resolve
 
 from .. import tiny
 from . import slow

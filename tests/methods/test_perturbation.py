@@ -13,7 +13,7 @@ from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from normxlogit import Explainer, MethodError
-from normxlogit.modeling.perturbing import taken_out
+from normxlogit.models.masking import taken_out
 from tests import tiny
 
 METHODS = ["occlusion", "lime", "kernel-shap"]

@@ -7,7 +7,7 @@ import torch
 from transformers import BertForSequenceClassification, BertModel, LlamaForCausalLM
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
-from normxlogit.modeling.loading import default_model_folder, load
+from normxlogit.models.loading import default_model_folder, load
 from tests import tiny
 
 

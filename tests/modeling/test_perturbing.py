@@ -2,8 +2,8 @@
 
 import pytest
 
-from normxlogit.modeling.forward import TaskModel
-from normxlogit.modeling.perturbing import masks, taken_out
+from normxlogit.models.masking import masks, taken_out
+from normxlogit.models.task_model import TaskModel
 from tests import tiny
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from normxlogit import Explainer
-from normxlogit.modeling.forward import TaskModel
+from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.early_exit import Skipping
 from normxlogit.surgery.trace import watch
 from tests import tiny

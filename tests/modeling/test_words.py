@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normxlogit import UnsupportedModelError
-from normxlogit.modeling.forward import TaskModel
+from normxlogit.models.task_model import TaskModel
 from tests import tiny
 
 

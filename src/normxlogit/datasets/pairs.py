@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import DataError, UnsupportedModelError
 from ..inputs.encoding import Encoder, Encoding
-from ..modeling.tasks import TaskName
+from ..models.tasks import TaskName
 from .blimp import SPLIT_SEED, Counts, Half, Pair, Paradigm, Span, load_pairs
 from .evidence import evidence_of
 

@@ -12,9 +12,9 @@ import torch
 from ..datasets.pairs import Item
 from ..errors import DataError, MethodError
 from ..methods.registry import create, titled
-from ..modeling.feeding import in_batches
-from ..modeling.forward import TaskModel
-from ..targets import Target, index_of
+from ..models.map_batches import in_batches
+from ..models.targets import Target, index_of
+from ..models.task_model import TaskModel
 from .faithfulness import Protocol
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 from ..datasets.pairs import Item, load_items
 from ..errors import UnsupportedModelError
 from ..explainer import Explainer
-from ..modeling.forward import TaskModel
+from ..models.task_model import TaskModel
 from .alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
 from .cells import Cells, fingerprint
 from .experiments import published

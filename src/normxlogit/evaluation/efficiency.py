@@ -13,7 +13,7 @@ from transformers import BertForMaskedLM, PreTrainedModel
 from ..errors import InputError
 from ..explainer import Explainer
 from ..inputs.batching import batches
-from ..modeling.loading import load
+from ..models.loading import load
 from .subjects import (
     LLAMA2_7B,
     MINILM,

@@ -13,9 +13,9 @@ from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..methods.registry import titled
-from ..modeling.feeding import in_batches
-from ..modeling.forward import TaskModel
-from ..modeling.perturbing import taken_out
+from ..models.map_batches import in_batches
+from ..models.masking import taken_out
+from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 
 __all__ = [

@@ -20,7 +20,7 @@ import torch
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
-from ..modeling.feeding import out_of_memory
+from ..models.map_batches import out_of_memory
 from .efficiency import Row
 from .subjects import device, random_bert, random_ids, reference_tokenizer
 from .timing import synchronise

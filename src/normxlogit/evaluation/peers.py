@@ -18,7 +18,7 @@ import transformers
 from .._version import __version__
 from ..errors import InputError
 from ..explainer import Explainer
-from ..modeling.loading import default_model_folder
+from ..models.loading import default_model_folder
 from .peer import WORK
 from .subjects import SMOLLM2, language_model
 from .timing import Timing, in_turn, ratio

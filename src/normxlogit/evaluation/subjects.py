@@ -15,7 +15,7 @@ from transformers import (
     PreTrainedModel,
 )
 
-from ..modeling.loading import default_model_folder
+from ..models.loading import default_model_folder
 
 __all__ = [
     "LLAMA2_7B",

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 
 from torch import Tensor
 
-from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.internals import ENCODERS, EncoderLayer, encoder_layers
+from ..models.task_model import ForwardPass, TaskModel
 from .registry import register
 from .rows import MatrixMethod, head_mixes
 

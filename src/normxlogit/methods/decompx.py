@@ -8,7 +8,6 @@ from torch import Tensor
 
 from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.batching import Batch
-from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.internals import (
     ENCODERS,
     EncoderLayer,
@@ -20,7 +19,8 @@ from ..modeling.internals import (
     norm_parts,
 )
 from ..modeling.replay import pieces
-from ..targets import Target
+from ..models.targets import Target
+from ..models.task_model import ForwardPass, TaskModel
 from .registry import register
 from .rows import explained, head_mixes, refused
 

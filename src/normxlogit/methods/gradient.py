@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..errors import MethodError, UnsupportedModelError
-from ..modeling.forward import ForwardPass, TaskModel
-from ..targets import Target
+from ..models.targets import Target
+from ..models.task_model import ForwardPass, TaskModel
 from .registry import alternatives, register
 
 __all__ = ["GradientNorm", "GradientXInput", "GradientXInputSigned", "IntegratedGradients", "IntegratedGradientsSigned"]

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from ..inputs.batching import Batch
-from ..modeling.forward import ForwardPass, TaskModel
-from ..targets import Target
+from ..models.targets import Target
+from ..models.task_model import ForwardPass, TaskModel
 from .registry import register
 
 __all__ = ["InputNorm", "LogAt", "NormXLogit", "Random"]

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..inputs.encoding import Encoding
-from ..modeling.feeding import in_batches
-from ..modeling.forward import ForwardPass, TaskModel
-from ..modeling.perturbing import masks, taken_out
-from ..targets import Target
+from ..models.map_batches import in_batches
+from ..models.masking import masks, taken_out
+from ..models.targets import Target
+from ..models.task_model import ForwardPass, TaskModel
 from .registry import register
 
 __all__ = ["KernelShap", "Lime", "Occlusion"]

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 from torch import Tensor
 
 from ..errors import MethodError
-from ..modeling.forward import ForwardPass, TaskModel
-from ..targets import Target
+from ..models.targets import Target
+from ..models.task_model import ForwardPass, TaskModel
 
 __all__ = ["ANY_MODEL", "Method", "MethodInfo", "alternatives", "create", "describe", "list_methods", "register"]
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.internals import ENCODERS, encoder_layers
+from ..models.task_model import ForwardPass, TaskModel
 from .registry import register
 from .rows import MatrixMethod
 

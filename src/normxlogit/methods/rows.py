@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from ..errors import UnsupportedModelError
-from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.internals import EncoderLayer, linear
 from ..modeling.replay import pieces
-from ..targets import Target
+from ..models.targets import Target
+from ..models.task_model import ForwardPass, TaskModel
 from .registry import alternatives
 
 __all__ = ["MatrixMethod", "explained", "head_mixes", "refused"]

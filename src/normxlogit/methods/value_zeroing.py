@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ..errors import UnsupportedModelError
-from ..modeling.forward import ForwardPass, TaskModel
 from ..modeling.replay import LayerCall, own_clone, record
+from ..models.task_model import ForwardPass, TaskModel
 from ..surgery.parts import tolerance_for
 from .registry import register
 from .rows import MatrixMethod

@@ -11,7 +11,7 @@ from transformers.activations import ACT2FN
 
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from .forward import TaskModel
+from ..models.task_model import TaskModel
 from .replay import own_clone, record
 
 __all__ = [

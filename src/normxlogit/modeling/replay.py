@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..inputs.batching import Batch
+from ..models.task_model import TaskModel
 from ..surgery.clone import clone
 from ..surgery.trace import hidden_of
-from .forward import TaskModel
 
 __all__ = ["LayerCall", "own_clone", "pieces", "record"]
 

@@ -11,8 +11,8 @@ from ..datasets.pairs import Item, load_items
 from ..errors import InputError
 from ..inputs.batching import collate
 from ..inputs.encoding import Encoder, position_limit
-from ..modeling.loading import load
-from ..modeling.tasks import task_of
+from ..models.loading import load
+from ..models.tasks import task_of
 from .running import Card, Recipe, finish, run, training_arguments, unpacked
 
 __all__ = ["PAPER", "TASK", "finetune", "preference_loss"]

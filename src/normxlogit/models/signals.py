@@ -11,7 +11,7 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..surgery.clone import clone
-from .forward import TaskModel
+from .task_model import TaskModel
 
 __all__ = ["Signal", "SignalModel"]
 

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..inputs.batching import batches
 from ..inputs.encoding import Encoding
 from ..surgery.parts import tolerance_for
-from .forward import TaskModel
+from .task_model import TaskModel
 
 __all__ = ["in_batches", "out_of_memory"]
 

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, readable_tokens
 from ..surgery.clone import clone, unwrapped
-from .forward import TaskModel
+from .task_model import TaskModel
 from .tasks import Task
 
 __all__ = ["SOURCE", "Seq2SeqModel"]

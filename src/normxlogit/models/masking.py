@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..inputs.encoding import Encoding
-from .forward import TaskModel
+from .task_model import TaskModel
 
 __all__ = ["masks", "taken_out"]
 

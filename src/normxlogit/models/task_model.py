@@ -18,9 +18,9 @@ from ..surgery.headpiece import answer_of
 from ..surgery.layer_to_head import TrunkDone
 from ..surgery.parts import Anatomy, dissect, tolerance_for
 from ..surgery.trace import embedded_of, hidden_of, states_of, tensor_of
-from .passes import ForwardPass
+from .embeddings import Words
+from .forward_pass import ForwardPass
 from .tasks import Task, at, causal, task_of
-from .words import Words
 
 __all__ = ["ForwardPass", "TaskModel"]
 

@@ -7,9 +7,9 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import UnsupportedModelError
 from ..surgery.clone import unwrapped
-from .forward import TaskModel
 from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
+from .task_model import TaskModel
 from .tasks import task_of
 
 __all__ = ["refuse_source", "task_model", "writing"]

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from .errors import TargetError
-from .inputs.encoding import readable_tokens
-from .modeling.forward import ForwardPass, TaskModel
-from .modeling.tasks import Task
-from .results.attribution import Prediction, TargetInfo
+from ..errors import TargetError
+from ..inputs.encoding import readable_tokens
+from ..results.attribution import Prediction, TargetInfo
+from .task_model import ForwardPass, TaskModel
+from .tasks import Task
 
 __all__ = [
     "Choice",
