@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from normxlogit import Attribution, Explainer
 from normxlogit.inputs.batching import Batch
-from normxlogit.methods.logat import NormXLogit
+from normxlogit.methods.normxlogit import NormXLogit
 from normxlogit.models.targets import resolve
 from normxlogit.models.tasks import at
 from normxlogit.surgery.headpiece import answer_of

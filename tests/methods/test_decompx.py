@@ -8,7 +8,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
-from normxlogit.methods.decompx import decomposed
+from normxlogit.methods.decomposition.decompx import decomposed
 
 from .. import tiny
 from . import slow

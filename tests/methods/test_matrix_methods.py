@@ -7,11 +7,11 @@ import transformers
 
 from normxlogit import Explainer
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.methods.alti import Alti, normed_mixes
-from normxlogit.methods.globenc import GlobEnc
-from normxlogit.methods.rows import MatrixMethod
-from normxlogit.methods.value_zeroing import ValueZeroing
-from normxlogit.modeling.internals import encoder_layers, linear
+from normxlogit.methods.decomposition.alti import Alti, normed_mixes
+from normxlogit.methods.decomposition.encoder_layers import encoder_layers, linear
+from normxlogit.methods.decomposition.globenc import GlobEnc
+from normxlogit.methods.decomposition.matrix import MatrixMethod
+from normxlogit.methods.decomposition.value_zeroing import ValueZeroing
 from normxlogit.models.targets import resolve
 
 from .. import tiny

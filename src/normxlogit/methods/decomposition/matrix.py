@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from ..errors import UnsupportedModelError
-from ..modeling.internals import EncoderLayer, linear
-from ..modeling.replay import pieces
-from ..models.targets import Target
-from ..models.task_model import ForwardPass, TaskModel
-from .registry import alternatives
+from ...errors import UnsupportedModelError
+from ...models.targets import Target
+from ...models.task_model import ForwardPass, TaskModel
+from ..registry import alternatives
+from .encoder_layers import EncoderLayer, linear
+from .layer_calls import pieces
 
 __all__ = ["MatrixMethod", "explained", "head_mixes", "refused"]
 

@@ -6,9 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..errors import HeadMismatchError, UnsupportedModelError
-from ..inputs.batching import Batch
-from ..modeling.internals import (
+from ...errors import HeadMismatchError, UnsupportedModelError
+from ...inputs.batching import Batch
+from ...models.targets import Target
+from ...models.task_model import ForwardPass, TaskModel
+from ..registry import register
+from .encoder_layers import (
     ENCODERS,
     EncoderLayer,
     HeadPaths,
@@ -18,11 +21,8 @@ from ..modeling.internals import (
     linear,
     norm_parts,
 )
-from ..modeling.replay import pieces
-from ..models.targets import Target
-from ..models.task_model import ForwardPass, TaskModel
-from .registry import register
-from .rows import explained, head_mixes, refused
+from .layer_calls import pieces
+from .matrix import explained, head_mixes, refused
 
 __all__ = ["DecompX", "decomposed"]
 

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from ..errors import UnsupportedModelError
-from ..modeling.replay import LayerCall, own_clone, record
-from ..models.task_model import ForwardPass, TaskModel
-from ..surgery.parts import tolerance_for
-from .registry import register
-from .rows import MatrixMethod
+from ...errors import UnsupportedModelError
+from ...models.task_model import ForwardPass, TaskModel
+from ...surgery.parts import tolerance_for
+from ..registry import register
+from .layer_calls import LayerCall, own_clone, record
+from .matrix import MatrixMethod
 
 __all__ = ["ValueZeroing", "ValueZeroingLayer"]
 

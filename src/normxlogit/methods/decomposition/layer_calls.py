@@ -7,10 +7,10 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..inputs.batching import Batch
-from ..models.task_model import TaskModel
-from ..surgery.clone import clone
-from ..surgery.trace import hidden_of
+from ...inputs.batching import Batch
+from ...models.task_model import TaskModel
+from ...surgery.clone import clone
+from ...surgery.trace import hidden_of
 
 __all__ = ["LayerCall", "own_clone", "pieces", "record"]
 

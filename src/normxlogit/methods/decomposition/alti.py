@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterator
 
 from torch import Tensor
 
-from ..modeling.internals import ENCODERS, EncoderLayer, encoder_layers
-from ..models.task_model import ForwardPass, TaskModel
-from .registry import register
-from .rows import MatrixMethod, head_mixes
+from ...models.task_model import ForwardPass, TaskModel
+from ..registry import register
+from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers
+from .matrix import MatrixMethod, head_mixes
 
 __all__ = ["Alti", "AltiLayer", "normed_mixes"]
 

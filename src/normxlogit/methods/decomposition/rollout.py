@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from ..modeling.internals import ENCODERS, encoder_layers
-from ..models.task_model import ForwardPass, TaskModel
-from .registry import register
-from .rows import MatrixMethod
+from ...models.task_model import ForwardPass, TaskModel
+from ..registry import register
+from .encoder_layers import ENCODERS, encoder_layers
+from .matrix import MatrixMethod
 
 __all__ = ["AttentionRollout"]
 

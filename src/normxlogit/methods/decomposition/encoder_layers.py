@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
-from ..errors import UnsupportedModelError
-from ..inputs.batching import Batch
-from ..models.task_model import TaskModel
-from .replay import own_clone, record
+from ...errors import UnsupportedModelError
+from ...inputs.batching import Batch
+from ...models.task_model import TaskModel
+from .layer_calls import own_clone, record
 
 __all__ = [
     "ENCODERS",
