@@ -11,9 +11,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from normxlogit import Explainer, InputError
-from normxlogit.explaining import on_host
 from normxlogit.inputs.batching import batches
 from normxlogit.inputs.encoding import Encoding
+from normxlogit.pipeline.explain import on_host
 from tests import tiny
 
 WIDE = 997

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from normxlogit import Explainer, InputError
-from normxlogit.long_texts import windows
+from normxlogit.pipeline.long_texts import windows
 
 from . import tiny
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods.registry import MethodInfo, list_methods, register
+    from .pipeline.signals import AudioAttribution, ImageAttribution
     from .results.attribution import Attribution, Prediction, TargetInfo, Token, Word
     from .results.generation import GenerationAttribution
-    from .signals import AudioAttribution, ImageAttribution
 
 __all__ = [
     "Explainer",

@@ -10,13 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from . import completion as completions
-from .choices import Question, as_choice, chosen_index, questions_in
-from .completion import Prompt
 from .errors import InputError
-from .explaining import Asked, Layers, explain
 from .inputs.batching import Batch
 from .inputs.encoding import Encoding, LongText, Text
-from .long_texts import explain_long
 from .methods.registry import create
 from .models.factory import refuse_source, task_model, writing
 from .models.forward_pass import ForwardPass
@@ -27,9 +23,13 @@ from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.task_model import TaskModel
 from .models.tasks import TaskName
+from .pipeline.completion import Prompt
+from .pipeline.explain import Asked, Layers, explain
+from .pipeline.long_texts import explain_long
+from .pipeline.multiple_choice import Question, as_choice, chosen_index, questions_in
+from .pipeline.signals import explain_signals
 from .results.attribution import Attribution
 from .results.generation import GenerationAttribution
-from .signals import explain_signals
 
 __all__ = ["Explainer"]
 

@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from normxlogit import Explainer
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.signals import _encoding  # the names of patches do not matter here
+from normxlogit.pipeline.signals import _encoding  # the names of patches do not matter here
 from tests.architectures.base import Broken, build, near, stir, tokens_read
 
 SAMPLES = 4000

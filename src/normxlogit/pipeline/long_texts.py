@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from .errors import InputError
-from .explaining import Asked, explain, on_host
-from .inputs.encoding import Encoding
-from .models.targets import answers, predictions, spoken
-from .models.task_model import ForwardPass, TaskModel
-from .results.attribution import Attribution
-from .results.base import FloatArray
+from ..errors import InputError
+from ..inputs.encoding import Encoding
+from ..models.targets import answers, predictions, spoken
+from ..models.task_model import ForwardPass, TaskModel
+from ..results.attribution import Attribution
+from ..results.base import FloatArray
+from .explain import Asked, explain, on_host
 
 __all__ = ["explain_long", "windows"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from .errors import InputError, TargetError
-from .models.targets import Choice, TargetSpec
-from .results.attribution import Attribution, Prediction, TargetInfo
+from ..errors import InputError, TargetError
+from ..models.targets import Choice, TargetSpec
+from ..results.attribution import Attribution, Prediction, TargetInfo
 
 __all__ = ["Question", "as_choice", "chosen_index", "questions_in"]
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._version import __version__
-from .errors import MethodError
-from .methods.registry import Method, MethodInfo
-from .models.targets import Choice, TargetSpec, answers, described, predictions, resolve, spoken
-from .models.task_model import ForwardPass, TaskModel
-from .results.attribution import Attribution
+from .._version import __version__
+from ..errors import MethodError
+from ..methods.registry import Method, MethodInfo
+from ..models.targets import Choice, TargetSpec, answers, described, predictions, resolve, spoken
+from ..models.task_model import ForwardPass, TaskModel
+from ..results.attribution import Attribution
 
 __all__ = ["Asked", "Layers", "explain", "layer_numbers", "on_host"]
 

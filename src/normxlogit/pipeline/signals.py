@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .errors import DataError, InputError
-from .explaining import Asked, explain
-from .inputs.encoding import Encoding
-from .models.map_batches import in_batches
-from .models.signals import Signal, SignalModel
-from .results.attribution import Attribution
-from .results.base import FloatArray
+from ..errors import DataError, InputError
+from ..inputs.encoding import Encoding
+from ..models.map_batches import in_batches
+from ..models.signals import Signal, SignalModel
+from ..results.attribution import Attribution
+from ..results.base import FloatArray
+from .explain import Asked, explain
 
 if TYPE_CHECKING:
     from PIL.Image import Image

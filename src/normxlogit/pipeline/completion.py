@@ -10,17 +10,17 @@ from jinja2 import TemplateError
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ._version import __version__
-from .errors import InputError, TargetError, UnsupportedModelError
-from .explaining import Asked, layer_numbers
-from .inputs.encoding import Encoding
-from .models.append_tokens import appended
-from .models.seq2seq import SOURCE, Seq2SeqModel
-from .models.targets import Target, index_of, name_of
-from .models.task_model import ForwardPass, TaskModel
-from .results.attribution import Prediction, TargetInfo
-from .results.base import FloatArray
-from .results.generation import GenerationAttribution
+from .._version import __version__
+from ..errors import InputError, TargetError, UnsupportedModelError
+from ..inputs.encoding import Encoding
+from ..models.append_tokens import appended
+from ..models.seq2seq import SOURCE, Seq2SeqModel
+from ..models.targets import Target, index_of, name_of
+from ..models.task_model import ForwardPass, TaskModel
+from ..results.attribution import Prediction, TargetInfo
+from ..results.base import FloatArray
+from ..results.generation import GenerationAttribution
+from .explain import Asked, layer_numbers
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
 
