@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from normxlogit.errors import DataError
-from normxlogit.render.segments import layout, number
+from normxlogit.render.layout import layout, number
 from normxlogit.render.terminal import print_attribution, to_text
 from normxlogit.results.attribution import Prediction, TargetInfo
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair

@@ -13,7 +13,7 @@ from rich.text import Text
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
 from .html import FAINT, Cell, HeatMap, environment, safely
-from .segments import Facts, facts, number, safe, visible
+from .layout import Facts, facts, number, safe, visible
 from .terminal import DIM, legend, lines, shade, wants_color
 
 __all__ = ["fragment", "page", "to_text"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from normxlogit.results.attribution import Attribution, Merge
 
-from .segments import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, safe, said
+from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, safe, said
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from normxlogit.results.attribution import Attribution, Merge
 
-from .segments import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, safe
+from .layout import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, safe
 
 __all__ = ["DIM", "legend", "lines", "print_attribution", "shade", "to_text", "wants_color"]
 
