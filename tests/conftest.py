@@ -10,6 +10,8 @@ import pytest
 import torch
 import transformers
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)  # every worker has a core of its own
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 

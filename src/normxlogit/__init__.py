@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods.registry import MethodInfo, list_methods, register
-    from .pipeline.signals import AudioAttribution, ImageAttribution
     from .results.attribution import Attribution, Prediction, TargetInfo, Token, Word
     from .results.generation import GenerationAttribution
+    from .results.signals import AudioAttribution, ImageAttribution
 
 __all__ = [
     "Explainer",
@@ -45,13 +45,13 @@ __all__ = [
 
 _HOMES = {
     "Explainer": "explainer",
-    "AudioAttribution": "signals",
-    "GenerationAttribution": "generation",
-    "ImageAttribution": "signals",
+    "AudioAttribution": "results.signals",
+    "GenerationAttribution": "results.generation",
+    "ImageAttribution": "results.signals",
     "MethodInfo": "methods",
     "list_methods": "methods",
     "register": "methods",
-} | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token", "Word"), "attribution")
+} | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token", "Word"), "results.attribution")
 
 
 def __getattr__(name: str) -> Any:

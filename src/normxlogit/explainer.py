@@ -9,7 +9,6 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from . import completion as completions
 from .errors import InputError
 from .inputs.batching import Batch
 from .inputs.encoding import Encoding, LongText, Text
@@ -23,6 +22,7 @@ from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.task_model import TaskModel
 from .models.tasks import TaskName
+from .pipeline import completion as completions
 from .pipeline.completion import Prompt
 from .pipeline.explain import Asked, Layers, explain
 from .pipeline.long_texts import explain_long

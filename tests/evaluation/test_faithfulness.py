@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer, UnsupportedModelError
-from normxlogit.datasets.glue import Example
 from normxlogit.evaluation import faithfulness
+from normxlogit.evaluation.datasets import Example
 from normxlogit.models.masking import taken_out
 from tests import tiny
 

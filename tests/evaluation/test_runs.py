@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer, MethodError, UnsupportedModelError, register
-from normxlogit.datasets.glue import Example
-from normxlogit.evaluation import cells, experiments, report, runs
+from normxlogit.evaluation import report, result_cache, runs
+from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.methods import registry
+from normxlogit.paper import tables
 from tests import tiny
 
 EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]
@@ -66,16 +67,16 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
 
 
 def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
-    first = cells.fingerprint(explainer)
+    first = result_cache.fingerprint(explainer)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(threads + 1)
-        assert cells.fingerprint(explainer) == first
+        assert result_cache.fingerprint(explainer) == first
     finally:
         torch.set_num_threads(threads)
     with torch.no_grad():
         list(explainer.model.shadow.parameters())[-1].view(-1)[-1] += 1e-6
-    assert cells.fingerprint(explainer) != first
+    assert result_cache.fingerprint(explainer) != first
 
 
 def test_methods_with_settings():
@@ -128,7 +129,7 @@ def test_table_one_from_checkpoints(tmp_path):
         model.save_pretrained(tmp_path / task)
         tiny.tokenizer_for("bert").save_pretrained(tmp_path / task)
     seen = []
-    text = experiments.run_table(
+    text = tables.run_table(
         "table1",
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
         [("normxlogit", {}), ("input-norm", {"norm_of": "word_embedding"})],
@@ -145,7 +146,7 @@ def test_table_one_from_checkpoints(tmp_path):
     assert "Texts: SST-2/BERT 3, STS-B/BERT 3." in text
     detail = json.loads((tmp_path / "out" / "sts-b-bert" / "results.json").read_text())
     assert f"| {detail['results'][0]['quality']:.3f}" in row.replace("**", "").replace("<u>", "")
-    accuracy = experiments.run_table(
+    accuracy = tables.run_table(
         "table-accuracy",
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
         [("normxlogit", {})],
@@ -153,7 +154,7 @@ def test_table_one_from_checkpoints(tmp_path):
         data_dir=tmp_path / "data",
     )
     assert "STS-B" not in accuracy.split("\n\n", 2)[2]
-    files = experiments.run_figures(
+    files = tables.run_figures(
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
         [("normxlogit", {}), ("random", {})],
         tmp_path / "out",
@@ -165,6 +166,6 @@ def test_table_one_from_checkpoints(tmp_path):
     counts = {c: json.loads((tmp_path / "out" / c / "results.json").read_text()) for c in ("sst-2-bert", "sts-b-bert")}
     assert [c["about"]["texts"] for c in counts.values()] == [2, 3]
     with pytest.raises(DataError, match="no task named"):
-        experiments.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
+        tables.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
     with pytest.raises(DataError, match="no table named"):
-        experiments.run_table("table9", {}, [], tmp_path)
+        tables.run_table("table9", {}, [], tmp_path)

@@ -127,7 +127,7 @@ def test_the_docs_table_is_what_is_registered():
     assert script.written(page) == page, "run: python scripts/method_table.py"
 
 
-@pytest.mark.parametrize("module", ["gradient", "logat", "perturbation"])
+@pytest.mark.parametrize("module", ["gradient", "normxlogit", "perturbation"])
 def test_every_method_has_a_page(module):
     names = [m.name for m in list_methods() if m.factory.__module__ == f"normxlogit.methods.{module}"]
     assert names

@@ -11,8 +11,7 @@ import pytest
 from normxlogit import Explainer
 from normxlogit.cli import main
 from normxlogit.render.generation import fragment, page, to_text
-
-from .. import tiny
+from tests import tiny
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x1b[31m\u202e"
 

@@ -15,8 +15,8 @@ from .console import progress, quiet, write
 from .options import DType, Protocol, cells_of
 
 if TYPE_CHECKING:
-    from ..evaluation.alignment_figures import Scale
     from ..evaluation.runs import Cell
+    from ..paper.alignment.figures import Scale
 
 __all__ = ["alignment", "figure_alignment"]
 
@@ -49,7 +49,7 @@ def alignment(
     ] = None,
 ) -> None:
     """How much of each method's scores lies on the words that tell the target's form (BLiMP), layer by layer."""
-    from ..evaluation.alignment_runs import STATES
+    from ..paper.alignment.runs import STATES
 
     options = {"dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
     models = [(STATES[0] if after else Path(model).name, model)] + ([(STATES[1], after)] if after else [])
@@ -100,8 +100,8 @@ def figure_alignment(
     Raises:
         InputError: If no model is named, or LoRA is asked for.
     """
-    from ..evaluation.alignment_runs import STATES
-    from ..training.minimal_pairs import PAPER, TASK, finetune
+    from ..paper.alignment.runs import STATES
+    from ..paper.finetuning.minimal_pairs import PAPER, TASK, finetune
 
     if not bases and not tuned:
         raise InputError("name the models: --base MODEL=NAME to fine-tune first, --checkpoint MODEL:blimp=FOLDER")
@@ -142,8 +142,8 @@ def _measured(
     protocol: Protocol,
     **options: Any,
 ) -> str:
-    from ..evaluation.alignment_report import alignment_tables, write_alignment
-    from ..evaluation.alignment_runs import published_studies, run_studies
+    from ..paper.alignment.report import alignment_tables, write_alignment
+    from ..paper.alignment.runs import published_studies, run_studies
 
     with progress(len(cells) * len(models)) as step:
         studies = run_studies(
@@ -162,6 +162,6 @@ def _measured(
 
 
 def _cells(methods: str) -> "list[Cell]":
-    from ..evaluation.alignment_runs import all_cells
+    from ..paper.alignment.runs import all_cells
 
     return all_cells() if methods == "all" else cells_of(methods)

@@ -10,7 +10,7 @@ import typer
 from .console import deliver, progress, quiet, write
 
 if TYPE_CHECKING:
-    from ..evaluation.efficiency import Row
+    from ..paper.costs.speed import Row
 
 __all__ = ["benchmark"]
 
@@ -52,8 +52,8 @@ def speed(
 ) -> None:
     """The time of explanations over that of forward passes, with a bound on each row."""
     with quiet():
-        from ..datasets.glue import load_examples
-        from ..evaluation import efficiency
+        from ..evaluation.datasets import load_examples
+        from ..paper.costs import speed as efficiency
 
         _use(threads)
         texts = None if data_dir is None else [str(e.text) for e in load_examples("sst2", data_dir=data_dir)]
@@ -73,7 +73,7 @@ def memory(
 ) -> None:
     """The peak memory of an explanation over that of the forward pass, each in a process of its own."""
     with quiet():
-        from ..evaluation.memory import extra_memory
+        from ..paper.costs.memory import extra_memory
 
         _use(threads)
         with progress(1) as step:
@@ -96,8 +96,8 @@ def peers(
     with quiet():
         from dataclasses import asdict
 
-        from ..evaluation import peers as others
-        from ..evaluation.timing import environment
+        from ..paper.costs import peers as others
+        from ..paper.costs.timing import environment
 
         _use(threads)
         chosen = others.PEERS if packages == "all" else tuple(packages.split())
@@ -122,7 +122,7 @@ def _use(threads: int | None) -> None:
 
 
 def _show(found: list["Row"], output: Path | None) -> None:
-    from ..evaluation.efficiency import as_state, as_table
+    from ..paper.costs.speed import as_state, as_table
 
     _deliver(as_table(found), as_state(found), output)
 

@@ -29,12 +29,12 @@ def faithfulness(
 ) -> None:
     """How much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
     with quiet():
-        from ..datasets.glue import TASKS, load_examples
-        from ..evaluation.experiments import count_texts, titles
+        from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head
         from ..evaluation.report import faithfulness_table, write_faithfulness
         from ..evaluation.runs import run_cells
         from ..explainer import Explainer
+        from ..paper.tables import count_texts, titles
 
         cells = cells_of(methods)
         names = titles(cells)

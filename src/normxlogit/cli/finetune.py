@@ -31,8 +31,8 @@ def finetune(
 ) -> None:
     """Fine-tune a model on a GLUE task, all weights or LoRA, or a language model on BLiMP's pairs of sentences."""
     with quiet(), redirect_stdout(sys.stderr):  # Trainer prints its log; standard output is for the result
-        from ..training import classification, minimal_pairs
-        from ..training.running import Recipe
+        from ..paper.finetuning import classification, minimal_pairs
+        from ..paper.finetuning.trainer import Recipe
 
         pairs = task == minimal_pairs.TASK
         paper = minimal_pairs.PAPER if pairs else Recipe()

@@ -79,9 +79,9 @@ def reproduce(
                 )
             )
             return
-        from ..evaluation.experiments import run_figures, run_table
-        from ..training.classification import finetune as train
-        from ..training.running import Recipe
+        from ..paper.finetuning.classification import finetune as train
+        from ..paper.finetuning.trainer import Recipe
+        from ..paper.tables import run_figures, run_table
 
         cells = cells_of(methods)
         for entry in base or []:
@@ -121,7 +121,7 @@ def _named(entry: str) -> tuple[str, str]:
 def _costs(table: str, methods: str, output: Path) -> str:
     """The tables of time and memory, which need no fine-tuned model."""
     with quiet():
-        from ..evaluation.cost_tables import METHODS, cost_table
+        from ..paper.costs.tables import METHODS, cost_table
 
         chosen = METHODS if methods == "all" else methods.split()
         with progress(1) as step:

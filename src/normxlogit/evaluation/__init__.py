@@ -1,1 +1,1 @@
-"""Measurements: what an explanation costs, and how faithful it is."""
+"""Measurements on your own model and data: how faithful an explanation is."""

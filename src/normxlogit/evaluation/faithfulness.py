@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..datasets.glue import Example, GlueTask
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
@@ -17,6 +16,7 @@ from ..models.map_batches import in_batches
 from ..models.masking import taken_out
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
+from .datasets import Example, GlueTask
 
 __all__ = [
     "LEVELS",

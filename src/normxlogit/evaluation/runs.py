@@ -6,12 +6,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..datasets.glue import Example
 from ..errors import MethodError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods.registry import create, list_methods
-from .cells import Cells, fingerprint
+from .datasets import Example
 from .faithfulness import Faithfulness, Protocol, checked_labels, evaluate
+from .result_cache import Cells, fingerprint
 
 __all__ = ["Cell", "all_methods", "parse_method", "run_cells", "under"]
 

@@ -1,9 +1,10 @@
 """Attribution methods. Importing this package registers all of them."""
 
-from . import logat
+from . import normxlogit
 
 # isort: split
-from . import alti, decompx, globenc, gradient, perturbation, rollout, value_zeroing
+from . import gradient, perturbation
+from .decomposition import alti, decompx, globenc, rollout, value_zeroing
 from .registry import MethodInfo, list_methods, register
 
 __all__ = [
@@ -14,7 +15,7 @@ __all__ = [
     "decompx",
     "globenc",
     "gradient",
-    "logat",
+    "normxlogit",
     "perturbation",
     "rollout",
     "value_zeroing",

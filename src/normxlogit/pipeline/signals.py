@@ -1,99 +1,22 @@
-"""Image and audio classification: scores of patches as a grid, of frames on a time axis."""
+"""Pictures and sounds to results: every patch or frame is a token."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import DataError, InputError
+from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import in_batches
 from ..models.signals import Signal, SignalModel
 from ..results.attribution import Attribution
-from ..results.base import FloatArray
+from ..results.signals import AudioAttribution, ImageAttribution
 from .explain import Asked, explain
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-__all__ = ["AudioAttribution", "ImageAttribution", "explain_signals"]
-
-ALPHA = 0.65
-"""How much of the strongest patch its colour covers."""
-
-RED, BLUE = (220, 38, 38), (37, 99, 235)
-"""For and against, as in the other drawings."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ImageAttribution(Attribution):
-    """Scores of the patches of one picture.
-
-    Attributes:
-        rows: Rows of patches; 0 when the patches form no grid.
-        columns: Columns of patches.
-        first: Index of the first patch among the tokens; class and register tokens stand before it.
-    """
-
-    rows: int = 0
-    columns: int = 0
-    first: int = 0
-
-    @property
-    def grid(self) -> FloatArray:
-        """The patches' scores as they lie in the picture, (..., rows, columns).
-
-        Raises:
-            DataError: If they form no grid.
-        """
-        if not self.rows:
-            raise DataError("the patches of this model form no grid that its configuration tells of")
-        count = self.rows * self.columns
-        patches = self.scores[..., self.first : self.first + count]  # (..., rows * columns)
-        return patches.reshape(*patches.shape[:-1], self.rows, self.columns)
-
-    def overlay(self, image: "Image") -> "Image":
-        """Colour the picture: red for the target, blue against it, stronger for more.
-
-        The model sees what its processor makes of a picture; processors that crop to the middle leave the margins
-        unseen, so give the picture as cropped to have every patch in its place.
-
-        Args:
-            image: The picture.
-
-        Returns:
-            A new picture of the same size.
-
-        Raises:
-            DataError: If there is a label or layer axis (use `select`), no grid, or Pillow is missing.
-        """
-        try:
-            from PIL import Image as Pillow
-        except ImportError:
-            raise DataError("an overlay needs Pillow: pip install 'normxlogit[vision]'") from None
-        if self.scores.ndim != 1:
-            raise DataError("an overlay shows one score for each patch; choose with select(label=..., layer=...)")
-        grid = self.grid
-        strength = grid / max(float(np.abs(grid).max()), 1e-12)  # (rows, columns)
-        colors = np.where(strength[..., None] > 0, RED, BLUE).astype(np.uint8)  # (rows, columns, 3)
-        alpha = np.round(255 * ALPHA * np.abs(strength)).astype(np.uint8)  # (rows, columns)
-        layer = Pillow.fromarray(np.concatenate([colors, alpha[..., None]], -1), "RGBA")
-        layer = layer.resize(image.size, Pillow.Resampling.NEAREST)
-        return Pillow.alpha_composite(image.convert("RGBA"), layer).convert("RGB")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class AudioAttribution(Attribution):
-    """Scores of the frames of one sound.
-
-    Attributes:
-        times: Beginning and end of each token in seconds; (0, 0) for tokens that stand for no time.
-    """
-
-    times: tuple[tuple[float, float], ...] = ()
+__all__ = ["explain_signals"]
 
 
 def explain_signals(model: SignalModel, inputs: Any, asked: Asked) -> Attribution | list[Attribution]:

@@ -1,1 +1,0 @@
-"""Data sets in the form that the experiments read."""

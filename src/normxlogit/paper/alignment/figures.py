@@ -1,0 +1,162 @@
+"""Figures of the alignment experiment: methods by layers as colours and as lines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from .alignment import Alignment, normalisation_of
+from .runs import Study
+
+__all__ = ["NAMES", "Measure", "Scale", "figures_of", "write_figures"]
+
+Measure = Literal["dot", "ap"]
+Scale = Literal["published", "softmax", "sum"]
+"""How the dot product's scores are normalised: each method's as in the paper, or all alike."""
+
+NAMES: dict[Measure, str] = {"dot": "Dot product", "ap": "Average precision"}
+
+ANNOTATED = 14
+"""Most layers whose figures are written into the squares."""
+
+
+def figures_of(
+    alignment: Alignment, measure: Measure, *, group: str = "all", scale: Scale = "published"
+) -> tuple[float, ...]:
+    """One figure for each layer; none where it was not measured (or published)."""
+    metric: str = "average_precision"
+    if measure == "dot":
+        metric = normalisation_of(alignment.method) if scale == "published" else scale
+    return tuple(alignment.figures.get(group, {}).get(metric, ()))
+
+
+def write_figures(
+    folder: Path, studies: Sequence[Study], theirs: Sequence[Study], *, scale: Scale = "published"
+) -> list[Path]:
+    """Draw both measures as a heatmap, as lines, as lines of LogAt's logits, and as lines of each paradigm.
+
+    Args:
+        folder: Where to; SVG and PNG each.
+        studies: What was measured.
+        theirs: What the paper published; panels of their own.
+        scale: See `Scale`.
+
+    Returns:
+        The files.
+    """
+    written = []
+    for measure in get_args(Measure):
+        every = [*studies, *theirs]
+        written += _heatmap(folder / f"heatmap-{measure}", every, measure, scale)
+        written += _lines(
+            folder / f"lines-{measure}",
+            [(study, "all", _methods(study)) for study in every],
+            len(every),
+            measure,
+            scale,
+        )
+        logits = [(study, "all", [a for a in study.alignments if a.method == "logat"]) for study in studies]
+        written += _lines(folder / f"logits-{measure}", logits, len(studies), measure, scale)
+        groups = [(study, group, _methods(study)) for study in studies for group in study.counts if _has(study, group)]
+        columns = max(sum(study is panel[0] for panel in groups) for study in studies)
+        written += _lines(folder / f"paradigms-{measure}", groups, columns, measure, scale)
+    return written
+
+
+def _methods(study: Study) -> list[Alignment]:
+    """All series but LogAt of chosen words."""
+    return [a for a in study.alignments if a.method != "logat" or a.title.endswith(("(target)", "(foil)", "(plural)"))]
+
+
+def _has(study: Study, group: str) -> bool:
+    return any(group in alignment.figures for alignment in study.alignments)
+
+
+def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scale) -> list[Path]:
+    plt = _pyplot()
+    import numpy as np
+
+    heights = [max(len(s.alignments), 1) for s in studies]
+    widths = [max(layer for a in s.alignments for layer in a.layers) + 1 for s in studies]
+    size = (2.8 + 0.45 * max(widths), 1.0 + sum(0.3 * h + 0.75 for h in heights))
+    figure, panels = plt.subplots(
+        len(studies), 1, figsize=size, layout="constrained", squeeze=False, height_ratios=heights
+    )
+    everything = [v for s in studies for a in s.alignments for v in figures_of(a, measure, scale=scale)]
+    low, high = min(everything), max(everything)
+    image: Any = None
+    for axes, study, width in zip(panels[:, 0], studies, widths, strict=True):
+        table = np.full((max(len(study.alignments), 1), width), np.nan)
+        for row, alignment in enumerate(study.alignments):
+            for layer, value in zip(alignment.layers, figures_of(alignment, measure, scale=scale), strict=False):
+                table[row, layer] = value
+                if width <= ANNOTATED:
+                    dark = value < (low + high) / 2
+                    axes.text(layer, row, f"{value:.2f}", ha="center", va="center", size=7, color="w" if dark else "k")
+        image = axes.imshow(table, vmin=low, vmax=high, cmap="viridis", aspect="auto")
+        axes.set_yticks(range(len(study.alignments)), [a.title for a in study.alignments], size=8)
+        axes.set_xticks(range(0, width, 1 if width <= ANNOTATED else 5))
+        axes.set_title(study.name, size=9)
+    panels[-1, 0].set_xlabel("layer (0: embeddings)")
+    figure.colorbar(image, ax=panels[:, 0].tolist(), label=NAMES[measure])
+    return _saved(figure, path)
+
+
+def _lines(
+    path: Path,
+    panels: Sequence[tuple[Study, str, Sequence[Alignment]]],
+    columns: int,
+    measure: Measure,
+    scale: Scale,
+) -> list[Path]:
+    """A panel for each study and group; series of one figure are dotted lines across."""
+    plt = _pyplot()
+    rows = -(-len(panels) // columns)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(3.1 * columns + 2.2, 2.9 * rows), layout="constrained", squeeze=False, sharey=True
+    )
+    titles = list(dict.fromkeys(a.title for _, _, series in panels for a in series))
+    colors = {title: plt.get_cmap("tab20" if len(titles) > 10 else "tab10")(i) for i, title in enumerate(titles)}
+    handles = {}
+    for axes, (study, group, series) in zip(grid.flat, panels, strict=False):
+        for alignment in series:
+            values = figures_of(alignment, measure, group=group, scale=scale)
+            style = {"color": colors[alignment.title], "linewidth": 1.3}
+            if len(values) > 1:
+                (handle,) = axes.plot(alignment.layers, values, marker=".", **style)
+            elif alignment.method == "logat" and values:
+                (handle,) = axes.plot(alignment.layers, values, marker="*", linestyle="", **style)
+            elif values:
+                handle = axes.axhline(values[0], linestyle=":", **style)
+            else:
+                continue
+            handles[alignment.title] = handle
+        axes.set_title(study.name if group == "all" else f"{study.name}, {group}", size=8)
+        axes.grid(alpha=0.3)
+        axes.tick_params(labelsize=7)
+    for axes in list(grid.flat)[len(panels) :]:
+        axes.set_axis_off()
+    for axes in grid[-1]:
+        axes.set_xlabel("layer", size=8)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(NAMES[measure], size=8)
+    figure.legend(list(handles.values()), list(handles), loc="outside right center", fontsize=7)
+    return _saved(figure, path)
+
+
+def _saved(figure: Any, path: Path) -> list[Path]:
+    paths = [path.with_name(path.name + ending) for ending in (".svg", ".png")]
+    for target in paths:
+        figure.savefig(target, dpi=120, metadata={"Date": None} if target.suffix == ".svg" else None)
+    _pyplot().close(figure)
+    return paths
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "normxlogit"  # the same file for the same figures
+    matplotlib.rcParams["svg.fonttype"] = "none"  # letters, not their outlines: a quarter of the size
+    import matplotlib.pyplot as plt
+
+    return plt

@@ -1,0 +1,176 @@
+"""Runs of the alignment experiment on models before and after fine-tuning, which can be stopped and gone on with."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import UnsupportedModelError
+from ...evaluation.faithfulness import Protocol
+from ...evaluation.result_cache import Cells, fingerprint
+from ...evaluation.runs import Cell, under
+from ...explainer import Explainer
+from ...models.task_model import TaskModel
+from ..sentence_pairs import Item, load_items
+from ..tables import published
+from .alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
+
+__all__ = ["STATES", "Study", "all_cells", "published_studies", "run_studies"]
+
+STATES = ("pretrained", "fine-tuned")
+"""What a model is called before and after."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that was measured on one model.
+
+    Attributes:
+        name: What to call it.
+        alignments: One for each series of scores.
+        missing: Series that the model does not allow, with the reason.
+        accuracy: How often the target's logit is above the foil's, for "all" and each paradigm, by layer.
+        counts: What became of the rows, by paradigm; empty for published figures.
+    """
+
+    name: str
+    alignments: tuple[Alignment, ...]
+    missing: Mapping[str, str]
+    accuracy: Mapping[str, tuple[float, ...]]
+    counts: Mapping[str, Any]
+
+
+def all_cells() -> list[Cell]:
+    """The paper's methods."""
+    return [(name, {}) for name in METHODS]
+
+
+def run_studies(
+    models: Sequence[tuple[str, str]],
+    methods: Sequence[Cell],
+    *,
+    folder: Path | None = None,
+    data_dir: str | Path | None = None,
+    limit: int | None = None,
+    words: Sequence[str] = (),
+    protocol: Protocol = "default",
+    on_progress: Callable[[str, int, int], None] | None = None,
+    **options: Any,
+) -> list[Study]:
+    """Measure methods on models; cells that are in the folder already are read from there.
+
+    Args:
+        models: What to call each model, and its name or folder.
+        methods: What to measure.
+        folder: Where finished cells are kept, each written whole or not at all; None keeps nothing.
+        data_dir: Folder with `PARADIGM.jsonl`; the hub otherwise.
+        limit: Only so many rows of each paradigm.
+        words: See `alignment.align`.
+        protocol: See `alignment.align`.
+        on_progress: Called with a line that says what is running, sentences done and sentences in all.
+        **options: Passed to `Explainer.from_pretrained`.
+
+    Raises:
+        DataError: If there is no data or no parser.
+        TargetError: If a word is not one token of a model.
+        UnsupportedModelError: If a model is no language model, or has no mask.
+    """
+    studies = []
+    for name, source in models:
+        explainer = Explainer.from_pretrained(source, **options)
+        model = explainer.model
+        items, counts = load_items(
+            "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
+        )
+        cells = Cells(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
+        found: list[Alignment] = []
+        missing: dict[str, str] = {}
+        for method, settings in methods:
+            step = under(name, on_progress)
+            probes = list(words) if method == "logat" else []
+            asked = (f"alignment-{method}", settings, probes)
+            state = cells.get(*asked)
+            if state is not None and step is not None:
+                step(method, len(items), len(items))
+            if state is None:
+                state = cells.put(_measured(model, items, method, settings, probes, protocol, step), *asked)
+            if "missing" in state:
+                missing[title_of(method, settings)] = state["missing"]
+            found += [_alignment(entry) for entry in state.get("series", ())]
+        right = cells.get("alignment-accuracy")
+        if right is None:
+            measured = {group: list(shares) for group, shares in accuracy(model, items).items()}
+            right = cells.put(measured, "alignment-accuracy")
+        shares = {group: tuple(values) for group, values in right.items()}
+        studies.append(Study(name, tuple(found), missing, shares, counts.state()))
+    return studies
+
+
+def _measured(
+    model: TaskModel,
+    items: Sequence[Item],
+    method: str,
+    settings: Mapping[str, Any],
+    words: Sequence[str],
+    protocol: Protocol,
+    on_progress: Callable[[str, int, int], None] | None,
+) -> dict[str, Any]:
+    """A cell: the series of one method, or why there is none (the paper's N/A)."""
+    try:
+        found = align(model, items, method, settings, words=words, protocol=protocol, on_progress=on_progress)
+    except UnsupportedModelError as error:
+        if on_progress is not None:
+            on_progress(method, len(items), len(items))
+        return {"missing": str(error)}
+    return {"series": [asdict(a) for a in found]}
+
+
+def published_studies() -> list[Study]:
+    """The paper's figures of RoBERTa-base in the same form; only the metrics and series that were released."""
+    released = published()["alignment_roberta_per_layer"]
+    metrics = ("dot_product", "average_precision")
+    studies = []
+    for key, state in zip(("pretrained", "finetuned"), STATES, strict=True):
+        series: dict[str, dict[str, tuple[float, ...]]] = {}
+        for metric in metrics:
+            for method, values in released[metric][key].items():
+                series.setdefault(_ours(method), {})[metric] = tuple(values)
+        found = [_released(method, values, tuple(range(1, 13))) for method, values in series.items()]
+        if state == STATES[0]:
+            norm, plural = released["input_norm_layer0"], released["logat_plural_layer7"]
+            found.append(_released("input-norm", {m: (norm[m],) for m in metrics}, (0,)))
+            found.append(_released("logat", {m: (plural[m],) for m in metrics}, (7,), "plural"))
+        share = released["target_vs_foil_accuracy"][key]
+        studies.append(Study(f"published, RoBERTa-base, {state}", tuple(found), {}, {"all": (share,)}, {}))
+    return studies
+
+
+def _ours(method: str) -> str:
+    """Our name of a released series: the notebook's value-zeroing is that of single layers."""
+    return "value-zeroing-layer" if method == "value-zeroing" else method
+
+
+def _released(
+    method: str, values: Mapping[str, tuple[float, ...]], layers: tuple[int, ...], probe: str = ""
+) -> Alignment:
+    figures = {normalisation_of(method): values["dot_product"], "average_precision": values["average_precision"]}
+    return Alignment(title_of(method, {}, probe), method, layers, {"all": figures}, {}, {})
+
+
+def _alignment(state: Mapping[str, Any]) -> Alignment:
+    return Alignment(
+        state["title"],
+        state["method"],
+        tuple(state["layers"]),
+        _tuples(state["figures"]),
+        _tuples(state["errors"]),
+        state["count"],
+    )
+
+
+def _tuples(table: Mapping[str, Mapping[str, Iterable[float]]]) -> dict[str, dict[str, tuple[float, ...]]]:
+    return {group: {metric: tuple(values) for metric, values in own.items()} for group, own in table.items()}
+
+
+def _described(items: Iterable[Item]) -> list[Any]:
+    return [[i.paradigm.short, i.encoding.ids, i.encoding.position, i.target, i.foil, i.evidence] for i in items]

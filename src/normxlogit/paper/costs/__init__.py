@@ -1,0 +1,1 @@
+"""What explanations cost, in time and memory."""

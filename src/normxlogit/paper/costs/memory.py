@@ -1,0 +1,271 @@
+"""How much memory a piece of work takes beside the model, each measured in a process of its own.
+
+On a CPU it is the peak of the process's resident memory over what it held before the call, and the largest batch within
+a budget is computed from two of those. On a CUDA device it is what torch's allocator held, and the largest batch is
+tried out.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...errors import DataError, InputError
+from ...explainer import Explainer
+from ...models.map_batches import out_of_memory
+from .random_models import device, random_bert, random_ids, reference_tokenizer
+from .speed import Row
+from .timing import synchronise
+
+__all__ = ["FORWARD", "Job", "Largest", "Used", "extra_memory", "largest_batch", "measure"]
+
+FORWARD = "forward"
+"""The bare forward pass among the methods."""
+
+GIB = 2**30
+
+SEVERAL, FEW, SLOW = 4, 2, 60.0
+"""Texts at once whose peak is compared with a single one's; few where a single one takes so many seconds."""
+
+GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": str(2**20)}
+"""Lets glibc give every freed block of a megabyte back at once: else the peak depends on the holes in its heap."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One measurement.
+
+    Attributes:
+        method: A registered method, or `FORWARD`.
+        batch: Texts at once.
+        length: Tokens of each.
+        bert: Changes to the configuration of BERT-base.
+        budget: On a CUDA device, bytes that may be used at most; 0 for all.
+    """
+
+    method: str
+    batch: int
+    length: int
+    bert: Mapping[str, Any] = field(default_factory=dict)
+    budget: int = 0
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a job took.
+
+    Attributes:
+        before: Bytes held before the call, the model and the libraries among them.
+        added: Bytes by which the peak during the call passed that.
+        seconds: How long the call took.
+    """
+
+    before: int
+    added: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest batch within a budget.
+
+    Attributes:
+        method: The method.
+        batch: Texts at once.
+        seconds: Seconds for each text, at the largest batch that was really run.
+        measured: Whether that batch was run, or computed from smaller ones.
+    """
+
+    method: str
+    batch: int
+    seconds: float
+    measured: bool
+
+
+def measure(job: Job) -> Used | None:
+    """Run a job in a new process.
+
+    Returns:
+        What it took; None if there was not enough memory.
+
+    Raises:
+        DataError: If the process fails for another reason.
+    """
+    command = [sys.executable, "-m", __name__, json.dumps(asdict(job) | {"threads": torch.get_num_threads()})]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
+    if done.returncode:
+        if done.returncode < 0:  # killed by the system
+            return None
+        raise DataError(f"measuring {job.method} failed: {done.stderr.strip().splitlines()[-1]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return None if found is None else Used(**found)
+
+
+def extra_memory(
+    *,
+    batch: int = 16,
+    length: int = 512,
+    rounds: int = 7,
+    bert: Mapping[str, Any] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Row:
+    """The row that compares NormXLogit's peak with the bare forward pass's.
+
+    Args:
+        batch: Texts at once.
+        length: Tokens of each.
+        rounds: Pairs of processes.
+        bert: Changes to the configuration of BERT-base.
+        on_progress: Called with what is running, rounds done and rounds in all.
+
+    Raises:
+        DataError: If there is not enough memory.
+    """
+    figures, added = [], 0.0
+    for done in range(rounds):
+        if on_progress is not None:
+            on_progress("memory", done, rounds)
+        bare, ours = (measure(Job(name, batch, length, bert or {})) for name in (FORWARD, "normxlogit"))
+        if bare is None or ours is None:
+            raise DataError(f"there is not enough memory for {batch} texts of {length} tokens")
+        figures.append(ours.added / bare.added - 1)
+        added = bare.added / 2**20
+    work = f"extra peak memory over the bare forward pass, {batch} texts of {length} tokens"
+    return Row("memory", work, tuple(figures), 0.05, note=f"the forward pass takes {added:.0f} MiB beside the model")
+
+
+def largest_batch(
+    method: str, *, budget: float = 48, length: int = 512, bert: Mapping[str, Any] | None = None
+) -> Largest:
+    """How many texts fit at once.
+
+    Args:
+        method: A registered method, or `FORWARD`.
+        budget: In GiB; the paper's is 48.
+        length: Tokens of each text.
+        bert: Changes to the configuration of BERT-base.
+
+    Raises:
+        DataError: If there is not enough memory for the smallest measurement.
+    """
+    limit = int(budget * GIB)
+    if device().type == "cuda":
+        return _tried_out(Job(method, 1, length, bert or {}, limit))
+
+    def of(batch: int) -> Used:
+        found = measure(Job(method, batch, length, bert or {}))
+        if found is None:
+            raise DataError(f"there is not enough memory to measure {method}")
+        return found
+
+    one = of(1)
+    more = FEW if one.seconds > SLOW else SEVERAL
+    several = of(more)
+    each = max(1.0, (several.added - one.added) / (more - 1))
+    fixed = one.before + max(0.0, one.added - each)
+    return Largest(method, max(0, int((limit - fixed) / each)), several.seconds / more, measured=False)
+
+
+def _tried_out(job: Job) -> Largest:
+    """Double the batch until it does not fit, then halve the gap."""
+
+    def used(batch: int) -> Used | None:
+        return measure(Job(job.method, batch, job.length, job.bert, job.budget))
+
+    fits, fails, seconds = 0, 0, float("nan")
+    batch = 1
+    while batch != fits:
+        found = used(batch)
+        if found is None:
+            fails = batch
+        else:
+            fits, seconds = batch, found.seconds / batch
+        batch = 2 * batch if not fails else (fits + fails) // 2
+    return Largest(job.method, fits, seconds, measured=True)
+
+
+def _run(job: Job) -> Used | None:
+    model = random_bert(job.bert)
+    explainer = Explainer(
+        model, reference_tokenizer(), name="BERT-base, random weights", batch_tokens=job.batch * job.length
+    )
+
+    def work(inputs: Mapping[str, Any]) -> None:
+        if job.method == FORWARD:
+            with torch.inference_mode():
+                model(**inputs)
+        else:
+            explainer(inputs, method=job.method)
+
+    vocabulary = model.config.vocab_size
+    work(random_ids(min(8, job.length), vocabulary))  # the proof of the head, and what libraries set up once
+    inputs = random_ids(job.length, vocabulary, job.batch)
+    before = _held()
+    _forget_peak()
+    start = time.perf_counter()
+    try:
+        work(inputs)
+        synchronise()
+    except (RuntimeError, MemoryError, InputError) as error:
+        if isinstance(error, InputError) or out_of_memory(error):
+            return None
+        raise
+    if explainer.model.batch_tokens < inputs["input_ids"].numel():  # it went on with smaller batches
+        return None
+    return Used(before, max(1, _peak() - before), time.perf_counter() - start)
+
+
+def _status(name: str) -> int | None:
+    """A line of Linux's account of this process, in bytes."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":")), None)
+
+
+def _held() -> int:
+    if device().type == "cuda":
+        return torch.cuda.memory_allocated()
+    return _status("VmRSS") or _peak()
+
+
+def _peak() -> int:
+    if device().type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    unit = 1 if sys.platform == "darwin" else 1024
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _forget_peak() -> None:
+    """Begin a new peak; where the system cannot, the old one stands and small jobs look smaller than they are."""
+    if device().type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        return
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
+    except OSError:
+        return
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print one line of JSON."""
+    state = json.loads(arguments[0])
+    torch.set_num_threads(state.pop("threads"))
+    job = Job(**state)
+    if job.budget and device().type == "cuda":
+        torch.cuda.set_per_process_memory_fraction(min(1.0, job.budget / torch.cuda.mem_get_info()[1]))
+    found = _run(job)
+    sys.stdout.write(json.dumps(None if found is None else asdict(found)) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

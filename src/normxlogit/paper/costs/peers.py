@@ -1,0 +1,216 @@
+"""The same sentence, model and label through other packages, each in an environment of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from ..._version import __version__
+from ...errors import InputError
+from ...explainer import Explainer
+from ...models.loading import default_model_folder
+from .peer import WORK
+from .random_models import SMOLLM2, language_model
+from .timing import Timing, in_turn, ratio
+
+__all__ = ["OURS", "PEERS", "SENTENCE", "Compared", "as_table", "compare"]
+
+SENTENCE = "The movie is mediocre, maybe even bad."
+PEERS = tuple(WORK)
+OURS = "normxlogit"
+WRITERS = ("inseq",)
+"""Packages that explain generated text only."""
+
+BOUNDS = {"inseq": 50}
+"""How many times faster than a package NormXLogit should be."""
+
+TIMEOUT = 1200
+"""Seconds for an installation, and for a measurement."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One method of one package.
+
+    Attributes:
+        package: Its name.
+        version: Its version, empty if it could not be installed.
+        method: What it computed.
+        work: On what.
+        seconds: Median seconds, None if it does not run.
+        forwards: The same in bare forward passes of the same process: what can be compared between processes.
+        problem: Why it does not run.
+    """
+
+    package: str
+    version: str
+    method: str
+    work: str
+    seconds: float | None = None
+    forwards: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A model's folder and what it is to explain; with a completion, generated text."""
+
+    folder: str
+    text: str
+    completion: str = ""
+    name: str = field(default="")
+
+
+def compare(
+    packages: Sequence[str] = PEERS,
+    *,
+    model: str | Path | None = None,
+    text: str = SENTENCE,
+    rounds: int = 7,
+    llama: dict[str, Any] | None = None,
+    prompt: int = 256,
+    generated: int = 64,
+    on_progress: Callable[[str], None] | None = None,
+) -> Iterator[Compared]:
+    """Measure this package and others, one after the other.
+
+    Args:
+        packages: Which of `PEERS`.
+        model: Folder of a sequence classifier; the model in the package by default.
+        text: The sentence.
+        rounds: Counted rounds; those of generated text are at most three.
+        llama: Configuration of the language model for generated text, SmolLM2-135M's by default.
+        prompt: Tokens before the generated ones.
+        generated: Generated tokens.
+        on_progress: Told what is being done.
+
+    Yields:
+        This package's row first, on each of the two tasks as soon as it is needed.
+
+    Raises:
+        InputError: If there is no such package.
+    """
+    for package in packages:
+        if package not in PEERS:
+            raise InputError(f"no package {package!r} to compare with; there are {', '.join(PEERS)}")
+    tell = on_progress or (lambda _: None)
+    with tempfile.TemporaryDirectory() as kept:
+        tasks: dict[bool, _Task] = {}
+        for package in packages:
+            writes = package in WRITERS
+            if writes not in tasks:
+                tell("normxlogit")
+                folder = str(model or default_model_folder())
+                tasks[writes] = _Task(folder, text, name=f"{text!r}")
+                if writes:
+                    tasks[writes] = _generated_task(Path(kept), llama or SMOLLM2, prompt, generated)
+                yield _ours(tasks[writes], rounds)
+            tell(package)
+            yield from _theirs(package, tasks[writes], min(rounds, 3) if writes else rounds)
+
+
+def _generated_task(folder: Path, llama: dict[str, Any], prompt: int, generated: int) -> _Task:
+    made, tokenizer = language_model(llama | {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0})
+    made.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    name = f"{generated} generated tokens on {prompt}, SmolLM2-135M's shape"
+    return _Task(str(folder), " ".join(["movie"] * (prompt - 1)), " ".join(["good"] * generated), name)
+
+
+def _ours(task: _Task, rounds: int) -> Compared:
+    explainer = Explainer.from_pretrained(task.folder, dtype=torch.float32)
+    model, tokenizer = explainer.model.shadow, explainer.model.tokenizer
+    inputs = tokenizer(f"{task.text} {task.completion}".strip(), return_tensors="pt")
+
+    @torch.inference_mode()
+    def forward() -> Any:
+        return model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
+
+    def explain() -> Any:
+        if task.completion:
+            return explainer.explain_completion(task.text, f" {task.completion}")
+        return explainer(task.text)
+
+    times = in_turn({"forward": forward, "explain": explain}, rounds=rounds)
+    found = times["explain"]
+    return Compared(OURS, __version__, OURS, task.name, found.median, ratio(found, times["forward"]))
+
+
+def _theirs(package: str, task: _Task, rounds: int) -> Iterator[Compared]:
+    with tempfile.TemporaryDirectory() as folder:
+        python, problem = _installed(package, Path(folder))
+        if problem:
+            yield Compared(package, "", "", task.name, problem=problem)
+            return
+        command = [python, "-m", f"{__package__}.peer", package, task.folder, task.text, task.completion, str(rounds)]
+        state, problem = _output(command)
+        if problem:
+            yield Compared(package, "", "", task.name, problem=problem)
+            return
+    found = json.loads(state)
+    bare = Timing("forward", tuple(found["forward"]))
+    for method, seconds in found["methods"].items():
+        times = Timing(method, tuple(seconds))
+        yield Compared(package, found["version"], method, task.name, times.median, ratio(times, bare))
+
+
+def _installed(package: str, folder: Path) -> tuple[str, str]:
+    """Install a package beside this environment's torch and transformers, which the new one sees but does not hold.
+
+    Returns:
+        The new environment's Python, and what went wrong.
+    """
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    site = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+    outside = (sysconfig.get_path("purelib"), str(Path(__file__).parents[2]))
+    (Path(site) / "outside.pth").write_text("\n".join(outside) + "\n", encoding="utf-8")
+    pins = folder / "pins.txt"
+    torch_version = torch.__version__.split("+")[0]
+    pins.write_text(f"torch=={torch_version}\ntransformers=={transformers.__version__}\n", encoding="utf-8")
+    _, problem = _output([str(python), "-m", "pip", "install", "-q", "-c", str(pins), package])
+    return str(python), problem and f"cannot be installed: {problem}"
+
+
+def _output(command: list[str]) -> tuple[str, str]:
+    """The last line that a command prints, and the last of its complaints if it fails."""
+    env = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT, env=env)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return "", f"not done after {TIMEOUT} seconds"
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        return "", lines[-1].strip() if lines else f"exit code {done.returncode}"
+    return (done.stdout.strip().splitlines() or [""])[-1], ""
+
+
+def as_table(rows: Sequence[Compared]) -> str:
+    """The rows in Markdown, beside this package on the same work."""
+    lines = [
+        "| package | method | on | time | forward passes | NormXLogit is faster by |",
+        "|---|---|---|---:|---:|---:|",
+    ]
+    ours = {r.work: r.forwards for r in rows if r.package == OURS and r.forwards is not None}
+    for r in rows:
+        name = f"{r.package} {r.version}".strip()
+        if r.seconds is None or r.forwards is None:
+            lines.append(
+                f"| {name} | does not run on transformers {transformers.__version__}: {r.problem} | {r.work} | | | |"
+            )
+            continue
+        times = "" if r.package == OURS else f"{r.forwards / ours[r.work]:.1f}x"
+        if (bound := BOUNDS.get(r.package)) is not None:
+            times += f" (≥ {bound}: {'pass' if r.forwards / ours[r.work] >= bound else '**fail**'})"
+        lines.append(f"| {name} | {r.method} | {r.work} | {r.seconds * 1e3:.4g} ms | {r.forwards:.2f} | {times} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,357 @@
+"""What an explanation costs beside the forward pass that the model runs anyway, and the bounds that it should keep."""
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import BertForMaskedLM, PreTrainedModel
+
+from ...errors import InputError
+from ...explainer import Explainer
+from ...inputs.batching import batches
+from ...models.loading import load
+from .random_models import (
+    LLAMA2_7B,
+    MINILM,
+    SMOLLM2,
+    device,
+    language_model,
+    random_bert,
+    random_ids,
+    random_texts,
+    reference_tokenizer,
+)
+from .timing import Timing, environment, in_turn, ratios
+
+__all__ = [
+    "GROUPS",
+    "LANGUAGE_MODELS",
+    "Row",
+    "Setup",
+    "as_state",
+    "as_table",
+    "measure",
+]
+
+PIPELINE_BATCH = 32
+STEPS = 50
+"""Of Integrated Gradients, the paper's number."""
+
+LANGUAGE_MODELS: Mapping[str, Mapping[str, Any]] = {
+    "smollm2-135m": {},
+    "llama-2-7b": {"llama": LLAMA2_7B, "prompt": 2048, "generated": 256},
+}
+"""Shapes of the causal language model and the lengths that go with them: what differs from `Setup`'s defaults."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is measured; the defaults are the sizes that the bounds are given for.
+
+    Attributes:
+        rounds: Counted rounds.
+        warmup: Rounds before them.
+        lengths: Tokens of one text.
+        bert: Changes to the configuration of BERT-base.
+        minilm: Changes that make it MiniLM.
+        llama: The configuration of the causal language model, SmolLM2-135M's by default.
+        vocabulary: Vocabulary of the masked language model.
+        masked_length: Tokens of its text.
+        prompt: Tokens before the generated ones.
+        generated: Generated tokens.
+        short: Tokens where gradients and `from_outputs` are compared.
+        long: Tokens where DecompX is compared.
+        texts: A corpus of short texts; None makes one of random words with the lengths of SST-2's sentences.
+        tell: Told which round is running.
+    """
+
+    rounds: int = 7
+    warmup: int = 1
+    lengths: tuple[int, ...] = (40, 120, 360, 512)
+    bert: Mapping[str, Any] = field(default_factory=dict)
+    minilm: Mapping[str, Any] = field(default_factory=lambda: MINILM)
+    llama: Mapping[str, Any] = field(default_factory=lambda: SMOLLM2)
+    vocabulary: int = 50_000
+    masked_length: int = 128
+    prompt: int = 256
+    generated: int = 64
+    short: int = 120
+    long: int = 360
+    texts: Sequence[str] | None = None
+    tell: Callable[[str], None] | None = None
+
+    def turns(self, **sides: Callable[[], Any]) -> dict[str, Timing]:
+        """Time the sides in turn."""
+
+        def on_round(number: int, count: int) -> None:
+            if self.tell is not None:
+                self.tell(f"round {number} of {count}")
+
+        return in_turn(sides, rounds=self.rounds, warmup=self.warmup, on_round=on_round)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bound and what was measured.
+
+    Attributes:
+        name: A short name.
+        work: What is compared.
+        figures: The ratio in each round.
+        bound: What the median should reach.
+        at_least: Whether the bound is a lower one.
+        seconds: Median seconds of each side.
+        note: What a reader should know.
+    """
+
+    name: str
+    work: str
+    figures: tuple[float, ...]
+    bound: float
+    at_least: bool = False
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def figure(self) -> float:
+        """The median."""
+        return statistics.median(self.figures)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the median keeps the bound."""
+        return self.figure >= self.bound if self.at_least else self.figure <= self.bound
+
+
+def row(
+    name: str,
+    work: str,
+    over: Timing,
+    under: Timing,
+    bound: float,
+    *parts: Timing,
+    at_least: bool = False,
+    note: str = "",
+) -> Row:
+    """The row of a ratio of times; `parts` say where the time goes."""
+    seconds = {timing.name: timing.median for timing in (over, under, *parts)}
+    return Row(name, work, ratios(over, under), bound, at_least, seconds, note)
+
+
+def measure(
+    setup: Setup, names: Iterable[str] | None = None, *, on_progress: Callable[[str, int, int], None] | None = None
+) -> Iterator[Row]:
+    """Measure groups of rows, one after the other.
+
+    Args:
+        setup: Sizes and rounds.
+        names: Which groups of `GROUPS`; all by default.
+        on_progress: Called with what is running, groups done and groups in all.
+
+    Raises:
+        InputError: If there is no such group.
+    """
+    wanted = list(GROUPS if names is None else names)
+    for name in wanted:
+        if name not in GROUPS:
+            raise InputError(f"no rows named {name!r}; there are {', '.join(GROUPS)}")
+    step = on_progress or (lambda *_: None)
+    for done, name in enumerate(wanted):
+
+        def tell(text: str, name: str = name, done: int = done) -> None:
+            step(f"{name}, {text}", done, len(wanted))
+
+        torch.manual_seed(0)
+        yield from GROUPS[name](replace(setup, tell=tell))
+    step("done", len(wanted), len(wanted))
+
+
+def as_table(rows: Sequence[Row]) -> str:
+    """The rows in Markdown."""
+    lines = ["| work | bound | median | spread | |", "|---|---:|---:|---:|---|"]
+    for r in rows:
+        sign = "≥" if r.at_least else "≤"
+        low, high = (_short(f(r.figures)) for f in (min, max))
+        times = ", ".join(f"{name} {_time(seconds)}" for name, seconds in r.seconds.items())
+        work = f"{r.work} ({'; '.join(filter(None, (times, r.note)))})" if times or r.note else r.work
+        verdict = "pass" if r.passed else "**fail**"
+        lines.append(f"| {work} | {sign} {r.bound:g} | {_short(r.figure)} | {low} to {high} | {verdict} |")
+    return "\n".join(lines) + "\n"
+
+
+def as_state(rows: Sequence[Row]) -> dict[str, Any]:
+    """The rows and the machine as plain values for JSON."""
+    found = [asdict(r) | {"figure": r.figure, "passed": r.passed} for r in rows]
+    return {"environment": environment(), "rows": found}
+
+
+def _short(figure: float) -> str:
+    return f"{figure:.3f}" if figure < 10 else f"{figure:.0f}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor], **options: Any) -> Callable[[], Any]:
+    @torch.inference_mode()
+    def forward() -> Any:
+        return model(**inputs, **options)
+
+    return forward
+
+
+def _sized(model: PreTrainedModel) -> str:
+    count = model.num_parameters()
+    return f"causal LM of {count / 1e9:.1f}B weights" if count >= 1e9 else f"causal LM of {count / 1e6:.0f}M weights"
+
+
+# --- the rows ---------------------------------------------------------------------------------------------------------
+
+
+def _one_text(setup: Setup) -> Iterator[Row]:
+    model = random_bert(setup.bert)
+    explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
+    for length in setup.lengths:
+        inputs = random_ids(length, model.config.vocab_size)
+        times = setup.turns(
+            forward=_forward(model, inputs),
+            explain=partial(explainer, inputs),
+            labels=partial(explainer, inputs, target="all"),
+            layers=partial(explainer, inputs, layers="all"),
+        )
+        text = f"one text of {length} tokens, BERT-base"
+        yield row("one-text", f"{text}: NormXLogit / forward", times["explain"], times["forward"], 1.02)
+        yield row("all-labels", f"{text}: all 3 labels / forward", times["labels"], times["forward"], 1.03)
+        layers = f"{text}: all {model.config.num_hidden_layers} layers / forward"
+        yield row("all-layers", layers, times["layers"], times["forward"], 1.15)
+
+
+def _masked(setup: Setup) -> Iterator[Row]:
+    model = random_bert(dict(setup.bert) | {"vocab_size": setup.vocabulary}, BertForMaskedLM)
+    tokenizer = reference_tokenizer()
+    inputs = random_ids(setup.masked_length, setup.vocabulary)
+    inputs["input_ids"][0, setup.masked_length // 2] = tokenizer.mask_token_id
+    explainer = Explainer(model, tokenizer, name="BERT-base, random weights")
+    state = torch.randn(1, model.config.hidden_size, device=model.device)  # (1, H)
+    times = setup.turns(
+        forward=_forward(model, inputs),
+        explain=partial(explainer, inputs, target=setup.vocabulary // 3),
+        trunk=_forward(model.bert, inputs),
+        prediction=torch.inference_mode()(partial(model.get_output_embeddings(), state)),
+    )
+    work = f"masked LM, vocabulary {setup.vocabulary}, {setup.masked_length} tokens: one target / forward"
+    parts = times["trunk"], times["prediction"]
+    yield row("masked-lm", work, times["explain"], times["forward"], 0.75, *parts)
+
+
+def _next_token(setup: Setup) -> Iterator[Row]:
+    model, tokenizer = language_model(setup.llama)
+    explainer = Explainer(model, tokenizer, name="Llama, random weights")
+    inputs = random_ids(setup.prompt, model.config.vocab_size)
+    times = setup.turns(forward=_forward(model, inputs, logits_to_keep=1), explain=lambda: explainer(inputs))
+    work = f"{_sized(model)}, prompt of {setup.prompt} tokens: next token / forward with logits_to_keep=1"
+    yield row("next-token", work, times["explain"], times["forward"], 1.03)
+
+
+def _generated(setup: Setup) -> Iterator[Row]:
+    model, tokenizer = language_model(setup.llama)
+    explainer = Explainer(model, tokenizer, name="Llama, random weights")
+    prompt = " ".join(["movie"] * (setup.prompt - 1))  # and the token that begins every text
+    vocabulary = model.config.vocab_size
+    written = torch.randint(vocabulary // 8, vocabulary // 2, (setup.generated,)).tolist()
+    ids = torch.tensor([explainer.explain_completion(prompt, written).token_ids], device=model.device)
+    times = setup.turns(
+        forward=_forward(model, {"input_ids": ids}), explain=lambda: explainer.explain_completion(prompt, written)
+    )
+    tokens = f"{setup.generated} generated tokens on {setup.prompt}"
+    work = f"{_sized(model)}, {tokens}: all explained / forward over the sequence"
+    yield row("generated", work, times["explain"], times["forward"], 1.05)
+
+
+def _served(setup: Setup) -> Iterator[Row]:
+    model = random_bert(setup.bert)
+    explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
+    inputs = random_ids(setup.short, model.config.vocab_size)
+    forward = _forward(model, inputs, output_hidden_states=True)
+    outputs = forward()
+    times = setup.turns(forward=forward, from_outputs=lambda: explainer.from_outputs(inputs, outputs))
+    work = f"`from_outputs`, {setup.short} tokens / the forward pass it follows"
+    yield row("from-outputs", work, times["from_outputs"], times["forward"], 0.02)
+
+
+def _corpus(setup: Setup) -> Iterator[Row]:
+    yield from _texts(setup, "default model", *load(device=device()))
+    yield from _texts(setup, "MiniLM", random_bert(setup.minilm), reference_tokenizer())
+
+
+def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> Iterator[Row]:
+    from transformers import pipeline
+
+    explainer = Explainer(model, tokenizer, name=name)
+    texts = list(setup.texts) if setup.texts is not None else random_texts(tokenizer, 872)
+    encodings = explainer.encode(texts)
+    groups = [[encodings[i] for i in group] for group in batches(encodings, explainer.model.batch_tokens)]
+    inputs = [explainer.model.batch(group, list(range(len(group)))).inputs for group in groups]
+    predict = pipeline("text-classification", model=model, tokenizer=tokenizer, device=device())
+
+    @torch.inference_mode()
+    def forward() -> None:
+        for batch in inputs:
+            model(**batch)
+
+    explainer(texts[0])  # the proof of the head
+    states = torch.randn(sum(map(len, encodings)), model.config.hidden_size, device=model.device)  # (N, H)
+    times = setup.turns(
+        forward=forward,
+        explain=partial(explainer, texts),
+        pipeline=partial(predict, texts, batch_size=PIPELINE_BATCH),
+        tokenizer=partial(tokenizer, texts),
+        head=torch.inference_mode()(partial(explainer.model.anatomy.head.tokens, states)),
+    )
+    tokens = sum(map(len, encodings))
+    note = f"{tokens / times['explain'].median:.0f} tokens/s"
+    work = f"{len(texts)} texts, {name}: speed / "
+    bare, ours, parts = times["forward"], times["explain"], (times["tokenizer"], times["head"])
+    bare_work, pipeline_work = f"{work}bare passes over the same batches", f"{work}pipeline that only predicts"
+    yield row("corpus", bare_work, bare, ours, 0.95, *parts, at_least=True, note=note)
+    yield row("pipeline", pipeline_work, times["pipeline"], ours, 1.0, at_least=True)
+
+
+def _gradients(setup: Setup) -> Iterator[Row]:
+    yield from _methods(
+        setup, setup.short, {"gradient-x-input": ({}, 2), "integrated-gradients": ({"steps": STEPS}, 50)}
+    )
+
+
+def _decompx(setup: Setup) -> Iterator[Row]:
+    yield from _methods(setup, setup.long, {"decompx": ({}, 20)})
+
+
+def _methods(setup: Setup, length: int, methods: Mapping[str, tuple[dict[str, Any], float]]) -> Iterator[Row]:
+    model = random_bert(setup.bert)
+    explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
+    inputs = random_ids(length, model.config.vocab_size)
+    sides: dict[str, Callable[[], Any]] = {"NormXLogit": lambda: explainer(inputs)}
+    for name, (settings, _) in methods.items():
+        sides[name] = partial(explainer, inputs, method=name, **settings)
+    times = setup.turns(**sides)
+    for name, (_, bound) in methods.items():
+        yield row(name, f"{name}, {length} tokens / NormXLogit", times[name], times["NormXLogit"], bound, at_least=True)
+
+
+GROUPS: dict[str, Callable[[Setup], Iterator[Row]]] = {
+    "one-text": _one_text,
+    "masked-lm": _masked,
+    "next-token": _next_token,
+    "generated": _generated,
+    "from-outputs": _served,
+    "corpus": _corpus,
+    "gradients": _gradients,
+    "decompx": _decompx,
+}
+"""Rows that are measured together, by the name that chooses them."""

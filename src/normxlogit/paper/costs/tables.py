@@ -1,0 +1,135 @@
+"""The paper's tables of time and memory on BERT-base, beside the published figures.
+
+Seconds are those of a machine; what compares is how many times NormXLogit's a method takes.
+"""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...errors import DataError
+from ...explainer import Explainer
+from ...results.base import write_json
+from ..tables import published
+from .memory import FEW, SEVERAL, Largest, largest_batch
+from .random_models import random_bert, random_ids, reference_tokenizer
+from .speed import Setup
+from .timing import Timing, environment
+
+__all__ = ["COST_TABLES", "METHODS", "cost_table"]
+
+METHODS = ("gradient-norm", "gradient-x-input", "integrated-gradients", "decompx", "normxlogit")
+"""The paper's rows."""
+
+OURS = "normxlogit"
+ROUNDS = 5
+LENGTH = 512
+BUDGET = 48.0
+
+Progress = Callable[[str, int, int], None]
+
+
+def _time(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[str, dict[str, Any]]:
+    model = random_bert(setup.bert)
+    explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
+    theirs = published()["table_time_seconds"]
+    lines = ["| tokens | method | seconds | over NormXLogit | published seconds | over NormXLogit |"]
+    lines.append("|---:|---|---:|---:|---:|---:|")
+    state = {}
+    for place, length in enumerate(setup.lengths):
+
+        def tell(text: str, place: int = place, length: int = length) -> None:
+            progress(f"{length} tokens, {text}", place, len(setup.lengths))
+
+        inputs = random_ids(length, model.config.vocab_size)
+        sides = {name: partial(explainer, inputs, method=name) for name in methods}
+        times = replace(setup, tell=tell).turns(**sides)
+        paper = theirs["rows"].get(str(length), {})
+        for name in methods:
+            found = times[name]
+            own = (
+                f"{_mean(found)} | {_ratio(found.median, times[OURS].median)}"
+                if OURS in times
+                else f"{_mean(found)} | "
+            )
+            lines.append(f"| {length} | {name} | {own} | {paper.get(name, '')} | {_over(paper, name)} |")
+        state[str(length)] = {name: found.seconds for name, found in times.items()}
+    progress("done", len(setup.lengths), len(setup.lengths))
+    title = f"Seconds for one text, BERT-base, mean and standard deviation of {setup.rounds} runs in turn. "
+    return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
+
+
+def _memory(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[str, dict[str, Any]]:
+    theirs = published()["table_memory"]
+    lines = ["| method | texts at once | seconds for each | published texts | published seconds |"]
+    lines.append("|---|---:|---:|---:|---:|")
+    length = max(setup.lengths)
+    found: dict[str, Largest] = {}
+    for place, name in enumerate(methods):
+        progress(name, place, len(methods))
+        result = found[name] = largest_batch(name, budget=BUDGET, length=length, bert=setup.bert)
+        paper = f"{theirs['max_batch'].get(name, '')} | {theirs['seconds_per_text'].get(name, '')}"
+        lines.append(f"| {name} | {result.batch} | {result.seconds:.4f} | {paper} |")
+    progress("done", len(methods), len(methods))
+    how = "tried out" if all(f.measured for f in found.values()) else (
+        f"computed from the measured peaks of one and of {SEVERAL} texts at once ({FEW} where one takes over a "
+        "minute), each in a process of its own; the seconds are those of several at once"
+    )  # fmt: skip
+    title = f"The largest batch of {length} tokens on BERT-base within {BUDGET:g} GiB, {how}. "
+    state = {name: {"batch": f.batch, "seconds": f.seconds, "measured": f.measured} for name, f in found.items()}
+    return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
+
+
+COST_TABLES: Mapping[str, Callable[[Sequence[str], Setup, Progress], tuple[str, dict[str, Any]]]] = {
+    "table-time": _time,
+    "table-memory": _memory,
+}
+
+
+def cost_table(
+    name: str,
+    output: Path,
+    *,
+    methods: Sequence[str] = METHODS,
+    setup: Setup | None = None,
+    on_progress: Progress | None = None,
+) -> str:
+    """Measure one of the paper's tables of costs.
+
+    Args:
+        name: "table-time" or "table-memory".
+        output: Folder for the table in Markdown and its figures as JSON.
+        methods: The rows.
+        setup: Other sizes than the paper's.
+        on_progress: Called with a line that says what is running, steps done and steps in all.
+
+    Returns:
+        The table in Markdown.
+
+    Raises:
+        DataError: If there is no such table.
+    """
+    if name not in COST_TABLES:
+        raise DataError(f"no table named {name!r}; there are {', '.join(COST_TABLES)}")
+    step = on_progress or (lambda *_: None)
+    text, figures = COST_TABLES[name](methods, setup or Setup(rounds=ROUNDS), step)
+    output.mkdir(parents=True, exist_ok=True)
+    (output / f"{name}.md").write_text(text, encoding="utf-8")
+    write_json({"environment": environment(), "figures": figures}, output / f"{name}.json")
+    return text
+
+
+def _mean(found: Timing) -> str:
+    deviation = statistics.stdev(found.seconds) if len(found.seconds) > 1 else 0.0
+    return f"{statistics.mean(found.seconds):.3f} ± {deviation:.3f}"
+
+
+def _ratio(seconds: float, base: float) -> str:
+    return f"{seconds / base:.1f}"
+
+
+def _over(paper: Mapping[str, float], name: str) -> str:
+    return _ratio(paper[name], paper[OURS]) if name in paper else ""

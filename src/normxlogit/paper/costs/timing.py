@@ -1,0 +1,97 @@
+"""Fair timing on noisy machines: all sides in turn, round after round, and ratios of neighbours in time."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+
+from ..._version import __version__
+
+__all__ = ["Timing", "environment", "in_turn", "ratio", "ratios", "synchronise"]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one side, one entry for each round."""
+
+    name: str
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The middle round, in seconds."""
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> tuple[float, float]:
+        """Fastest and slowest round, in seconds."""
+        return min(self.seconds), max(self.seconds)
+
+
+def in_turn(
+    sides: Mapping[str, Callable[[], Any]],
+    *,
+    rounds: int = 15,
+    warmup: int = 2,
+    on_round: Callable[[int, int], None] | None = None,
+) -> dict[str, Timing]:
+    """Time several pieces of work, one call of each in every round.
+
+    The order turns around from round to round, so that no side always follows the same other.
+
+    Args:
+        sides: Work by name.
+        rounds: Counted rounds.
+        warmup: Rounds before, not counted.
+        on_round: Called before each round with its number and that of all, those of the warm-up among them.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in sides}
+    for round_ in range(warmup + rounds):
+        if on_round is not None:
+            on_round(round_ + 1, warmup + rounds)
+        for name in _order(list(sides), round_):
+            synchronise()
+            start = time.perf_counter()
+            sides[name]()
+            synchronise()
+            if round_ >= warmup:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: Timing(name, tuple(times)) for name, times in seconds.items()}
+
+
+def ratios(timing: Timing, base: Timing) -> tuple[float, ...]:
+    """One side's time over the other's in the same round, for each round."""
+    return tuple(a / b for a, b in zip(timing.seconds, base.seconds, strict=True))
+
+
+def ratio(timing: Timing, base: Timing) -> float:
+    """The middle of `ratios`."""
+    return statistics.median(ratios(timing, base))
+
+
+def environment() -> dict[str, str | int]:
+    """What a reader of figures should know of the machine and the versions."""
+    return {
+        "machine": platform.machine(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "normxlogit": __version__,
+    }
+
+
+def _order(names: list[str], round_: int) -> Iterator[str]:
+    return iter(names) if round_ % 2 == 0 else reversed(names)
+
+
+def synchronise() -> None:
+    """Wait until the device has done what it was told."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()

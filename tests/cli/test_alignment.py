@@ -1,0 +1,162 @@
+"""The alignment commands from end to end on tiny models, with spaCy's parser."""
+
+import json
+
+import pytest
+
+from normxlogit import cli
+from normxlogit.paper.alignment import runs as alignment_runs
+from normxlogit.paper.evidence import PARSERS
+from tests import blimp, tiny
+from tests.commands import run
+
+spacy = pytest.importorskip("spacy")
+pytestmark = [
+    pytest.mark.skipif(not any(map(spacy.util.is_package, PARSERS)), reason="no English pipeline installed"),
+    pytest.mark.filterwarnings("ignore"),  # Trainer and matplotlib warn of their own plans
+]
+
+
+@pytest.fixture
+def data(tmp_path):
+    return blimp.write(tmp_path / "data")
+
+
+@pytest.fixture
+def models(tmp_path):
+    for family, kind in (("bert", "MaskedLM"), ("gpt2", "CausalLM")):
+        tiny.model(family, kind).save_pretrained(tmp_path / family)
+        tiny.tokenizer_for(family).save_pretrained(tmp_path / family)
+    return tmp_path
+
+
+def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
+    out = models / "out"
+    command = ["evaluate", "alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
+    command += ["--words", "movie keys", "--limit", 8]
+    code, text, err = run(capsys, *command)
+    assert code == 0, err
+    state = json.loads((out / "results.json").read_text())
+    (study,) = state["studies"]
+    titles = [a["title"] for a in study["alignments"]]
+    assert titles[:4] == ["logat(target)", "logat(foil)", "logat(movie)", "logat(keys)"]
+    assert not study["missing"]
+    assert {a["title"]: len(a["layers"]) for a in study["alignments"]}["value-zeroing-layer"] == 3
+    for count in study["counts"].values():
+        assert count["kept"] + sum(count["dropped"].values()) == count["rows"] <= 8
+    shares = [f"{share:.3f}" for share in study["accuracy"]["all"]]
+    assert f"| bert | {shares[-1]} |" in text
+    assert f"| all | {' | '.join(shares)} |" in text
+    assert "| `normxlogit` |" in text
+    assert "published, RoBERTa-base, pretrained" in text
+    assert "0.856" in text
+    for figure in ("heatmap-dot", "heatmap-ap", "lines-ap", "logits-dot", "paradigms-ap"):
+        assert (out / f"{figure}.svg").is_file()
+        assert (out / f"{figure}.png").stat().st_size > 5000
+
+    def refuse(*_, **__):
+        raise AssertionError("a finished cell is measured again")
+
+    monkeypatch.setattr(alignment_runs, "align", refuse)
+    monkeypatch.setattr(alignment_runs, "accuracy", refuse)
+    assert run(capsys, *command)[1] == text, "a second run reads the finished cells"
+
+
+def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypatch):
+    out = models / "out"
+    command = ["evaluate", "alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
+    command += ["--methods", "normxlogit value-zeroing-layer random", "--limit", 4]
+    original, measured = alignment_runs.align, []
+
+    class Killed(Exception):
+        pass
+
+    def killed(model, items, method, settings, **options):
+        if method == "value-zeroing-layer":
+            raise Killed
+        return original(model, items, method, settings, **options)
+
+    monkeypatch.setattr(alignment_runs, "align", killed)
+    with pytest.raises(Killed):
+        cli.main(list(map(str, command)))
+    capsys.readouterr()
+    assert not (out / "results.json").exists()
+
+    def watched(model, items, method, settings, **options):
+        measured.append(method)
+        return original(model, items, method, settings, **options)
+
+    monkeypatch.setattr(alignment_runs, "align", watched)
+    assert run(capsys, *command)[0] == 0
+    assert measured == ["value-zeroing-layer", "random"]
+
+
+def test_a_causal_model_and_the_other_normalisation(capsys, models, data):
+    command = ["evaluate", "alignment", "--model", models / "gpt2", "--data-dir", data, "--words", "movie"]
+    code, text, err = run(capsys, *command, "--normalisation", "softmax", "--limit", 8)
+    assert code == 0, err
+    assert "Dot product (softmax normalisation) by layer: gpt2" in text
+    assert "evidence not before the target: 8" in text
+    lines = text.splitlines()
+    assert "| gpt2 | `globenc-layer` | N/A | N/A | N/A |" in lines
+    assert any(line.startswith("N/A globenc-layer (gpt2): globenc-layer needs") for line in lines)
+    assert any(line.startswith("| gpt2 | `normxlogit` | 0.") for line in lines)
+
+
+def test_the_figure_before_and_after_fine_tuning(capsys, models, data):
+    out = models / "out"
+    command = ["reproduce", "figure-alignment", "--base", f"BERT={models / 'bert'}", "--data-dir", data]
+    command += ["--output", out, "--methods", "normxlogit globenc-layer random"]
+    code, text, err = run(capsys, *command)
+    assert code == 0, err
+    assert (out / "models" / "bert-blimp" / "config.json").is_file()
+    state = json.loads((out / "alignment-bert" / "results.json").read_text())
+    assert [s["name"] for s in state["studies"]] == ["pretrained", "fine-tuned"]
+    before, after = (s["alignments"][0]["figures"] for s in state["studies"])
+    assert before != after
+    assert run(capsys, *command)[1] == text
+    tuned = ["reproduce", "figure-alignment", "--checkpoint", f"BERT:blimp={out / 'models' / 'bert-blimp'}"]
+    code, text, _ = run(capsys, *tuned, *command[4:])
+    assert code == 0
+    assert "| fine-tuned |" in text
+    assert "| pretrained |" not in text
+
+
+def test_mistakes_are_one_line(capsys, models, data):
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.mask_token = None
+    tiny.model("bert", "MaskedLM").save_pretrained(models / "unmasked")
+    tokenizer.save_pretrained(models / "unmasked")
+    tiny.model("bert").save_pretrained(models / "classifier")
+    tiny.tokenizer_for("bert").save_pretrained(models / "classifier")
+    bert = models / "bert"
+    for arguments, reason in (
+        (["--model", bert, "--data-dir", models], "no anaphor_number_agreement.jsonl"),
+        (["--model", bert, "--data-dir", data, "--words", "wonderful"], "'wonderful' is not one token"),
+        (["--model", bert, "--data-dir", data, "--methods", "magic"], "no method named 'magic'"),
+        (["--model", models / "unmasked", "--data-dir", data], "no mask token"),
+        (["--model", models / "classifier", "--data-dir", data], "masked and causal language models"),
+    ):
+        code, out, err = run(capsys, "evaluate", "alignment", *arguments, "--limit", 4)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: ")
+        assert reason in err
+        assert err.count("\n") == 1
+    figure = ["reproduce", "figure-alignment"]
+    assert "name the models" in run(capsys, *figure)[2]
+    code, _, err = run(capsys, *figure, "--base", f"B={bert}", "--lora-rank", 4, "--output", models / "o")
+    assert (code, err) == (2, "error: pairs of sentences train all weights; leave LoRA out\n")
+    code, _, err = run(
+        capsys, "finetune", "--task", "blimp", "--model", bert, "--output", models / "o", "--lora-rank", 4
+    )
+    assert (code, err) == (2, "error: pairs of sentences train all weights; leave LoRA out\n")
+
+
+def test_fine_tuning_by_command(capsys, models, data):
+    command = ["finetune", "--task", "blimp", "--model", models / "bert", "--output", models / "tuned"]
+    code, text, err = run(capsys, *command, "--data-dir", data)
+    assert code == 0, err
+    assert text.startswith("accuracy 0.")
+    card = (models / "tuned" / "README.md").read_text()
+    assert '"batch_size": 64' in card
+    assert '"epochs": 1' in card

@@ -1,0 +1,205 @@
+"""DecompX: its sum rules, and the loops written from the formulas."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer
+from normxlogit.errors import HeadMismatchError, UnsupportedModelError
+from normxlogit.methods.decomposition.decompx import decomposed
+from tests import tiny
+
+from . import slow
+from .test_matrix_methods import FAMILIES, both, close
+
+METHODS = [
+    "attention-rollout",
+    "globenc",
+    "globenc-layer",
+    "alti",
+    "alti-layer",
+    "decompx",
+    "value-zeroing",
+    "value-zeroing-layer",
+]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_shares_sum_to_the_hidden_states_of_every_layer(family):
+    user, explainer = both(family)
+    model = explainer.model
+    batch = model.batch(model.encoder(tiny.TEXTS), [0, 1, 2])
+    with torch.inference_mode():
+        model.run(batch)
+        real = user(**batch.inputs, output_hidden_states=True).hidden_states
+        for layer, rows, shares in decomposed(model, batch, range(1, 4)):
+            assert rows.tolist() == list(range(batch.mask.shape[1]))
+            expected = real[layer.number][batch.mask]
+            torch.testing.assert_close(shares.sum(2)[batch.mask], expected, rtol=1e-4, atol=1e-4)
+            assert (shares[:, 0].abs().sum(-1)[~batch.mask] == 0).all()  # padding has no share
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", ["SequenceClassification", "TokenClassification", "MaskedLM"])
+def test_contributions_are_the_loops_and_sum_to_the_logits(family, kind):
+    options = {} if kind == "MaskedLM" else {"num_labels": 3}
+    model, explainer = both(family, kind, **options)
+    words = ["good", "is", "mat"]
+    target = words if kind == "MaskedLM" else [0, 1, 2]
+    found = explainer(tiny.MASKED, method="decompx", target=target, layers="all")
+    layers = slow.walk(model, list(found.token_ids))
+    place = 0 if found.target.position is None else found.target.position
+    for number, (layer, shares) in enumerate(zip(layers, slow.decompx_states(layers), strict=True)):
+        expected = slow.decompx_head(model, shares[place], layer.out[place])  # (T, C)
+        columns = [tiny.VOCABULARY[w] for w in words] if kind == "MaskedLM" else [0, 1, 2]
+        close(found.scores[:, number], expected[:, columns].T)
+    with torch.no_grad():
+        logits = model(torch.tensor([found.token_ids])).logits[0]
+    logits = logits[place] if logits.ndim == 2 else logits
+    np.testing.assert_allclose(found.scores[:, -1].sum(-1), logits[columns], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_start_and_end_of_an_answer_are_each_read_at_their_own_place(family):
+    _, explainer = both(family, "QuestionAnswering")
+    ids = explainer.encode([tiny.PAIR])
+    logits = explainer.model.run(explainer.model.batch(ids, [0])).logits[0]
+    both_ends = explainer(tiny.PAIR, method="decompx", target=["start", "end"])
+    np.testing.assert_allclose(both_ends.scores.sum(-1), logits.detach(), rtol=1e-4, atol=1e-4)
+    for index, end in enumerate(("start", "end")):
+        close(explainer(tiny.PAIR, method="decompx", target=end).scores, both_ends.scores[index], 1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
+def test_multiple_choice_sums_to_the_choice_logit(family):
+    model, explainer = both(family, "MultipleChoice")
+    found = explainer(("the cat sat", ["on the mat", "here"]), method="decompx", target=1)
+    tokens = explainer.model.tokenizer("the cat sat", "here", return_tensors="pt")
+    with torch.no_grad():
+        logit = model(**{name: value[None] for name, value in tokens.items()}).logits
+    np.testing.assert_allclose(found.scores.sum(), logit.item(), rtol=1e-4, atol=1e-4)
+
+
+def test_all_labels_in_one_go_are_each_label_and_a_contrast_is_their_difference():
+    _, explainer = both("bert", num_labels=3)
+    every = explainer(tiny.TEXTS[2], method="decompx", target="all").scores
+    for label in range(3):
+        close(explainer(tiny.TEXTS[2], method="decompx", target=label).scores, every[label], 1e-5)
+    contrast = explainer(tiny.TEXTS[2], method="decompx", target=2, contrast=0).scores
+    close(contrast, every[2] - every[0], 1e-5)
+
+
+def test_regression_takes_the_norm_of_the_shares_unless_asked_for_the_head():
+    model, explainer = both("bert", num_labels=1)
+    found = explainer(tiny.TEXTS[0], method="decompx")
+    layers = slow.walk(model, list(found.token_ids))
+    shares = slow.decompx_states(layers)[-1][0]
+    close(found.scores, shares.norm(dim=-1))
+    through_head = explainer(tiny.TEXTS[0], method="decompx", aggregate="head").scores
+    close(through_head, slow.decompx_head(model, shares, layers[-1].out[0])[:, 0])
+    norm = both("bert")[1](tiny.TEXTS[0], method="decompx", aggregate="norm", target="all").scores
+    assert (norm[0] == norm[1]).all()
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("roberta", "MaskedLM")])
+def test_a_text_scores_the_same_alone_in_a_batch_and_under_any_budget(family, kind):
+    model, explainer = both(family, kind)
+    texts = tiny.TEXTS if kind != "MaskedLM" else [tiny.MASKED, "a [MASK] movie", "[MASK]"]
+    tight = Explainer(model, explainer.model.tokenizer, batch_tokens=50)
+    together = explainer(texts, method="decompx", layers="all")
+    for text, batched in zip(texts, together, strict=True):
+        close(explainer(text, method="decompx", layers="all").scores, batched.scores, 1e-5)
+        close(tight(text, method="decompx", layers="all").scores, batched.scores, 1e-5)
+        close(explainer(text, method="decompx").scores, batched.scores[-1], 1e-5)
+
+
+def test_the_default_model_gives_what_the_loops_give():
+    explainer = Explainer.from_pretrained()
+    found = explainer("a mediocre film", method="decompx", target="all")
+    model = explainer.model.shadow
+    layers = slow.walk(model, list(found.token_ids))
+    shares = slow.decompx_states(layers)[-1][0]
+    close(found.scores, slow.decompx_head(model, shares, layers[-1].out[0]).T)
+
+
+def test_eager_and_sdpa_models_score_the_same():
+    model, explainer = both("bert")
+    scores = []
+    for kernel in ("eager", "sdpa"):
+        model.set_attn_implementation(kernel)
+        scores.append(Explainer(model, explainer.model.tokenizer)(tiny.TEXTS[0], method="decompx").scores)
+    close(scores[0], scores[1], 1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")  # PEFT asks transformers the old way
+def test_adapters_are_part_of_the_maps():
+    peft = pytest.importorskip("peft")
+    model = tiny.model("bert")
+    settings = peft.LoraConfig(r=2, target_modules=["query", "value", "dense"], init_lora_weights=False)
+    adapted = peft.get_peft_model(model, settings).eval()
+    found = Explainer(adapted, tiny.tokenizer_for("bert"))(tiny.TEXTS[2], method="decompx", target="all")
+    with torch.no_grad():
+        logits = adapted(torch.tensor([found.token_ids])).logits[0]
+    np.testing.assert_allclose(found.scores.sum(-1), logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_users_model_is_left_as_it_was(method):
+    model, explainer = both("bert")
+    model.train()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    config, flags = model.config.to_dict(), [p.requires_grad for p in model.parameters()]
+    explainer(tiny.TEXTS, method=method, layers="all")
+    assert model.training
+    assert model.config.to_dict() == config
+    assert model.config._attn_implementation == "sdpa"
+    assert [p.requires_grad for p in model.parameters()] == flags
+    assert all(p.grad is None for p in model.parameters())
+    assert all((before[name] == value).all() for name, value in model.state_dict().items())
+    hooks = [h for m in model.modules() for h in (*m._forward_hooks, *m._forward_pre_hooks)]
+    assert not hooks
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_two_threads_at_once_get_the_same_scores(method):
+    _, explainer = both("bert")
+    expected = [a.scores for a in explainer(tiny.TEXTS, method=method)]
+    found = {}
+
+    def work(name):
+        found[name] = [a.scores for _ in range(3) for a in explainer(tiny.TEXTS, method=method)]
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for scores in found.values():
+        assert len(scores) == 9
+        assert all((a == b).all() for a, b in zip(scores, expected * 3, strict=True))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_unsupported_model_is_told_what_is_needed_and_what_would_do(method):
+    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    with pytest.raises(UnsupportedModelError) as caught:
+        explainer("the movie", method=method)
+    said = str(caught.value)
+    needs = "value projection" if "value" in method else "post-LayerNorm encoder"
+    assert said.startswith(f"{method} needs")
+    assert needs in said
+    assert "GPT2LMHeadModel" in said
+    assert "normxlogit" in said.partition(";")[2]
+
+
+def test_layers_that_are_not_their_familys_are_refused():
+    class Doubling(torch.nn.Identity):
+        def forward(self, x):
+            return x * 2
+
+    model = tiny.model("bert")
+    model.bert.encoder.layer[1].attention.output.dropout = Doubling()
+    with pytest.raises(HeadMismatchError, match="not those of its family"):
+        Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method="decompx")

@@ -1,0 +1,208 @@
+"""Attention rollout, GlobEnc, ALTI and Value Zeroing against loops written from the formulas."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from normxlogit import Explainer
+from normxlogit.errors import UnsupportedModelError
+from normxlogit.methods.decomposition.alti import Alti, normed_mixes
+from normxlogit.methods.decomposition.encoder_layers import encoder_layers, linear
+from normxlogit.methods.decomposition.globenc import GlobEnc
+from normxlogit.methods.decomposition.matrix import MatrixMethod
+from normxlogit.methods.decomposition.value_zeroing import ValueZeroing
+from normxlogit.models.targets import resolve
+from tests import tiny
+
+from . import slow
+
+FAMILIES = ["bert", "roberta", "distilbert", "electra", "xlm-roberta", "camembert"]
+MATRICES = {
+    "attention-rollout": slow.rollout,
+    "globenc": slow.globenc,
+    "alti": slow.alti,
+    "value-zeroing": slow.value_zeroing,
+}
+LAYERED = ["globenc", "alti", "value-zeroing"]
+
+
+def close(found, expected, tolerance=1e-4):
+    expected = np.asarray(expected, dtype=np.float64)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+
+
+def both(family: str, kind: str = "SequenceClassification", **options):
+    model = tiny.model(family, kind, **options)
+    return model, Explainer(model, tiny.tokenizer_for(family))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", MATRICES)
+def test_rolled_out_scores_are_the_product_of_the_layers_matrices(family, name):
+    model, explainer = both(family)
+    found = explainer(tiny.TEXTS[0], method=name, layers="all")
+    matrices = [MATRICES[name](layer) for layer in slow.walk(model, list(found.token_ids))]
+    for number in (1, 2, 3):
+        close(found.scores[number - 1], slow.rolled(matrices[:number])[0])
+    close(explainer(tiny.TEXTS[0], method=name).scores, found.scores[-1], 1e-6)
+
+
+@pytest.mark.parametrize("name", LAYERED)
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_layer_scores_are_the_row_of_the_position_explained(family, name):
+    model, explainer = both(family, "MaskedLM")
+    found = explainer(tiny.MASKED, method=f"{name}-layer", layers=[3, 1], target="good")
+    matrices = [MATRICES[name](layer) for layer in slow.walk(model, list(found.token_ids))]
+    mask = found.token_ids.index(tiny.VOCABULARY["[MASK]"])
+    close(found.scores[0], matrices[2][mask])
+    close(found.scores[1], matrices[0][mask])
+    close(explainer(tiny.MASKED, method=f"{name}-layer").scores, matrices[2][mask])
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_the_default_model_gives_what_the_loops_give(name):
+    explainer = Explainer.from_pretrained()
+    found = explainer("a mediocre film", method=name)
+    layers = slow.walk(explainer.model.shadow, list(found.token_ids))
+    close(found.scores, slow.rolled([MATRICES[name](layer) for layer in layers])[0], 5e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
+    _, explainer = both(family)
+    model = explainer.model
+    batch = model.batch(model.encoder(tiny.TEXTS), [0, 1, 2])
+    with torch.inference_mode():
+        model.run(batch)
+        for layer in encoder_layers(model, batch, range(1, 4)):
+            gain, own_bias, deviation = layer.norm("norm1")
+            bias = linear(layer.parts["output"])[1]
+            added = gain * (bias - bias.mean()) / deviation[..., None] + own_bias
+            for texts, rows, vectors in normed_mixes(layer, budget=40):
+                whole = vectors.sum(2) + added[texts, rows]
+                torch.testing.assert_close(whole, layer.normed1[texts, rows], rtol=1e-4, atol=1e-4)
+    for scores in explainer(tiny.TEXTS, method="alti", layers="all"):
+        np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [*MATRICES, *(f"{n}-layer" for n in LAYERED)])
+def test_a_text_scores_the_same_alone_in_a_batch_and_under_any_budget(name):
+    model, explainer = both("roberta")
+    tight = Explainer(model, explainer.model.tokenizer, batch_tokens=7)
+    together = explainer(tiny.TEXTS, method=name, layers="all")
+    for text, batched in zip(tiny.TEXTS, together, strict=True):
+        close(explainer(text, method=name, layers="all").scores, batched.scores, 1e-5)
+        close(tight(text, method=name, layers="all").scores, batched.scores, 1e-5)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_eager_and_sdpa_models_score_the_same(name):
+    model, explainer = both("bert")
+    model.set_attn_implementation("eager")
+    eager = Explainer(model, explainer.model.tokenizer)(tiny.TEXTS[0], method=name)
+    model.set_attn_implementation("sdpa")
+    sdpa = Explainer(model, explainer.model.tokenizer)(tiny.TEXTS[0], method=name)
+    close(eager.scores, sdpa.scores, 1e-5)
+
+
+def test_padding_is_given_and_takes_nothing():
+    _, explainer = both("bert")
+    model = explainer.model
+    encodings = model.encoder(tiny.TEXTS)
+    with torch.inference_mode():
+        run = model.run(model.batch(encodings, [0, 1, 2]))
+        for method in (Alti(), GlobEnc(), ValueZeroing()):
+            scores = method(model, run, resolve(model, run), (1, 3))
+            assert (scores.permute(0, 3, 1, 2)[~run.batch.mask] == 0).all()
+            assert (scores.permute(0, 3, 1, 2)[run.batch.mask] > 0).any()
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "opt", "gemma2"])
+def test_value_zeroing_of_a_causal_model_is_a_rerun_with_that_value_zeroed(family):
+    model, explainer = both(family, "CausalLM")
+    ids = explainer(tiny.TEXTS[2], method="value-zeroing-layer", layers="all")
+    inputs = {"input_ids": torch.tensor([ids.token_ids])}
+    trunk = model.base_model.decoder if family == "opt" else model.base_model
+    values = [layer.self_attn.v_proj for layer in trunk.layers]
+    for number, (layer, value) in enumerate(zip(trunk.layers, values, strict=True), 1):
+        outputs = []
+        layer.register_forward_hook(
+            lambda _, __, o, seen=outputs: seen.append((o if isinstance(o, torch.Tensor) else o[0])[0, -1].double())
+        )
+        with torch.no_grad():
+            model(**inputs)
+            for j in range(len(ids.tokens)):
+                handle = value.register_forward_hook(
+                    lambda _, __, o, j=j: torch.cat([o[:, :j], torch.zeros_like(o[:, :1]), o[:, j + 1 :]], 1)
+                )
+                model(**inputs)
+                handle.remove()
+        layer._forward_hooks.clear()
+        real, *moved = (state / state.norm() for state in outputs)
+        distances = torch.stack([(m - real).square().sum() for m in moved])
+        close(ids.scores[number - 1], distances / distances.sum())
+
+
+def test_value_zeroing_explains_the_last_token_of_a_causal_classifier_in_any_batch():
+    _, explainer = both("llama")
+    found = explainer(tiny.TEXTS, method="value-zeroing", layers=[1, 2])
+    for text, batched in zip(tiny.TEXTS, found, strict=True):
+        assert (batched.scores > 0).all()  # an earlier position would not see the last token
+        close(explainer(text, method="value-zeroing", layers=[1, 2]).scores, batched.scores, 1e-5)
+
+
+def test_value_zeroing_reads_shared_layers_and_relative_positions():
+    for family, kind in (("albert", "MaskedLM"), ("deberta-v2", "MaskedLM")):
+        _, explainer = both(family, kind)
+        texts = [tiny.MASKED, "a [MASK] movie"]
+        for text, batched in zip(texts, explainer(texts, method="value-zeroing", layers="all"), strict=True):
+            assert batched.scores.shape[0] == 3
+            close(explainer(text, method="value-zeroing", layers="all").scores, batched.scores, 1e-5)
+
+
+def test_a_head_that_pools_all_tokens_gets_the_mean_of_their_rows():
+    config = tiny.COMMON | tiny.INNER | tiny.IDS | {"num_key_value_heads": 2, "classifier_pooling": "mean"}
+    made = transformers.AutoConfig.for_model("eurobert", **config)
+    torch.manual_seed(0)
+    model = transformers.AutoModelForSequenceClassification.from_config(made).eval()
+    explainer = Explainer(model, tiny.tokenizer())
+    inside = explainer.model
+    encodings = explainer.encode(tiny.TEXTS)
+    with torch.inference_mode():
+        run = inside.run(inside.batch(encodings, [0, 1, 2]))
+        _, matrix = next(iter(ValueZeroing().matrices(inside, run, (3,))))  # (B, T, T)
+    for row, text in enumerate(tiny.TEXTS):
+        real = run.batch.mask[row]
+        expected = matrix[row][real][:, real].mean(0)
+        close(explainer(text, method="value-zeroing-layer").scores, expected, 1e-5)
+
+
+@pytest.mark.parametrize("method", ["alti", "decompx"])
+def test_an_answer_read_from_padding_is_refused(method):
+    model, explainer = both("bert")
+    inputs = {"input_ids": torch.tensor([[0, 2, 7, 3], [2, 7, 8, 3]])}
+    inputs["attention_mask"] = (inputs["input_ids"] != 0).long()  # padded on the left: position 0 is no token
+    with torch.no_grad():
+        outputs = model(**inputs, output_hidden_states=True)
+    with pytest.raises(UnsupportedModelError, match=f"^{method} needs a head that reads real tokens"):
+        explainer.from_outputs(inputs, outputs, method=method)
+
+
+def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
+    class Large(MatrixMethod):
+        name = "large"
+
+        def matrices(self, model, run, layers):
+            for number in layers:
+                torch.manual_seed(number)
+                found = torch.rand(run.batch.mask.shape[1], run.batch.mask.shape[1]) * 1e15
+                yield number, found.expand(len(run.batch.mask), -1, -1)
+
+    model = both("bert", num_hidden_layers=6)[1].model
+    with torch.inference_mode():
+        run = model.run(model.batch(model.encoder(tiny.TEXTS[:1]), [0]))
+        found = Large()(model, run, resolve(model, run), ())[0, 0, 0].double()
+        exact = slow.rolled([m[0].double() for _, m in Large().matrices(model, run, range(1, 7))])[0]
+    assert found.isfinite().all()
+    close(found / found.sum(), exact / exact.sum(), 1e-5)

@@ -1,0 +1,107 @@
+"""Encoder-decoder language models: the source is refused, the decoder's tokens are explained."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from normxlogit import Explainer, GenerationAttribution, InputError, UnsupportedModelError
+from tests import tiny
+
+SOURCE = "the cat sat on the mat"
+IDS = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 2}
+CONFIGS = {
+    "t5": {"vocab_size": tiny.SIZE, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4} | IDS,
+    "bart": {
+        "vocab_size": tiny.SIZE,
+        "d_model": 32,
+        "encoder_layers": 2,
+        "decoder_layers": 3,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 48,
+        "decoder_ffn_dim": 48,
+        "max_position_embeddings": 40,
+        "bos_token_id": 2,
+        "forced_eos_token_id": None,
+    }
+    | IDS,
+}
+
+
+def writer(family):
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **CONFIGS[family])
+    model = transformers.AutoModelForSeq2SeqLM.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model.eval()
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_the_decoders_tokens_are_scored_by_a_loop_over_prefixes(family):
+    model, tokenizer = writer(family), tiny.tokenizer()
+    found = Explainer(model, tokenizer).generate(SOURCE, max_new_tokens=5)
+    ids = list(found.token_ids)
+    source = tokenizer(SOURCE, return_tensors="pt").input_ids
+    assert ids[0] == 2
+    assert found.prompt_tokens == 1
+    for g in range(len(found)):
+        with torch.inference_mode():
+            out = model(input_ids=source, decoder_input_ids=torch.tensor([ids[: g + 1]]), output_hidden_states=True)
+        norms = out.decoder_hidden_states[0][0].norm(dim=-1)
+        wanted = norms * out.logits[0, :, ids[g + 1]]
+        np.testing.assert_allclose(found.scores[g, : g + 1], wanted, rtol=2e-3, atol=1e-3)
+        assert (found.scores[g, g + 1 :] == 0).all()
+        assert found.generated[g].probability == pytest.approx(
+            float(out.logits[0, -1].softmax(-1)[ids[g + 1]]), rel=1e-2
+        )
+
+
+@pytest.mark.parametrize("family", list(CONFIGS))
+def test_it_writes_what_the_model_writes(family):
+    model, tokenizer = writer(family), tiny.tokenizer()
+    ids = tokenizer(SOURCE, return_tensors="pt").input_ids
+    with torch.inference_mode():
+        wanted = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=6, do_sample=False)
+    explainer = Explainer(model, tokenizer)
+    found = explainer.generate(SOURCE, max_new_tokens=6)
+    assert list(found.token_ids) == wanted[0].tolist()
+    assert explainer.explain_completion(SOURCE, found.token_ids[1:]) == found
+    assert "forward" not in vars(model)
+
+
+def test_a_given_completion_and_the_note():
+    explainer = Explainer(writer("t5"), tiny.tokenizer())
+    found = explainer.explain_completion(SOURCE, "a cat", layers=[1, 3], contrast="mat")
+    assert found.tokens[1:3] == ("a", "cat")
+    assert found.scores.shape == (3, 2, 4)  # the tokenizer ends the text
+    assert "never reach the head" in found.notes[0]
+    other = explainer.explain_completion("a great movie", "a cat", layers=[1, 3], contrast="mat")
+    assert not np.allclose(found.scores, other.scores, rtol=1e-2)  # the source matters, though it has no scores
+    assert GenerationAttribution.from_dict(found.to_dict()) == found
+
+
+def test_the_source_has_no_scores():
+    explainer = Explainer(writer("t5"), tiny.tokenizer())
+    with pytest.raises(UnsupportedModelError, match=r"never reach the head.*explain_completion"):
+        explainer(SOURCE)
+    with pytest.raises(UnsupportedModelError, match="never reach the head"):
+        explainer.from_outputs({}, {})
+
+
+def test_sources_that_cannot_be_read():
+    explainer = Explainer(writer("t5"), tiny.tokenizer())
+    with pytest.raises(InputError, match="empty"):
+        explainer.generate("")
+    with pytest.raises(InputError, match="62 tokens and the model reads 40"):
+        explainer.generate(" ".join(["the"] * 60))
+    with pytest.raises(InputError, match="completion is empty"):
+        explainer.explain_completion(SOURCE, [])
+
+
+def test_a_folder_knows_its_task(tmp_path):
+    writer("t5").save_pretrained(tmp_path)
+    tiny.tokenizer().save_pretrained(tmp_path)
+    assert Explainer.from_pretrained(tmp_path).model.task.name == "seq2seq-lm"

@@ -1,0 +1,200 @@
+"""The metrics against plain enumerations, the scores against the explainer's, and what is left out."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+
+from normxlogit import DataError, Explainer, TargetError, UnsupportedModelError
+from normxlogit.paper.alignment.alignment import accuracy, align, average_precision, dot_product
+from normxlogit.paper.blimp import PARADIGMS
+from normxlogit.paper.sentence_pairs import Item
+from tests import tiny
+
+
+def mask(*places, size=4):
+    return np.isin(np.arange(size), places)
+
+
+def test_the_papers_worked_example():
+    scores = np.array([0.3, 0.1, 0.5, 0.1])
+    assert dot_product(scores, mask(0), "sum") == pytest.approx(0.3)
+    assert average_precision(scores, mask(0)) == pytest.approx(0.5)
+    assert average_precision(scores, mask(2)) == pytest.approx(1.0)
+    # at index 1 the token ties with the last one: third or fourth, (1/3 + 1/4) / 2; alone at its score it is third
+    assert average_precision(scores, mask(1)) == pytest.approx((1 / 3 + 1 / 4) / 2)
+    assert average_precision(np.array([0.3, 0.11, 0.5, 0.1]), mask(1)) == pytest.approx(1 / 3)
+
+
+def test_average_precision_is_scikit_learns_without_ties():
+    rng = np.random.default_rng(0)
+    for size in range(1, 12):
+        for _ in range(20):
+            scores, evidence = rng.normal(size=size), rng.random(size) < 0.4
+            evidence[rng.integers(size)] = True
+            assert average_precision(scores, evidence) == pytest.approx(average_precision_score(evidence, scores))
+
+
+def plain_precision(order, evidence):
+    hits, total = 0, 0.0
+    for rank, place in enumerate(order, 1):
+        if evidence[place]:
+            hits += 1
+            total += hits / rank
+    return total / hits
+
+
+def test_ties_are_the_mean_over_all_their_orders():
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        scores = rng.integers(0, 3, size=6).astype(float)
+        evidence = rng.random(6) < 0.5
+        evidence[rng.integers(6)] = True
+        orders = [o for o in itertools.permutations(range(6)) if all(np.diff(scores[list(o)]) <= 0)]
+        expected = np.mean([plain_precision(order, evidence) for order in orders])
+        assert average_precision(scores, evidence) == pytest.approx(expected)
+    constant = np.mean([plain_precision(order, mask(1, 3)) for order in itertools.permutations(range(4))])
+    assert average_precision(np.full(4, 0.7), mask(1, 3)) == pytest.approx(constant)
+    with pytest.raises(ValueError, match="no evidence"):
+        average_precision(np.ones(3), mask(size=3))
+
+
+def test_dot_products():
+    scores = np.array([1000.0, -2.0, 999.0, 0.0])
+    assert dot_product(scores, mask(0, 1)) == pytest.approx(1 / (1 + math.exp(-1)))
+    assert dot_product(scores, mask(0, 1), "sum") == pytest.approx(1000 / 1999), "negative scores count as zero"
+    assert dot_product(np.full(4, -1.0), mask(0, 1), "sum") == 0.5, "nothing to divide: all the same"
+    assert dot_product(np.zeros(4), mask(3)) == 0.25
+    with pytest.raises(ValueError, match="'softmax' or 'sum'"):
+        dot_product(scores, mask(0), "max")
+
+
+# text, place of the target, target, foil, evidence words, paradigm; places with [CLS] counted
+TEXTS = [
+    ("the keys to the cabinet are here", 6, "are", "is", ((2,),), "darn"),
+    ("the movies are bad", 4, "are", "is", ((2, 3),), "rpsv"),  # movie, ##s
+    ("these actors saw themselves .", 5, "themselves", "himself", ((1,), (2, 3)), "ana"),
+]
+
+
+def items(explainer, causal=False):
+    made = []
+    for text, place, target, foil, evidence, short in TEXTS:
+        (encoding,) = explainer.encode([text])
+        if causal:  # no [CLS]
+            encoding = encoding.opening(place - 1)
+            evidence = tuple(tuple(i - 1 for i in word) for word in evidence)
+        else:
+            assert encoding.tokens[place] == target
+            ids = [tiny.VOCABULARY["[MASK]"] if i == place else token for i, token in enumerate(encoding.ids)]
+            encoding = replace(encoding, inputs={**encoding.inputs, "input_ids": ids}, position=place)
+        ids = tiny.VOCABULARY[target], tiny.VOCABULARY[foil]
+        made.append(Item(PARADIGMS[short], encoding, *ids, plural=True, evidence=evidence))
+    return made
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"), batch_tokens=30)
+
+
+@pytest.mark.parametrize("method", ["logat", "normxlogit", "value-zeroing-layer", "decompx", "input-norm"])
+def test_figures_are_those_of_the_explainers_scores(bert, method):
+    made = items(bert)
+    found = align(bert.model, made, method, words=["movie"] if method == "logat" else ())
+    probes = {"target": None, "foil": None, "movie": None} if method == "logat" else {"": None}
+    assert [a.title for a in found] == [f"{method}({p})" if p else method for p in probes]
+    for alignment, probe in zip(found, probes, strict=True):
+        assert alignment.layers == {"decompx": (3,), "input-norm": (0,)}.get(method, (1, 2, 3))
+        per_item = []
+        for item in made:
+            target = {"foil": item.foil, "movie": tiny.VOCABULARY["movie"]}.get(probe, item.target)
+            layers = "all" if len(alignment.layers) == 3 else None
+            (a,) = bert([item.encoding], method=method, target=target, layers=layers)
+            scores = np.delete(np.atleast_2d(a.scores), item.position, axis=-1)
+            known = np.isin(np.delete(np.arange(len(a.tokens)), item.position), [i for w in item.evidence for i in w])
+            per_item.append(
+                [[dot_product(s, known), dot_product(s, known, "sum"), average_precision(s, known)] for s in scores]
+            )
+        table = np.array(per_item)
+        for index, metric in enumerate(("softmax", "sum", "average_precision")):
+            assert alignment.figures["all"][metric] == pytest.approx(table[:, :, index].mean(0), abs=1e-4)
+            assert alignment.figures["darn"][metric] == pytest.approx(table[0, :, index], abs=1e-4)
+            assert alignment.errors["all"][metric] == pytest.approx(
+                table[:, :, index].std(0, ddof=1) / math.sqrt(3), abs=1e-4
+            )
+        assert alignment.count == {"all": 3, "darn": 1, "rpsv": 1, "ana": 1}
+
+
+def test_random_is_what_shuffling_gives_on_average(bert):
+    made = items(bert)
+    (expected,) = align(bert.model, made, "random")
+    share = np.mean([sum(map(len, i.evidence)) / (len(i.encoding) - 1) for i in made])
+    assert expected.figures["all"]["softmax"] == expected.figures["all"]["sum"] == pytest.approx((share,))
+    shuffled = [
+        align(bert.model, made, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
+        for s in range(40)
+    ]
+    assert np.std(shuffled) > 0
+    # published counts first tokens only: compare on the sentences whose evidence is single tokens
+    single = [i for i in made if all(len(word) == 1 for word in i.evidence)]
+    (constant,) = align(bert.model, single, "random")
+    draws = [
+        align(bert.model, single, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
+        for s in range(300)
+    ]
+    error = 4 * np.std(draws) / math.sqrt(len(draws))
+    assert constant.figures["all"]["average_precision"][0] == pytest.approx(np.mean(draws), abs=error)
+
+
+def test_the_published_protocol_counts_first_pieces(bert):
+    made = [items(bert)[1]]
+    assert [len(word) for word in made[0].evidence] == [2]
+    both, first = (align(bert.model, made, "input-norm", protocol=p)[0] for p in ("default", "published"))
+    (a,) = bert([made[0].encoding], method="input-norm", target=made[0].target)
+    keep = [0, 1, 2, 3, 5, 6]
+    shares = np.exp(a.scores[keep]) / np.exp(a.scores[keep]).sum()
+    assert both.figures["all"]["softmax"][0] == pytest.approx(shares[2] + shares[3], abs=1e-5)
+    assert first.figures["all"]["softmax"][0] == pytest.approx(shares[2], abs=1e-5)
+
+
+def test_causal_models_score_every_token_of_the_prefix():
+    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    made = items(explainer, causal=True)
+    (target, _) = align(explainer.model, made, "logat")
+    shares = []
+    for item in made:
+        (a,) = explainer([item.encoding], method="logat", target=item.target)
+        known = np.isin(np.arange(len(a.tokens)), [i for word in item.evidence for i in word])
+        shares.append(dot_product(a.scores, known))
+    assert target.figures["all"]["softmax"][-1] == pytest.approx(np.mean(shares), abs=1e-5)
+    with pytest.raises(UnsupportedModelError, match="normxlogit"):
+        align(explainer.model, made, "globenc-layer")
+
+
+def test_accuracy_is_that_of_the_models_own_logits(bert):
+    import torch
+
+    made = items(bert)
+    right = []
+    for item in made:
+        with torch.no_grad():
+            inputs = {name: torch.tensor([values]) for name, values in item.encoding.inputs.items()}
+            logits = tiny.model("bert", "MaskedLM")(**inputs).logits[0, item.position]
+        right.append(float(logits[item.target] > logits[item.foil]))
+    found = accuracy(bert.model, made)
+    assert found["all"][-1] == pytest.approx(np.mean(right))
+    assert [found[s][-1] for s in ("darn", "rpsv", "ana")] == right
+    assert len(found["all"]) == 3
+
+
+def test_what_cannot_be_measured_is_said(bert):
+    made = items(bert)
+    with pytest.raises(TargetError, match="'wonderful' is not one token"):
+        align(bert.model, made, "logat", words=["wonderful"])
+    bare = [replace(item, evidence=()) for item in made]
+    with pytest.raises(DataError, match="some without"):
+        align(bert.model, bare, "logat")

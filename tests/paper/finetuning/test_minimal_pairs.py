@@ -1,0 +1,108 @@
+"""Fine-tuning on pairs of sentences: the loss, what is learnt, and a run that is stopped and goes on."""
+
+import math
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit.paper.alignment.alignment import accuracy
+from normxlogit.paper.finetuning.minimal_pairs import PAPER, finetune, preference_loss
+from normxlogit.paper.finetuning.trainer import Recipe
+from normxlogit.paper.sentence_pairs import load_items
+from tests import blimp, tiny
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer warns of its own plans
+
+QUICK = Recipe(epochs=40, learning_rate=3e-3, batch_size=16, max_length=32)
+
+
+def base(tmp_path, family="bert", kind="MaskedLM"):
+    folder = tmp_path / family
+    tiny.model(family, kind, scale=1.0).save_pretrained(folder)
+    tiny.tokenizer_for(family).save_pretrained(folder)
+    return folder
+
+
+def test_the_papers_settings():
+    assert (PAPER.epochs, PAPER.batch_size, PAPER.rate, PAPER.warmup, PAPER.max_length) == (1, 64, 3e-5, 0.1, 32)
+
+
+def test_the_loss_is_the_cross_entropy_of_the_two_logits():
+    logits = torch.randn(3, 5, 7)
+    labels = torch.tensor([[1, 4, 2], [0, 6, 0], [4, 3, 5]])
+    expected = [
+        -math.log(math.exp(logits[i, p, t]) / (math.exp(logits[i, p, t]) + math.exp(logits[i, p, f])))
+        for i, (p, t, f) in enumerate(labels.tolist())
+    ]
+    assert preference_loss(logits, labels).item() == pytest.approx(sum(expected) / 3, rel=1e-5)
+
+
+def test_learns_and_writes_a_normal_folder(tmp_path):
+    data, source, out = blimp.write(tmp_path / "data"), base(tmp_path), tmp_path / "out"
+    figures = finetune(source, out, data_dir=data, recipe=QUICK)
+    assert figures["accuracy"] > 0.9
+    card = (out / "README.md").read_text()
+    assert "--task blimp" in card
+    assert f"{figures['accuracy']:.4f}" in card
+    assert str(tmp_path) not in card
+    assert not (out / "checkpoints").exists()
+    AutoModelForMaskedLM.from_pretrained(out)
+
+
+def test_causal_models_learn_what_stands_before_the_target(tmp_path):
+    data, source, out = blimp.write(tmp_path / "data"), base(tmp_path, "gpt2", "CausalLM"), tmp_path / "out"
+    finetune(source, out, data_dir=data, recipe=QUICK)
+    model = Explainer.from_pretrained(out).model
+    items, _ = load_items("train", model.encoder, "causal-lm", evidence=False, data_dir=data)
+    assert accuracy(model, items)["rpsv"][-1] > 0.9
+
+
+def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
+    import transformers
+
+    data, source, out = blimp.write(tmp_path / "data"), base(tmp_path), tmp_path / "out"
+    recipe = Recipe(epochs=2, learning_rate=3e-3, batch_size=8, max_length=32)
+    whole = finetune(source, tmp_path / "whole", data_dir=data, recipe=recipe)
+
+    class Stopped(Exception):
+        pass
+
+    original = transformers.Trainer.train
+
+    def stopping(self, **kwargs):
+        class Stop(transformers.TrainerCallback):
+            def on_save(self, args, state, control, **_):
+                raise Stopped
+
+        self.add_callback(Stop())
+        return original(self, **kwargs)
+
+    monkeypatch.setattr(transformers.Trainer, "train", stopping)
+    with pytest.raises(Stopped):
+        finetune(source, out, data_dir=data, recipe=recipe)
+    assert not (out / "config.json").exists(), "a run that was stopped must not look like a model"
+    starts = []
+
+    def watching(self, **kwargs):
+        starts.append(kwargs["resume_from_checkpoint"])
+        return original(self, **kwargs)
+
+    monkeypatch.setattr(transformers.Trainer, "train", watching)
+    assert finetune(source, out, data_dir=data, recipe=recipe) == whole
+    assert "checkpoint-" in starts[0]
+    here, there = (AutoModelForMaskedLM.from_pretrained(folder).state_dict() for folder in (out, tmp_path / "whole"))
+    assert all(torch.allclose(here[name], there[name], atol=1e-5) for name in here), "the same steps, in two runs"
+
+
+def test_what_does_not_fit_is_said(tmp_path):
+    data = blimp.write(tmp_path / "data")
+    with pytest.raises(InputError, match="no such model folder"):
+        finetune(tmp_path / "nowhere", tmp_path / "out", data_dir=data)
+    with pytest.raises(InputError, match="leave LoRA out"):
+        finetune("nowhere", tmp_path / "out", data_dir=data, recipe=Recipe(lora_rank=4))
+    classifier = base(tmp_path, kind="SequenceClassification")
+    with pytest.raises(UnsupportedModelError, match="not to sequence-classification"):
+        finetune(classifier, tmp_path / "out", data_dir=data)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,101 @@
+"""Pairs of sentences are read, expanded and compared as they should be, and every row is accounted for."""
+
+import json
+
+import pytest
+
+from normxlogit import DataError
+from normxlogit.paper.blimp import PARADIGMS, Counts, Pair, difference, expanded, load_pairs
+from tests import blimp
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("She couldn't see it.", "She could not see it."),
+        ("They can't and won't go.", "They cannot and will not go."),
+        ("Won’t it hurt?", "Will not it hurt?"),
+        ("Can't we? We shan't.", "Cannot we? We shall not."),
+        ("Aren't these Tara's keys, which weren't here?", "Are not these Tara's keys, which were not here?"),
+        ("Cannot recant.", "Cannot recant."),
+    ],
+)
+def test_contractions_are_written_out(short, long):
+    assert expanded(short) == long
+
+
+def test_the_word_that_differs():
+    good, bad = "The keys are not here.", "The keys is not here."
+    ours, theirs = difference(good, bad)
+    assert (good[slice(*ours)], bad[slice(*theirs)]) == ("are", "is")
+    assert difference("He saw himself.", "He saw themselves.") == ((7, 14), (7, 17)), "the full stop is no part of it"
+    assert difference("a cat", "a cat") == "no word differs"
+    assert difference("a cat sat", "the cat sits") == "several words differ"
+    assert difference("a cat", "a cat sat") == "the sentences have different numbers of words"
+
+
+@pytest.mark.parametrize(
+    ("target", "foil", "plural"),
+    [
+        ("are", "is", True),
+        ("was", "were", False),
+        ("hurts", "hurt", False),
+        ("pass", "passes", True),
+        ("these", "this", True),
+        ("himself", "themselves", False),
+        ("has", "have", False),
+        ("is", "were", False),
+    ],
+)
+def test_number_of_the_target(target, foil, plural):
+    pair = Pair(PARADIGMS["rpsv"], target, foil, (0, len(target)), (0, len(foil)))
+    assert pair.plural is plural
+
+
+def test_halves_have_nothing_in_common_and_miss_nothing(tmp_path):
+    folder = blimp.write(tmp_path / "data")
+    counts = {half: Counts() for half in ("train", "test")}
+    halves = {half: load_pairs(half, counts[half], data_dir=folder) for half in counts}
+    sentences = {half: {(p.paradigm.short, p.good, p.bad) for p in pairs} for half, pairs in halves.items()}
+    assert not sentences["train"] & sentences["test"]
+    for short, paradigm in PARADIGMS.items():
+        lines = (folder / f"{paradigm.name}.jsonl").read_text().splitlines()
+        rows = {(short, expanded(r["sentence_good"]), expanded(r["sentence_bad"])) for r in map(json.loads, lines)}
+        assert rows == {s for half in sentences.values() for s in half if s[0] == short}
+        assert abs(counts["train"].rows[short] - counts["test"].rows[short]) <= 1
+    again = load_pairs("test", Counts(), data_dir=folder)
+    assert again == halves["test"]
+    assert len(load_pairs("test", Counts(), data_dir=folder, limit=2)) == 10
+
+
+def test_rows_that_do_not_fit_are_counted(tmp_path):
+    folder = blimp.write(tmp_path / "data")
+    rows = [blimp.row("a cat", "a cat"), blimp.row("a cat sat", "the cat was"), blimp.row("a cat", "a cat sat")]
+    path = folder / "anaphor_number_agreement.jsonl"
+    path.write_text("".join(2 * rows + 6 * [blimp.row("A cat saw himself.", "A cat saw themselves.")]))
+    counts = [Counts(), Counts()]
+    kept = [p for half, c in zip(("train", "test"), counts, strict=True) for p in load_pairs(half, c, data_dir=folder)]
+    assert sum(p.paradigm.short == "ana" for p in kept) == sum(c.kept("ana") for c in counts) == 6
+    total = counts[0].dropped["ana"] + counts[1].dropped["ana"]
+    assert total == {
+        "no word differs": 2,
+        "several words differ": 2,
+        "the sentences have different numbers of words": 2,
+    }
+    assert counts[0].state()["ana"]["rows"] == 6
+
+
+def test_what_is_missing_is_said(tmp_path):
+    with pytest.raises(DataError, match=r"no anaphor_number_agreement\.jsonl"):
+        load_pairs("test", Counts(), data_dir=tmp_path)
+    folder = blimp.write(tmp_path / "data")
+    path = folder / "determiner_noun_agreement_2.jsonl"
+    path.write_text('{"sentence_good": "a cat"}\n{"sentence_good": "a cat"}\n')
+    with pytest.raises(DataError, match=r"determiner_noun_agreement_2\.jsonl, row \d, column 'sentence_bad': no sent"):
+        load_pairs("test", Counts(), data_dir=folder)
+    with pytest.raises(DataError, match="not to be had from the hub"):
+        load_pairs("test", Counts())
+    for paradigm in PARADIGMS.values():
+        (folder / f"{paradigm.name}.jsonl").write_text(2 * blimp.row("a cat", "a cat"))
+    with pytest.raises(DataError, match="no pair of sentences that differ in one word"):
+        load_pairs("test", Counts(), data_dir=folder)

@@ -1,0 +1,128 @@
+"""Pairs become what a model reads: any tokenizer, masked and causal, and every row is accounted for."""
+
+import re
+from collections import Counter
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoConfig, PreTrainedTokenizerFast
+
+from normxlogit import DataError, UnsupportedModelError
+from normxlogit.inputs.encoding import Encoder
+from normxlogit.paper import sentence_pairs as module
+from normxlogit.paper.sentence_pairs import load_items
+from tests import blimp, tiny
+
+
+@pytest.fixture
+def data(tmp_path):
+    return blimp.write(tmp_path / "data")
+
+
+@pytest.fixture
+def labelled(monkeypatch):
+    """Evidence without a parser: the word before the target, for determiners the one behind it."""
+
+    def evidence_of(pairs):
+        for pair in pairs:
+            words = [m.span() for m in re.finditer(r"\w+", pair.good)]
+            step = 1 if pair.paradigm.kind == "determiner" else -1
+            yield (words[words.index(pair.target) + step],)
+
+    monkeypatch.setattr(module, "evidence_of", evidence_of)
+
+
+def encoder(tokenizer=None, family="bert"):
+    return Encoder(tokenizer or tiny.tokenizer_for(family), AutoConfig.for_model(family), 40)
+
+
+def byte_level(words):
+    """A tokenizer whose tokens hold the space before them, and no special tokens around the text."""
+    vocabulary = {"<unk>": 0, "<mask>": 1} | {word: i + 2 for i, word in enumerate(words)}
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", mask_token="<mask>")
+
+
+def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled):
+    items, counts = load_items("test", encoder(), "masked-lm", evidence=True, data_dir=data)
+    assert sum(counts.kept(short) for short in counts.rows) == len(items)
+    for item in items:
+        tokens = item.encoding.tokens
+        assert tokens[item.position] == "[MASK]"
+        assert item.encoding.ids.count(tiny.VOCABULARY["[MASK]"]) == 1
+        ((first, *rest),) = item.evidence
+        assert all(tokens[i].startswith("##") for i in rest)
+        text = item.encoding.text
+        start, end = item.encoding.offsets[first][0], item.encoding.offsets[[first, *rest][-1]][1]
+        assert text[start:end].isalpha()
+        assert tokens[first] == text[start : item.encoding.offsets[first][1]].lower()
+    assert {len(item.evidence[0]) for item in items} == {1, 2}, "actors is actor and ##s"
+    numbers = Counter(item.plural for item in items if item.paradigm.short == "rpsv")
+    assert numbers[True] == numbers[False] > 0
+    assert (
+        "surplus of singular targets" in counts.dropped["rpsv"] or "surplus of plural targets" in counts.dropped["rpsv"]
+    )
+
+
+def test_causal_models_read_what_is_before_the_target(data, labelled):
+    items, counts = load_items("test", encoder(family="gpt2"), "causal-lm", evidence=True, data_dir=data)
+    assert {item.paradigm.short for item in items} == {"ana", "darn", "rpsv"}
+    assert counts.dropped["dna"] == {"evidence not before the target": counts.rows["dna"]}
+    for item in items:
+        text = item.encoding.text
+        assert item.encoding.position is None
+        assert item.position == len(item.encoding.tokens) - 1
+        (word,) = item.evidence
+        assert max(word) == item.position, "here the evidence is the last word of the prefix"
+        following = text[item.encoding.offsets[-1][1] :].split()[0].strip(".")
+        assert tiny.VOCABULARY[following] == item.target
+
+
+@pytest.mark.parametrize("task", ["masked-lm", "causal-lm"])
+def test_byte_level_tokens_hold_their_space(data, labelled, task):
+    words = ["The", "A", "This", "These", "Those", ".", *(f"Ġ{word}" for word in tiny.WORDS)]
+    words += ["Ġactors", "Ġcats", "Ġmovies", "Ġplots", "Ġcabinets"]
+    items, _ = load_items("test", encoder(byte_level(words)), task, evidence=True, data_dir=data)
+    vocabulary = {word: i + 2 for i, word in enumerate(words)}
+    item = next(i for i in items if i.paradigm.short == "ana")
+    assert item.target in (vocabulary["Ġhimself"], vocabulary["Ġthemselves"])
+    assert item.encoding.tokens[item.evidence[0][0]].strip() in ("saw", "never")
+    for item in items:
+        assert all(len(word) == 1 for word in item.evidence), "the neighbours share no token with the word"
+
+
+def test_targets_of_several_tokens_are_counted(data, labelled):
+    for name, reason in (("themselves", "target or foil of several tokens"), ("himself", "unknown to the tokenizer")):
+        tokenizer = tiny.tokenizer_for("bert")
+        vocabulary = {k: v for k, v in tiny.VOCABULARY.items() if k != name}
+        if name == "themselves":
+            vocabulary |= {"them": tiny.VOCABULARY[name], "##selves": 63}
+        backend = tokenizer.backend_tokenizer
+        backend.model = models.WordPiece(vocabulary, unk_token="[UNK]")
+        items, counts = load_items("test", encoder(tokenizer), "masked-lm", evidence=True, data_dir=data)
+        assert not [i for i in items if i.paradigm.short == "ana"]
+        ((said, number),) = counts.dropped["ana"].items()
+        assert reason in said
+        assert number == counts.rows["ana"]
+
+
+def test_no_evidence_is_counted_and_nothing_left_is_an_error(data, monkeypatch):
+    monkeypatch.setattr(module, "evidence_of", lambda pairs: (() for _ in pairs))
+    with pytest.raises(DataError, match="no pair is left to measure or train on: no evidence found"):
+        load_items("test", encoder(), "masked-lm", evidence=True, data_dir=data)
+    items, counts = load_items("test", encoder(), "masked-lm", evidence=False, data_dir=data)
+    assert items
+    assert "no evidence found" not in {reason for dropped in counts.dropped.values() for reason in dropped}
+    with pytest.raises(DataError, match="target or foil beyond the tokens read"):
+        load_items("test", encoder(), "masked-lm", evidence=False, data_dir=data, max_length=2)
+
+
+def test_models_that_cannot_be_asked_are_refused(data):
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.mask_token = None
+    with pytest.raises(UnsupportedModelError, match="no mask token"):
+        load_items("test", encoder(tokenizer), "masked-lm", evidence=False, data_dir=data)
+    with pytest.raises(UnsupportedModelError, match="masked and causal language models, not to sequence-class"):
+        load_items("test", encoder(), "sequence-classification", evidence=False, data_dir=data)

@@ -1,0 +1,326 @@
+"""Generated text: the array against plain loops over the model's own logits, the causal mask, chat, and the text."""
+
+import copy
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from normxlogit import DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
+from normxlogit.models.append_tokens import appended
+from tests import tiny
+
+PROMPT = "once upon a time"
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] == 'user' and '! ' or ', ' }}{{ m['content'] }} . {% endfor %}"
+    "{% if add_generation_prompt %}a cat : {% endif %}"
+)
+
+
+def explainer_for(family="llama", **options):
+    return Explainer(tiny.model(family, "CausalLM", **options), tiny.tokenizer_for(family))
+
+
+def by_hand(model, ids, prompt_tokens, targets=None, contrast=None):
+    """One prefix at a time, one token at a time: the norm of its embedding times the model's own logit there."""
+    rows = []
+    for place in range(prompt_tokens, len(ids)):
+        wanted = ids[place] if targets is None else targets[place - prompt_tokens]
+        row = [0.0] * len(ids)
+        with torch.inference_mode():
+            out = model(torch.tensor([ids[:place]]), output_hidden_states=True, use_cache=False)
+            first = out.hidden_states[0][0]  # (T, H)
+            if model.config.model_type == "mamba":  # its hidden states begin after the first layer
+                first = model.backbone.embeddings(torch.tensor(ids[:place]))
+        for i in range(place):
+            logit = out.logits[0, i, wanted]
+            if contrast is not None:
+                logit = logit - out.logits[0, i, contrast]
+            row[i] = float(first[i].norm() * logit)
+        rows.append(row)
+    return np.array(rows, dtype=np.float32)
+
+
+@pytest.mark.parametrize("family", tiny.CAUSAL_LMS)
+def test_the_array_equals_a_loop_over_prefixes_and_tokens(family):
+    explainer = explainer_for(family)
+    model = tiny.model(family, "CausalLM")
+    found = explainer.generate(PROMPT, max_new_tokens=7)
+    ids = list(found.token_ids)
+    assert found.scores.shape == (len(found), len(ids))
+    np.testing.assert_allclose(found.scores, by_hand(model, ids, found.prompt_tokens), rtol=2e-3, atol=1e-3)
+
+
+def test_no_token_that_comes_later_has_a_score():
+    found = explainer_for().generate(PROMPT, max_new_tokens=6)
+    for g in range(len(found)):
+        seen = found.prompt_tokens + g
+        assert (found.scores[g, seen:] == 0).all()
+        assert (found.scores[g, :seen] != 0).all()
+        assert found.targets[g].position == seen - 1
+
+
+def test_the_model_writes_what_its_own_generate_writes_and_stays_as_it_was():
+    model, tokenizer = tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama")
+    config = copy.deepcopy(model.generation_config)
+    ids = tokenizer(PROMPT, return_tensors="pt").input_ids
+    with torch.inference_mode():
+        wanted = model.generate(
+            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=9, do_sample=False, pad_token_id=0
+        )[0].tolist()
+    explainer = Explainer(model, tokenizer)
+    assert list(explainer.generate(PROMPT, max_new_tokens=9).token_ids) == wanted
+    assert model.generation_config == config
+    beams = explainer.generate(PROMPT, max_new_tokens=5, num_beams=3)
+    assert len(beams) == 5
+    torch.manual_seed(1)
+    sampled = [explainer.generate(PROMPT, max_new_tokens=8, do_sample=True, temperature=3.0).token_ids for _ in "ab"]
+    assert sampled[0] != sampled[1]
+
+
+def test_a_given_completion_is_explained_as_the_generated_one():
+    explainer = explainer_for()
+    written = explainer.generate(PROMPT, max_new_tokens=6)
+    by_ids = explainer.explain_completion(PROMPT, written.token_ids[written.prompt_tokens :])
+    assert by_ids == written
+    text = explainer.explain_completion(PROMPT, " the cat sat on the mat")
+    assert text.tokens[text.prompt_tokens :] == ("the", "cat", "sat", "on", "the", "mat")
+    assert text.prompt == PROMPT
+    assert text.completion.strip() == "the cat sat on the mat"
+    assert text.text == "once upon a time the cat sat on the mat"
+    np.testing.assert_allclose(
+        text.scores,
+        by_hand(tiny.model("llama", "CausalLM"), list(text.token_ids), text.prompt_tokens),
+        rtol=2e-3,
+        atol=1e-3,
+    )
+
+
+def test_targets_and_contrast():
+    explainer, model = explainer_for(), tiny.model("llama", "CausalLM")
+    completion = " the cat sat"
+    cat, mat, a = (tiny.VOCABULARY[w] for w in ("cat", "mat", "a"))
+    base = explainer.explain_completion(PROMPT, completion)
+    ids, start = list(base.token_ids), base.prompt_tokens
+
+    one = explainer.explain_completion(PROMPT, completion, target="mat")
+    np.testing.assert_allclose(one.scores, by_hand(model, ids, start, [mat] * 3), rtol=2e-3, atol=1e-3)
+    each = explainer.explain_completion(PROMPT, completion, target=["mat", cat, "a"])
+    np.testing.assert_allclose(each.scores, by_hand(model, ids, start, [mat, cat, a]), rtol=2e-3, atol=1e-3)
+    assert [t.labels[0] for t in each.targets] == ["mat", "cat", "a"]
+    less = explainer.explain_completion(PROMPT, completion, contrast="mat")
+    np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
+    assert less.targets[0].contrast == "mat"
+    np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)
+    with pytest.raises(TargetError, match="2 targets for 3"):
+        explainer.explain_completion(PROMPT, completion, target=["a", "the"])
+    with pytest.raises(TargetError):
+        explainer.explain_completion(PROMPT, completion, target="cabinets")
+
+
+def test_what_the_model_says_at_each_place():
+    explainer, model = explainer_for(), tiny.model("llama", "CausalLM")
+    found = explainer.explain_completion(PROMPT, " the cat sat")
+    with torch.inference_mode():
+        logits = model(torch.tensor([found.token_ids])).logits[0, found.prompt_tokens - 1 : -1]
+    for g, (best, own) in enumerate(zip(found.predictions, found.generated, strict=True)):
+        chances = logits[g].softmax(-1)
+        assert best.id == int(logits[g].argmax())
+        assert best.probability == pytest.approx(float(chances.max()), rel=1e-3)
+        assert own.id == found.token_ids[found.prompt_tokens + g]
+        assert own.probability == pytest.approx(float(chances[own.id]), rel=1e-3)
+        assert own.value == pytest.approx(float(logits[g, own.id]), rel=1e-3)
+
+
+def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
+    explainer = explainer_for()
+    explainer.explain_completion(PROMPT, " the cat sat on")  # the proofs of the first call
+    calls = Counter()
+    trunk = explainer.model.shadow.get_submodule(explainer.model.anatomy.trunk)
+    forward = type(trunk).forward
+
+    def counted(self, *args, **kwargs):
+        calls["trunk"] += 1
+        return forward(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(trunk), "forward", counted)
+    explainer.explain_completion(PROMPT, " a movie is not good , but this film was great")
+    assert calls["trunk"] == 1
+
+
+def test_layers_add_an_axis():
+    explainer = explainer_for()
+    every = explainer.explain_completion(PROMPT, " the cat", layers="all")
+    base = explainer.explain_completion(PROMPT, " the cat")
+    assert every.scores.shape == (2, 3, 6)
+    np.testing.assert_allclose(every.select(layer=3).scores, base.scores, rtol=1e-4, atol=1e-4)
+    assert not np.allclose(every.select(layer=1).scores, base.scores, rtol=1e-2)
+    assert (every.scores[0, :, 4:] == 0).all()
+    with pytest.raises(KeyError, match="no layer 4"):
+        every.select(layer=4)
+
+
+def test_methods_that_read_whole_texts_run_on_what_stood_before():
+    explainer = explainer_for()
+    found = explainer.explain_completion(PROMPT, " the cat sat", method="random", seed=5)
+    prefixes = [PROMPT, PROMPT + " the", PROMPT + " the cat"]
+    for g, prefix in enumerate(prefixes):
+        np.testing.assert_array_equal(found.scores[g, : 4 + g], explainer(prefix, method="random", seed=5).scores)
+    norms = explainer.explain_completion(PROMPT, " the cat sat", method="input-norm")
+    np.testing.assert_allclose(norms.scores[2, :6], explainer(prefixes[2], method="input-norm").scores, rtol=1e-5)
+
+
+def test_one_token_is_a_result_of_its_own():
+    explainer = explainer_for()
+    found = explainer.explain_completion(PROMPT, " the cat sat")
+    alone = explainer(PROMPT + " the", target="cat")
+    one = found.for_token(1)
+    assert one == found.for_token(-2)
+    assert one.tokens == alone.tokens
+    assert one.target == alone.target
+    np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-4)
+    assert one.prediction.id == alone.prediction.id
+    assert one.text == PROMPT + " the "
+    with pytest.raises(IndexError, match="no generated token 3"):
+        found.for_token(3)
+
+
+def test_a_result_survives_a_file(tmp_path):
+    explainer = explainer_for()
+    found = explainer.generate(PROMPT, max_new_tokens=4, layers=[1, 3], contrast="a")
+    found.save(tmp_path / "why.json")
+    assert GenerationAttribution.load(tmp_path / "why.json") == found
+    assert found != explainer.generate(PROMPT, max_new_tokens=4)
+    with pytest.raises(ValueError, match="read-only"):
+        found.scores[0] = 1
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(DataError, match=r"other\.json"):
+        GenerationAttribution.load(tmp_path / "other.json")
+    state = found.to_dict()
+    del state["generated"]
+    with pytest.raises(DataError, match="generated"):
+        GenerationAttribution.from_dict(state)
+
+
+def chatty():
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.chat_template = TEMPLATE
+    return Explainer(tiny.model("llama", "CausalLM"), tokenizer)
+
+
+def test_chat_messages_go_through_the_template():
+    explainer = chatty()
+    messages = [{"role": "user", "content": "is the film good ?"}]
+    found = explainer.generate(messages, max_new_tokens=3)
+    assert found.prompt == "! is the film good ? . a cat : "
+    plain = explainer.explain_completion(found.prompt, found.token_ids[found.prompt_tokens :])
+    np.testing.assert_array_equal(found.scores, plain.scores)
+    begun = explainer.explain_completion([*messages, {"role": "assistant", "content": "the film"}], " is great")
+    assert begun.prompt.rstrip().endswith("the film")
+    assert begun.tokens[begun.prompt_tokens :] == ("is", "great")
+
+
+def test_a_template_writes_special_tokens_that_count_as_special():
+    explainer = chatty()
+    found = explainer.explain_completion("[CLS] the cat", " sat")
+    assert found.special_tokens_mask == (True, False, False, False)
+    assert explainer.explain_completion([{"role": "user", "content": "the [SEP]"}], "cat").special_tokens_mask[2]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "problem"),
+    [
+        ("", "empty"),
+        ([], "messages"),
+        (["text"], "messages"),
+        ([{"content": "a"}], "role"),
+        (7, "messages|string"),
+        ([{"role": "user", "content": "a"}], "chat template"),
+        (" ".join(["the"] * 40), "no room"),
+    ],
+)
+def test_prompts_that_cannot_be_continued(prompt, problem):
+    with pytest.raises(InputError, match=problem):
+        explainer_for().generate(prompt)
+
+
+def test_completions_that_cannot_be_explained():
+    explainer = explainer_for()
+    with pytest.raises(InputError, match="completion is empty"):
+        explainer.explain_completion(PROMPT, "")
+    with pytest.raises(InputError, match="completion is empty"):
+        explainer.explain_completion(PROMPT, [])
+    with pytest.raises(InputError, match="41 tokens and the model reads 40"):
+        explainer.explain_completion(PROMPT, " ".join([" the"] * 37))
+    with pytest.raises(InputError, match="num_return_sequences"):
+        explainer.generate(PROMPT, num_return_sequences=2)
+
+
+def test_the_model_writes_no_further_than_it_reads_and_says_so():
+    explainer = explainer_for()
+    found = explainer.generate(" ".join(["the"] * 37), max_new_tokens=10)
+    assert len(found) <= 3
+    assert "reads 40 tokens" in found.notes[0]
+
+
+def test_other_models_do_not_write():
+    with pytest.raises(UnsupportedModelError, match="sequence-classification"):
+        Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")).generate(PROMPT)
+
+
+def test_a_model_that_reads_ahead_is_refused():
+    explainer = Explainer(tiny.model("bert", "CausalLM"), tiny.tokenizer(specials=False))
+    with pytest.raises(UnsupportedModelError, match="reads ahead"):
+        explainer.explain_completion(PROMPT, " the cat")
+    decoder = Explainer(tiny.model("bert", "CausalLM", is_decoder=True), tiny.tokenizer(specials=False))
+    assert len(decoder.explain_completion(PROMPT, " the cat")) == 2
+
+
+def test_tokenizers_that_number_the_texts_of_a_pair():
+    made = tiny.tokenizer_for("llama")
+    made.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    model = tiny.model("gpt2", "CausalLM")
+    typed, plain = Explainer(model, made), Explainer(model, tiny.tokenizer_for("gpt2"))
+    for completion in (" is good", [10, 11, 12]):
+        found, expected = (e.explain_completion("the movie", completion) for e in (typed, plain))
+        assert found.scores.shape == expected.scores.shape
+        assert np.isfinite(found.scores).all()
+
+
+def test_a_prompt_ends_without_the_token_that_closes_texts():
+    explainer = Explainer(tiny.model("bert", "CausalLM", is_decoder=True), tiny.tokenizer())
+    found = explainer.explain_completion(PROMPT, " the cat")
+    assert found.tokens == ("[CLS]", "once", "upon", "a", "time", "the", "cat")
+    assert found.special_tokens_mask[0]
+    nothing = explainer.explain_completion("", "the cat")
+    assert nothing.tokens == ("[CLS]", "the", "cat")
+    assert nothing.scores[0, 0] != 0
+
+
+def byte_tokenizer():
+    """One token for each byte, so that most characters are several tokens."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate([*alphabet, "<end>"])}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>")
+
+
+@pytest.mark.parametrize("text", ["naïve 😀 text", "日本語です", "a\n\tb  c ", "é"])
+def test_generated_bytes_become_the_characters_they_spell(text):
+    tokenizer = byte_tokenizer()
+    explainer = Explainer(tiny.model("llama", "CausalLM", vocab_size=257), tokenizer)
+    before = explainer.model.encoder.opening("π: ", special=True)
+    ids = tokenizer(text).input_ids
+    encoding = appended(tokenizer, before, [*ids, tokenizer.eos_token_id])
+    assert encoding.text == "π: " + text
+    start = len(before)
+    whole = "".join(encoding.text[a:b] for a, b in encoding.offsets[start:])
+    assert whole == text
+    assert encoding.special[-1]
+    found = explainer.explain_completion("π: ", text)
+    assert found.completion == text
+    assert found.text == "π: " + text

@@ -1,0 +1,184 @@
+"""Texts beyond the model's length, in windows: against a merge written out by hand."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer, InputError
+from normxlogit.pipeline.long_texts import windows
+from tests import tiny
+
+SENTENCE = "the movie is not good but a great film with charm and wit , maybe mediocre plot upon time here there"
+WORDS = SENTENCE.split() * 6
+LONG = " ".join(WORDS)  # 126 tokens; the models read 40
+LIMIT = 40
+
+
+def by_hand(length, first, last, limit=LIMIT):
+    """Windows over places first..last, all other places in each: a quarter shared, the last at the end."""
+    room = limit - (length - (last - first + 1))
+    step = room - room // 4
+    found, start = [], first
+    while start + room <= last:
+        found.append(start)
+        start += step
+    found.append(last - room + 1)
+    return [[*range(first), *range(s, s + room), *range(last + 1, length)] for s in found]
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert"))
+
+
+def test_windows_share_a_quarter_and_end_with_the_text(explainer):
+    encoding = explainer.model.encoder([LONG], long_text="window")[0]
+    found = windows(encoding, LIMIT)
+    assert found == by_hand(len(encoding), 1, len(encoding) - 2)
+    assert all(len(places) == LIMIT for places in found)
+    assert set().union(*found) == set(range(len(encoding)))
+    assert found[-1][-2:] == [len(encoding) - 2, len(encoding) - 1]
+
+
+def windowed(explainer, length, first, last, ids, segments=None):
+    """Run each window by itself through the user's model and merge by hand."""
+    model = tiny.model("bert", num_labels=3)
+    kept = by_hand(length, first, last)
+    logits, tables = [], []
+    for places in kept:
+        inputs = {"input_ids": torch.tensor([[ids[i] for i in places]])}
+        if segments is not None:
+            inputs["token_type_ids"] = torch.tensor([[segments[i] for i in places]])
+        with torch.inference_mode():
+            out = model(**inputs, output_hidden_states=True)
+            hidden, embedded = out.hidden_states[-1][0], out.hidden_states[0][0]
+            each = model.classifier(model.bert.pooler(hidden[:, None]))  # (T, C)
+        logits.append(out.logits[0])
+        tables.append(each * embedded.norm(dim=-1, keepdim=True))
+    mean = torch.stack(logits).mean(0)
+    merged = torch.zeros(length, 3)
+    for place in range(length):
+        held = [tables[w][places.index(place)] for w, places in enumerate(kept) if place in places]
+        merged[place] = torch.stack(held).mean(0)
+    return mean, merged
+
+
+def test_scores_are_the_mean_over_windows_and_the_prediction_that_of_the_mean_logits(explainer):
+    a = explainer(LONG, long_text="window")
+    mean, merged = windowed(explainer, len(a), 1, len(a) - 2, a.token_ids)
+    best = int(mean.argmax())
+    assert a.prediction.id == best
+    assert a.prediction.value == pytest.approx(float(mean[best]), rel=1e-4)
+    assert a.target.ids == (best,)
+    np.testing.assert_allclose(a.scores, merged[:, best], rtol=1e-3, atol=1e-4)
+    every = explainer(LONG, long_text="window", target="all")
+    np.testing.assert_allclose(every.scores, merged.T, rtol=1e-3, atol=1e-4)
+    assert [a.text[s:e] for s, e in a.offsets[1:-1]] == WORDS
+    assert "5 windows" in a.notes[0]
+    assert len(a.token_predictions) == len(a.tokens)
+    assert len(a.words()) == len(WORDS)
+
+
+def test_of_a_pair_the_longer_text_is_cut(explainer):
+    pair = ("the cat sat here", LONG)
+    a = explainer(pair, long_text="window")
+    encoded = tiny.tokenizer_for("bert")(*pair, truncation=False, verbose=False)
+    first = encoded.sequence_ids(0).index(1)
+    mean, merged = windowed(explainer, len(a), first, len(a) - 2, encoded.input_ids, segments=encoded.token_type_ids)
+    assert a.prediction.id == int(mean.argmax())
+    np.testing.assert_allclose(a.scores, merged[:, a.prediction.id], rtol=1e-3, atol=1e-4)
+    with pytest.raises(InputError, match="no room"):
+        explainer((LONG, LONG), long_text="window")
+
+
+def test_a_text_that_fits_is_read_at_once(explainer):
+    assert explainer("the movie is good", long_text="window") == explainer("the movie is good")
+
+
+def test_long_and_short_texts_keep_their_order(explainer):
+    texts = ["bad", LONG, "the movie is good", LONG + " bad"]
+    found = explainer(texts, long_text="window", layers=[1, 3])
+    for text, a in zip(texts, found, strict=True):
+        alone = explainer(text, long_text="window", layers=[1, 3])
+        assert a.text == text
+        np.testing.assert_allclose(a.scores, alone.scores, rtol=1e-4, atol=1e-5)
+
+
+def test_nothing_is_cut_in_silence(explainer):
+    assert "only the first 40 were read" in explainer(LONG).notes[0]
+    with pytest.raises(InputError, match="long_text='window'"):
+        explainer(LONG, long_text="error")
+    encoded = tiny.tokenizer_for("bert")([LONG], return_tensors="pt", verbose=False)
+    with pytest.raises(InputError, match="128 tokens and the model reads 40"):
+        explainer(encoded)
+    np.testing.assert_allclose(
+        explainer(encoded, long_text="window")[0].scores, explainer(LONG, long_text="window").scores, rtol=1e-4
+    )
+    with pytest.raises(InputError, match="'truncate', 'window' or 'error'"):
+        explainer("bad", long_text="slide")
+
+
+def test_regression_is_merged_too():
+    explainer = Explainer(tiny.model("bert", num_labels=1), tiny.tokenizer_for("bert"))
+    a = explainer(LONG, long_text="window")
+    assert a.prediction.probability is None
+    assert a.scores.shape == (len(a),)
+    assert (a.scores >= 0).all()
+
+
+def test_a_mask_is_read_in_the_window_around_it():
+    explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    place = 70
+    text = " ".join([*WORDS[: place - 1], "[MASK]", *WORDS[place:]])
+    a = explainer(text, long_text="window", target="cat")
+    start = place - 38 // 2
+    window = explainer(" ".join(text.split(" ")[start - 1 : start + 37]), target="cat")
+    assert len(window) == LIMIT
+    np.testing.assert_allclose(a.scores[start : start + 38], window.scores[1:-1], rtol=1e-3, atol=1e-4)
+    assert (a.scores[1:start] == 0).all()
+    assert (a.scores[start + 38 : -1] == 0).all()
+    assert a.target.position == place
+    assert a.prediction == window.prediction
+    assert f"tokens {start} to {start + 37}" in a.notes[0]
+
+
+def test_a_causal_model_reads_the_end():
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    a = explainer(LONG, long_text="window")
+    end = explainer(" ".join(WORDS[-LIMIT:]))
+    np.testing.assert_allclose(a.scores[-LIMIT:], end.scores, rtol=1e-3, atol=1e-4)
+    assert (a.scores[:-LIMIT] == 0).all()
+    assert a.prediction.id == end.prediction.id
+
+
+def test_an_answer_comes_from_the_window_that_has_the_best_one():
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    question = "is the cat here ?"
+    a = explainer((question, LONG), long_text="window", target="start")
+    encoding = explainer.model.encoder([(question, LONG)], long_text="window")[0]
+    first = encoding.sequence_ids.index(1)
+    values = []
+    for places in by_hand(len(encoding), first, len(encoding) - 2):
+        start, end = places[first], places[-2]
+        part = LONG[encoding.offsets[start][0] : encoding.offsets[end][1]]
+        values.append(explainer((question, part)).prediction)
+    best = max((v for v in values if v.label), key=lambda v: v.value)
+    assert a.prediction.label == best.label
+    assert a.prediction.value == pytest.approx(best.value, rel=1e-4)
+    assert a.target.position == a.prediction.id
+    assert a.text_pair[a.offsets[a.prediction.id][0] :].startswith(best.label)
+
+
+def test_a_chosen_token_is_read_in_its_window():
+    explainer = Explainer(tiny.model("bert", "TokenClassification", num_labels=3), tiny.tokenizer_for("bert"))
+    a = explainer(LONG, long_text="window", position=100)
+    assert a.target.position == 100
+    assert (a.scores != 0).sum() == LIMIT
+    first = explainer(LONG, long_text="window")
+    assert first.target.position == 1
+
+
+def test_choices_have_no_windows():
+    explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
+    with pytest.raises(InputError, match="choices are compared"):
+        explainer((LONG, ["a", "the"]), long_text="window")
