@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from normxlogit import Explainer, InputError
 from normxlogit.inputs.batching import batches
 from normxlogit.inputs.encoding import Encoding
-from normxlogit.pipeline.explain import on_host
+from normxlogit.pipeline.explain import to_host
 from tests import tiny
 
 WIDE = 997
@@ -84,7 +84,7 @@ def test_one_trunk_call_for_a_batch(layer_calls, options):
     e = explainer(num_labels=3)
     texts = ["the movie is not good", "a cat sat on the mat", "the plot was very bad"]
     e(texts)
-    calls = layer_calls(e.model.shadow.bert.encoder.layer)
+    calls = layer_calls(e.model.module.bert.encoder.layer)
     e(texts, **options)
     assert len(calls) == 3
 
@@ -92,14 +92,14 @@ def test_one_trunk_call_for_a_batch(layer_calls, options):
 def test_one_trunk_call_for_a_generated_text(layer_calls):
     e = explainer("llama", "CausalLM")
     e.explain_completion("the movie", " is good")
-    calls = layer_calls(e.model.shadow.model.layers)
+    calls = layer_calls(e.model.module.model.layers)
     e.explain_completion("the cat sat", " on the mat .", layers="all")
     assert len(calls) == 3
 
 
 def test_one_trunk_call_for_a_language_model(layer_calls):
     e = warm(explainer("roberta", "MaskedLM"))
-    calls = layer_calls(e.model.shadow.roberta.encoder.layer)
+    calls = layer_calls(e.model.module.roberta.encoder.layer)
     e(tiny.MASKED, target=["are", "is"], layers="all")
     assert len(calls) == 3
 
@@ -108,9 +108,9 @@ def test_from_outputs_calls_no_trunk(layer_calls):
     e = explainer()
     inputs = e.model.tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
     with torch.inference_mode():
-        outputs = e.model.shadow(**inputs, output_hidden_states=True)
+        outputs = e.model.module(**inputs, output_hidden_states=True)
     e.from_outputs(inputs, outputs)
-    calls = layer_calls(e.model.shadow.bert.encoder.layer)
+    calls = layer_calls(e.model.module.bert.encoder.layer)
     e.from_outputs(inputs, outputs, layers="all")
     assert not calls
 
@@ -123,12 +123,12 @@ def test_the_head_costs_its_operations_on_real_tokens():
     encodings = e.encode(["the movie is not good", "a cat sat on the mat ."])
     batch = e.model.batch(encodings, [0, 1])
     assert batch.padded, "else the test would not notice padding"
-    bare = flops(lambda: e.model.shadow(**batch.inputs))
+    bare = flops(lambda: e.model.module(**batch.inputs))
     tokens, width = sum(map(len, encodings)), e.model.config.hidden_size
     head = 2 * tokens * (width * width + 3 * width)  # pooler and classifier
     assert flops(lambda: e(encodings)) == bare + head
     assert flops(lambda: e(encodings, target="all")) == bare + head, "more labels are read off the same logits"
-    below = e.model.anatomy.layers - 1
+    below = e.model.parts.layers - 1
     assert flops(lambda: e(encodings, layers="all")) == bare + (1 + below) * head
 
 
@@ -136,7 +136,7 @@ def test_the_head_costs_its_operations_on_real_tokens():
 def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
     e = warm(explainer(family, kind, vocab_size=WIDE))
     texts = [tiny.MASKED, tiny.MASKED + " and there"]
-    with Operations(e.model.shadow) as operations:
+    with Operations(e.model.module) as operations:
         e(texts, layers="all")
         e(texts, target=["are", "is"], contrast="was")
     assert 0 < operations.rows_of(WIDE) <= len(texts)
@@ -145,14 +145,14 @@ def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
 def test_a_wide_vocabulary_makes_it_cheaper_than_the_models_own_pass():
     e = warm(explainer("bert", "MaskedLM", vocab_size=WIDE))
     inputs = e.model.tokenizer(tiny.MASKED, return_tensors="pt")
-    assert flops(lambda: e(inputs, target="are")) < 0.5 * flops(lambda: e.model.shadow(**inputs))
+    assert flops(lambda: e(inputs, target="are")) < 0.5 * flops(lambda: e.model.module(**inputs))
 
 
 def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
     e = explainer("llama", "CausalLM", vocab_size=WIDE)
     prompt, ids = "the movie is good and the cat sat on the mat", [10, 11, 12]
     e.explain_completion(prompt, ids)
-    with Operations(e.model.shadow) as operations:
+    with Operations(e.model.module) as operations:
         e.explain_completion(prompt, ids)
     assert operations.rows_of(WIDE) == len(ids)
 
@@ -173,7 +173,7 @@ def test_scores_are_made_in_inference_mode_and_in_few_operations():
     seen = []
     run = e.model.run
     e.model.run = lambda *a, **k: seen.append(run(*a, **k)) or seen[-1]
-    with Operations(e.model.shadow) as operations:
+    with Operations(e.model.module) as operations:
         e(tiny.TEXTS[0])
     assert seen[0].hidden.is_inference()
     assert seen[0].hidden.grad_fn is None
@@ -190,17 +190,17 @@ def hooks(model):
 
 def test_no_hook_is_left_behind_that_would_slow_later_passes():
     e = explainer()
-    assert hooks(e.model.shadow) == 0
+    assert hooks(e.model.module) == 0
     e(tiny.TEXTS)
-    assert hooks(e.model.shadow) == 2, "one at the trunk, one where the embeddings pass by"
+    assert hooks(e.model.module) == 2, "one at the trunk, one where the embeddings pass by"
     for method in ("normxlogit", "value-zeroing", "attention-rollout"):
         e(tiny.TEXTS, method=method, layers="all")
     for method in ("decompx", "occlusion"):
         e(tiny.TEXTS, method=method)
-    assert hooks(e.model.shadow) == 2
+    assert hooks(e.model.module) == 2
     for _ in range(2):
         e(tiny.TEXTS, method="gradient-x-input")
-    assert hooks(e.model.shadow) == 3, "one more where gradients put vectors in the place of words"
+    assert hooks(e.model.module) == 3, "one more where gradients put vectors in the place of words"
 
 
 def test_one_tokenizer_call_for_a_list(monkeypatch):
@@ -214,7 +214,7 @@ def test_one_tokenizer_call_for_a_list(monkeypatch):
 
 def test_what_leaves_the_device_is_what_was_there():
     given = [torch.rand(2, 3), torch.tensor([[2**24 - 1], [0]]), None, torch.rand(4, dtype=torch.bfloat16)]
-    found = on_host(*given)
+    found = to_host(*given)
     assert found[2] is None
     for tensor, array in zip(given, found, strict=True):
         if tensor is not None:
@@ -261,7 +261,7 @@ def small_memory(monkeypatch):
 
     def build(tokens, error):
         e = warm(explainer())
-        kind, forward = type(e.model.shadow.bert), type(e.model.shadow.bert).forward
+        kind, forward = type(e.model.module.bert), type(e.model.module.bert).forward
         sizes = []
 
         def limited(self, input_ids, *args, **kwargs):

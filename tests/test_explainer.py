@@ -147,7 +147,7 @@ def test_token_predictions_are_the_heads_words():
     assert said.token_predictions[said.target.position].id == said.prediction.id
 
 
-# --- the same however asked -----------------------------------------------------------------------------------------
+# --- the same however asked -------------------------------------------------------------------------------------------
 
 EVERYTHING = (
     [(f, "SequenceClassification") for f in tiny.CLASSIFIERS]
@@ -302,7 +302,7 @@ def test_from_outputs(family, kind, side):
     with torch.no_grad():
         outputs = model(**inputs, output_hidden_states=True)
     calls = []
-    handle = e.model.shadow.register_forward_pre_hook(lambda *_: calls.append(1))
+    handle = e.model.module.register_forward_pre_hook(lambda *_: calls.append(1))
     results = e.from_outputs(inputs, outputs, layers="all")
     handle.remove()
     assert not calls, "the model must not run again"

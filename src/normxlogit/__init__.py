@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from .results.signals import AudioAttribution, ImageAttribution
 
 __all__ = [
-    "Explainer",
     "Attribution",
     "AudioAttribution",
-    "GenerationAttribution",
-    "ImageAttribution",
-    "Prediction",
-    "TargetInfo",
-    "Token",
-    "Word",
-    "MethodInfo",
-    "list_methods",
-    "register",
-    "NormXLogitError",
     "DataError",
+    "Explainer",
+    "GenerationAttribution",
     "HeadMismatchError",
+    "ImageAttribution",
     "InputError",
     "MethodError",
+    "MethodInfo",
+    "NormXLogitError",
+    "Prediction",
     "TargetError",
+    "TargetInfo",
+    "Token",
     "UnsupportedModelError",
+    "Word",
     "__version__",
+    "list_methods",
+    "register",
 ]
 
 _HOMES = {

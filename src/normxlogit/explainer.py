@@ -13,18 +13,18 @@ from .errors import InputError
 from .inputs.batching import Batch
 from .inputs.encoding import Encoding, LongText, Text
 from .methods.registry import create
-from .models.factory import refuse_source, task_model, writing
+from .models.factory import as_language_model, refuse_source, task_model
 from .models.forward_pass import ForwardPass
 from .models.loading import load
-from .models.map_batches import in_batches
-from .models.positions import Position, placed
+from .models.map_batches import map_batches
+from .models.positions import Position, locate
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.task_model import TaskModel
 from .models.tasks import TaskName
 from .pipeline import completion as completions
 from .pipeline.completion import Prompt
-from .pipeline.explain import Asked, Layers, explain
+from .pipeline.explain import Layers, Request, explain
 from .pipeline.long_texts import explain_long
 from .pipeline.multiple_choice import Question, as_choice, chosen_index, questions_in
 from .pipeline.signals import explain_signals
@@ -157,14 +157,14 @@ class Explainer:
             MethodError: If the method or a setting does not exist, or it cannot give layers.
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
-        asked = Asked(target, contrast, layers, token_predictions, *create(method, settings))
+        request = Request(target, contrast, layers, token_predictions, *create(method, settings))
         refuse_source(self.model)
         if isinstance(self.model, SignalModel):
-            return explain_signals(self.model, inputs, asked)
+            return explain_signals(self.model, inputs, request)
         single = isinstance(inputs, str | tuple)
         if self.model.task.kind == "choice":
             questions = questions_in([inputs] if single else inputs)
-            chosen = [self._explain_choice(q, asked, long_text) for q in questions]
+            chosen = [self._explain_choice(q, request, long_text) for q in questions]
             return chosen[0] if single else chosen
         if isinstance(inputs, Mapping):
             encodings = self.model.encoder.from_batch(inputs)
@@ -174,7 +174,7 @@ class Explainer:
             encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)  # type: ignore[list-item, arg-type]
         else:
             raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
-        encodings = placed(encodings, position, self.model.task)
+        encodings = locate(encodings, position, self.model.task)
         results: list[Attribution | None] = [None] * len(encodings)
         limit = self.model.encoder.limit
         short = [i for i, e in enumerate(encodings) if limit is None or len(e) <= limit]
@@ -184,15 +184,15 @@ class Explainer:
                     f"input {place} has {len(encodings[place])} tokens and the model reads {limit}; long_text='window' "
                     "reads encoded input in windows"
                 )
-            results[place] = explain_long(self.model, encodings[place], asked)
+            results[place] = explain_long(self.model, encodings[place], request)
 
         def work(group: list[int]) -> list[Attribution]:
             batch = self.model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
             with torch.inference_mode():
                 run = self.model.run(batch, layers=layers is not None)
-            return explain(self.model, run, asked)
+            return explain(self.model, run, request)
 
-        for group, explained in in_batches(self.model, [encodings[i] for i in short], work):
+        for group, explained in map_batches(self.model, [encodings[i] for i in short], work):
             for i, result in zip(group, explained, strict=True):
                 results[short[i]] = result
         found = [r for r in results if r is not None]
@@ -244,10 +244,10 @@ class Explainer:
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
         refuse_source(self.model)
-        asked = Asked(target, contrast, layers, token_predictions, *create(method, settings))
+        request = Request(target, contrast, layers, token_predictions, *create(method, settings))
         if self.model.task.kind == "choice":
             raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
-        encodings = placed(self.model.encoder.from_batch(inputs), position, self.model.task)
+        encodings = locate(self.model.encoder.from_batch(inputs), position, self.model.task)
         tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
         ids = tensors.get("input_ids")
         if ids is None:
@@ -256,7 +256,7 @@ class Explainer:
         batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
         with torch.inference_mode():
             run = self.model.from_outputs(batch, outputs, layers=layers is not None)
-        return explain(self.model, run, asked)
+        return explain(self.model, run, request)
 
     def generate(
         self,
@@ -287,9 +287,9 @@ class Explainer:
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
-        asked = Asked(target, contrast, layers, False, *create(method, dict(settings or {})))
+        request = Request(target, contrast, layers, False, *create(method, dict(settings or {})))
         sequence = completions.generate(self._writing, prompt, max_new_tokens, options)
-        return completions.explain_completion(self._writing, sequence, asked)
+        return completions.explain_completion(self._writing, sequence, request)
 
     def explain_completion(
         self,
@@ -319,15 +319,15 @@ class Explainer:
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
-        asked = Asked(target, contrast, layers, False, *create(method, settings))
+        request = Request(target, contrast, layers, False, *create(method, settings))
         sequence = completions.read_completion(self._writing, prompt, completion)
-        return completions.explain_completion(self._writing, sequence, asked)
+        return completions.explain_completion(self._writing, sequence, request)
 
     @cached_property
     def _writing(self) -> TaskModel:
-        return writing(self.model)
+        return as_language_model(self.model)
 
-    def _explain_choice(self, question: Question, asked: Asked, long_text: LongText) -> Attribution:
+    def _explain_choice(self, question: Question, request: Request, long_text: LongText) -> Attribution:
         prompt, choices = question
         if long_text == "window":
             raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
@@ -336,14 +336,14 @@ class Explainer:
         def work(group: list[int]) -> list[tuple[ForwardPass, int]]:
             batch = self.model.batch([encodings[i] for i in group], group)
             with torch.inference_mode():
-                run = self.model.run(batch, layers=asked.layers is not None)
+                run = self.model.run(batch, layers=request.layers is not None)
             return [(run, row) for row in range(len(group))]
 
         read = dict(
-            pair for group, found in in_batches(self.model, encodings, work) for pair in zip(group, found, strict=True)
+            pair for group, found in map_batches(self.model, encodings, work) for pair in zip(group, found, strict=True)
         )
         logits = torch.stack([run.logits[row] for run, row in (read[i] for i in range(len(choices)))])  # (N, 1)
-        index = chosen_index(choices, logits, asked.target, asked.contrast)
+        index = chosen_index(choices, logits, request.target, request.contrast)
         run, row = read[index]
-        result = explain(self.model, run.row(row), replace(asked, target="predicted"))[0]
+        result = explain(self.model, run.row(row), replace(request, target="predicted"))[0]
         return as_choice(result, choices, logits, index)

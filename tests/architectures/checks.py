@@ -47,12 +47,12 @@ def check(task: str, family: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"class": type(model).__name__}
     with torch.no_grad():
         _whole(explainer, model, texts)
-        facts["trunk"] = explainer.model.anatomy.trunk
+        facts["trunk"] = explainer.model.parts.trunk
         facts["reads"] = _read(explainer, texts)
         _loop(explainer, model, texts)
         facts["padding"] = "tells" if explainer.model.ignores_padding is False else "same"
     facts["layers"] = _layers(explainer, texts[0])
-    facts["resting"] = explainer.model.anatomy.skipping is not None
+    facts["resting"] = explainer.model.parts.early_exit is not None
     return facts
 
 
@@ -79,8 +79,8 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     if own.std() < 1e-3 and (name != "multiple-choice" or own.abs().max() < 1e-3):
         raise Broken("the model's logits are all alike: this proves nothing")
     run = explainer.model.run(batch)
-    if explainer.model.anatomy.coverage is None:
-        near(explainer.model.anatomy.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
+    if explainer.model.parts.token_pooling is None:
+        near(explainer.model.parts.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
     if run.positions is None:
         near(run.logits, own, "logits")
     else:
@@ -93,10 +93,10 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
 def _read(explainer: Explainer, texts: list[Any]) -> str:
     """Which positions the head reads, by the gradient; where it is one, the head on it alone gives the output."""
     if explainer.model.task.per_token:
-        return "each token" if explainer.model.anatomy.tokenwise else "each token among the others"
+        return "each token" if explainer.model.parts.tokenwise else "each token among the others"
     batch = _batch(explainer, texts[:1])
     run = explainer.model.run(batch)
-    return tokens_read(explainer.model.anatomy.head, run.hidden, batch.inputs, run.logits)
+    return tokens_read(explainer.model.parts.head, run.hidden, batch.inputs, run.logits)
 
 
 def _explained(explainer: Explainer, texts: list[Any]) -> list[tuple[Any, Attribution]]:
@@ -115,7 +115,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         logits, outputs = _own(explainer, model, batch, output_hidden_states=True)
         states = outputs.get("encoder_hidden_states") or outputs["hidden_states"]
         embedded = states[0]  # (1, T, H)
-        if embedded.ndim != 3 or explainer.model.anatomy.states_late:  # several streams, or a layer late
+        if embedded.ndim != 3 or explainer.model.parts.states_late:  # several streams, or a layer late
             embedded = model.get_input_embeddings()(batch.inputs["input_ids"])
         hidden = explainer.model.run(batch).hidden  # (1, T, H)
         label = 0 if explainer.model.task.name == "multiple-choice" else together.target.ids[0]
@@ -124,9 +124,9 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
             if explainer.model.task.per_token:
                 logit = logits[0, place, label]
                 if logit.abs() > EXCLUDED:
-                    logit = explainer.model.anatomy.head.tokens(hidden[:, place])[0, label]
+                    logit = explainer.model.parts.head.tokens(hidden[:, place])[0, label]
             else:
-                logit = explainer.model.anatomy.head.tokens(hidden[:, place])[0, label]
+                logit = explainer.model.parts.head.tokens(hidden[:, place])[0, label]
             wanted.append(embedded[0, place].norm() * logit)
         loop = torch.stack(wanted)  # (T,)
         run = explainer.model.run(batch)

@@ -44,7 +44,7 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
         batch = taken.signal_batch(rows, [_encoding(taken, rows[0])] * 2, [0, 1])
         own = model(**{model.main_input_name: values}, output_hidden_states=True)
         run = taken.run(batch)
-        head = taken.anatomy.head
+        head = taken.parts.head
         near(run.logits, own.logits, "logits")
         near(head.whole(run.hidden, batch.inputs), own.logits, "whole-sequence logits")
         reads = tokens_read(head, run.hidden[:1], {k: v[:1] for k, v in batch.inputs.items()}, own.logits[:1])
@@ -61,5 +61,5 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
         if not layered.isfinite().all():
             raise Broken("scores of a layer are not finite")
         near(layered[-1], torch.tensor(result.scores), "last layer against the default")
-    facts = {"class": type(model).__name__, "trunk": taken.anatomy.trunk, "reads": reads, "padding": "same"}
-    return facts | {"layers": len(layered), "resting": taken.anatomy.skipping is not None}
+    facts = {"class": type(model).__name__, "trunk": taken.parts.trunk, "reads": reads, "padding": "same"}
+    return facts | {"layers": len(layered), "resting": taken.parts.early_exit is not None}

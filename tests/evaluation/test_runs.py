@@ -75,7 +75,7 @@ def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
     finally:
         torch.set_num_threads(threads)
     with torch.no_grad():
-        list(explainer.model.shadow.parameters())[-1].view(-1)[-1] += 1e-6
+        list(explainer.model.module.parameters())[-1].view(-1)[-1] += 1e-6
     assert result_cache.fingerprint(explainer) != first
 
 

@@ -13,7 +13,7 @@ from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from normxlogit import Explainer, MethodError
-from normxlogit.models.masking import taken_out
+from normxlogit.models.masking import remove_tokens
 from tests import tiny
 
 METHODS = ["occlusion", "lime", "kernel-shap"]
@@ -329,7 +329,7 @@ def test_taken_out_is_what_the_methods_ask():
     model, made = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
     e = Explainer(model, made)
     encoding = e.encode(["good movie"])[0]
-    empty = torch.tensor([taken_out(e.model, encoding, [0, 1]).ids])
+    empty = torch.tensor([remove_tokens(e.model, encoding, [0, 1]).ids])
     with torch.no_grad():
         nothing = model(input_ids=empty).logits[0, -1, 7]
         whole = model(input_ids=torch.tensor([encoding.ids])).logits[0, -1, 7]

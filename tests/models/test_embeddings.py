@@ -22,15 +22,15 @@ def test_own_embeddings_give_the_models_own_answer(family):
     batch = batch_of(model)
     ids = batch.inputs["input_ids"]
     with torch.no_grad():
-        vectors = model.words(ids)
-        with model.words.given(vectors, ids):
+        vectors = model.embeddings(ids)
+        with model.embeddings.given(vectors, ids):
             same = model.answer(batch.inputs)
-        with model.words.given(vectors.flip(-1), ids):
+        with model.embeddings.given(vectors.flip(-1), ids):
             other = model.answer(batch.inputs)
         plain = model.answer(batch.inputs)
     torch.testing.assert_close(same, plain)
     assert (other - plain).abs().max() > 1e-3
-    torch.testing.assert_close(plain, model.shadow(**batch.inputs).logits.detach())
+    torch.testing.assert_close(plain, model.module(**batch.inputs).logits.detach())
 
 
 def test_square_batches_of_time_first_models_are_not_confused():
@@ -38,15 +38,15 @@ def test_square_batches_of_time_first_models_are_not_confused():
     batch = model.batch(model.encoder(["the movie"] * 4), [0, 1, 2, 3])
     ids = batch.inputs["input_ids"]
     assert ids.shape == (4, 4)
-    with torch.no_grad(), model.words.given(model.words(ids), ids):
+    with torch.no_grad(), model.embeddings.given(model.embeddings(ids), ids):
         same = model.answer(batch.inputs)
-    torch.testing.assert_close(same, model.shadow(**batch.inputs).logits.detach())
+    torch.testing.assert_close(same, model.module(**batch.inputs).logits.detach())
 
 
 def test_a_model_that_never_looks_its_ids_up_is_refused():
     model = task_model("bert")
     ids = batch_of(model).inputs["input_ids"]
-    with pytest.raises(UnsupportedModelError, match="0 times"), model.words.given(model.words(ids), ids):
+    with pytest.raises(UnsupportedModelError, match="0 times"), model.embeddings.given(model.embeddings(ids), ids):
         pass
 
 
@@ -54,9 +54,9 @@ def test_vectors_of_another_width_are_refused():
     model = task_model("bert")
     batch = batch_of(model)
     ids = batch.inputs["input_ids"]
-    with pytest.raises(UnsupportedModelError, match="width 32"), model.words.given(torch.zeros(*ids.shape, 5), ids):
+    with pytest.raises(UnsupportedModelError, match="width 32"), model.embeddings.given(torch.zeros(*ids.shape, 5), ids):
         model.answer(batch.inputs)
-    torch.testing.assert_close(model.answer(batch.inputs), model.shadow(**batch.inputs).logits)
+    torch.testing.assert_close(model.answer(batch.inputs), model.module(**batch.inputs).logits)
 
 
 @pytest.mark.parametrize(("family", "kind"), [("roberta", "MaskedLM"), ("gpt2", "CausalLM"), ("gemma2", "CausalLM")])
@@ -67,5 +67,5 @@ def test_wanted_vocabulary_rows_are_the_models_logits(family, kind):
     positions, rows = torch.tensor([3, 2]), torch.tensor([7, 11, 40])
     with torch.no_grad():
         found = model.answer(batch.inputs, positions, rows)
-        full = model.shadow(**batch.inputs).logits
+        full = model.module(**batch.inputs).logits
     torch.testing.assert_close(found, full[[0, 1], positions][:, rows], rtol=1e-5, atol=1e-5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit.models.masking import masks, taken_out
+from normxlogit.models.masking import masks, remove_tokens
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
 
@@ -14,7 +14,7 @@ def encoded(family, kind="SequenceClassification", text=tiny.TEXTS[0]):
 
 def test_encoders_mask_in_place():
     model, encoding = encoded("bert")
-    changed = taken_out(model, encoding, [1, 3])
+    changed = remove_tokens(model, encoding, [1, 3])
     ids = list(encoding.ids)
     ids[1] = ids[3] = tiny.VOCABULARY["[MASK]"]
     assert changed.ids == ids
@@ -26,20 +26,20 @@ def test_encoders_mask_in_place():
 def test_autoregressive_models_delete(family, kind):
     model, encoding = encoded(family, kind)
     assert not masks(model)
-    changed = taken_out(model, encoding, [0, 2])
+    changed = remove_tokens(model, encoding, [0, 2])
     assert changed.ids == [i for place, i in enumerate(encoding.ids) if place not in (0, 2)]
     assert len(changed) == len(encoding) - 2
 
 
 def test_an_empty_text_becomes_a_beginning():
     model, encoding = encoded("gpt2", "CausalLM")
-    assert taken_out(model, encoding, range(len(encoding))).ids == [tiny.VOCABULARY["[SEP]"]]
+    assert remove_tokens(model, encoding, range(len(encoding))).ids == [tiny.VOCABULARY["[SEP]"]]
     model.tokenizer.bos_token = "[CLS]"
-    assert taken_out(model, encoding, range(len(encoding))).ids == [tiny.VOCABULARY["[CLS]"]]
+    assert remove_tokens(model, encoding, range(len(encoding))).ids == [tiny.VOCABULARY["[CLS]"]]
 
 
 def test_positions_close_up_where_a_token_is_deleted():
     model = TaskModel(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
     given = {"input_ids": [[7, 8, 9, 10]], "position_ids": [[0, 1, 2, 3]]}
-    changed = taken_out(model, model.encoder.from_batch(given)[0], [1])
+    changed = remove_tokens(model, model.encoder.from_batch(given)[0], [1])
     assert changed.inputs == {"input_ids": [7, 9, 10], "position_ids": [0, 1, 2]}

@@ -32,7 +32,7 @@ def by_hand(wrapped, explainer: Explainer) -> np.ndarray:
             label = out.logits[0, -1].argmax()
             logits = out.logits[0, :, label]  # (T,)
         else:
-            plain = explainer.model.shadow
+            plain = explainer.model.module
             each = out.hidden_states[-1].transpose(0, 1)  # (T, 1, H): every token a text of its own
             logits = plain.classifier(plain.bert.pooler(each))[:, out.logits[0].argmax()]  # (T,)
     return (norms * logits.float()).numpy()

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from normxlogit import DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
-from normxlogit.models.append_tokens import appended
+from normxlogit.models.append_tokens import append_tokens
 from tests import tiny
 
 PROMPT = "once upon a time"
@@ -139,7 +139,7 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
     explainer = explainer_for()
     explainer.explain_completion(PROMPT, " the cat sat on")  # the proofs of the first call
     calls = Counter()
-    trunk = explainer.model.shadow.get_submodule(explainer.model.anatomy.trunk)
+    trunk = explainer.model.module.get_submodule(explainer.model.parts.trunk)
     forward = type(trunk).forward
 
     def counted(self, *args, **kwargs):
@@ -315,7 +315,7 @@ def test_generated_bytes_become_the_characters_they_spell(text):
     explainer = Explainer(tiny.model("llama", "CausalLM", vocab_size=257), tokenizer)
     before = explainer.model.encoder.opening("π: ", special=True)
     ids = tokenizer(text).input_ids
-    encoding = appended(tokenizer, before, [*ids, tokenizer.eos_token_id])
+    encoding = append_tokens(tokenizer, before, [*ids, tokenizer.eos_token_id])
     assert encoding.text == "π: " + text
     start = len(before)
     whole = "".join(encoding.text[a:b] for a, b in encoding.offsets[start:])

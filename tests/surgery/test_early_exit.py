@@ -8,8 +8,8 @@ from torch import nn
 
 from normxlogit import Explainer
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.early_exit import Skipping
-from normxlogit.surgery.trace import watch
+from normxlogit.surgery.early_exit import EarlyExit
+from normxlogit.surgery.trace import trace
 from tests import tiny
 from tests.architectures.base import build, stir
 
@@ -22,7 +22,7 @@ def test_a_layer_is_what_the_model_cut_short_there_says(family):
     stir(model, 2.0)
     explainer = Explainer(model, tiny.tokenizer(specials=False))
     found = explainer(tiny.TEXTS[0], method="logat", target=5, layers="all")
-    assert explainer.model.anatomy.skipping is not None
+    assert explainer.model.parts.early_exit is not None
     ids = torch.tensor([found.token_ids])  # (1, T)
     for layer, scores in zip(found.layers, torch.tensor(found.scores), strict=True):
         short = copy.deepcopy(model)
@@ -41,14 +41,14 @@ def test_resting_layers_give_the_states_where_these_can_be_read(family):
     batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
     with torch.no_grad():
         run = task.run(batch, layers=True)
-    calls, _ = watch(task.shadow, batch.inputs)
-    trunk = next(call for call in calls if call.path == task.anatomy.trunk)
+    calls, _ = trace(task.module, batch.inputs)
+    trunk = next(call for call in calls if call.path == task.parts.trunk)
     with torch.inference_mode():
-        skipping = Skipping(task.shadow, trunk, calls, batch.inputs)
-        assert task.anatomy.skipping is None
-        assert skipping.count == task.layer_count()
-        for layer in range(1, skipping.count + 1):
-            torch.testing.assert_close(skipping(batch.inputs, layer), task.final(run, layer))
+        early_exit = EarlyExit(task.module, trunk, calls, batch.inputs)
+        assert task.parts.early_exit is None
+        assert early_exit.count == task.layer_count()
+        for layer in range(1, early_exit.count + 1):
+            torch.testing.assert_close(early_exit(batch.inputs, layer), task.final(run, layer))
 
 
 def test_what_only_decides_is_no_layer():

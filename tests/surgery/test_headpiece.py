@@ -24,7 +24,7 @@ def test_head_on_whole_sequence_equals_the_models_logits(family):
     plain.config.get_text_config().pad_token_id = task.pad_id
     with torch.inference_mode():
         logits = plain(**batch.inputs).logits
-        whole = task.anatomy.head.whole(forward.hidden, batch.inputs)
+        whole = task.parts.head.whole(forward.hidden, batch.inputs)
     torch.testing.assert_close(whole, logits, **TOLERANCE)
     torch.testing.assert_close(forward.logits, logits.float(), **TOLERANCE)
 
@@ -36,7 +36,7 @@ def test_head_on_the_pooled_token_equals_the_prediction(family):
     for row, mask in enumerate(batch.mask):
         real = forward.hidden[row][mask]
         with torch.inference_mode():
-            tokens = task.anatomy.head.tokens(real)
+            tokens = task.parts.head.tokens(real)
         torch.testing.assert_close(tokens[-1 if pooled_last else 0], forward.logits[row], **TOLERANCE)
         if len(real) > 1:
             assert not torch.allclose(tokens[0], tokens[-1], atol=1e-3), "the head must tell tokens apart"
@@ -51,20 +51,20 @@ def test_vocabulary_heads(family, kind):
     plain, task, batch, forward = run(family, kind, [text, text + " !"])
     with torch.inference_mode():
         logits = plain(**batch.inputs).logits
-        everything = task.anatomy.head.tokens(forward.hidden[batch.mask])
+        everything = task.parts.head.tokens(forward.hidden[batch.mask])
         rows = torch.tensor([7, 3, 11])
-        some = task.anatomy.head.tokens(forward.hidden[batch.mask], rows)
+        some = task.parts.head.tokens(forward.hidden[batch.mask], rows)
     torch.testing.assert_close(everything, logits[batch.mask], **TOLERANCE)
     torch.testing.assert_close(some, logits[batch.mask][:, rows], **TOLERANCE)
     place = forward.positions[1]
     torch.testing.assert_close(forward.logits[1], logits[1, place].float(), **TOLERANCE)
-    assert task.anatomy.head._rows is not None, "only the wanted rows may be computed"
+    assert task.parts.head._rows is not None, "only the wanted rows may be computed"
 
 
 def test_softcapping_and_scaling_are_the_models_own():
     """Gemma caps its logits: a head that only multiplied by the output embedding would exceed the cap."""
     _, task, batch, forward = run("gemma2", "CausalLM", [tiny.TEXTS[0]], final_logit_softcapping=0.5)
-    scores = task.anatomy.head.tokens(forward.hidden[batch.mask], torch.arange(10))
+    scores = task.parts.head.tokens(forward.hidden[batch.mask], torch.arange(10))
     assert scores.abs().max() <= 0.5
     assert scores.abs().max() > 0.3
 

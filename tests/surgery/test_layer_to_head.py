@@ -40,7 +40,7 @@ def test_a_layer_goes_the_way_of_the_last_one(family):
             step = STEPS[family]
             expected = run.states[layer] if step is None else step(plain, run.states[layer])
             torch.testing.assert_close(task.final(run, layer), expected)
-    assert (task.anatomy.tail is None) == (STEPS[family] is None)
+    assert (task.parts.tail is None) == (STEPS[family] is None)
 
 
 @pytest.mark.parametrize("family", ["bert", "xlnet", "opt-projected"])
@@ -50,7 +50,7 @@ def test_the_embedding_output_is_caught_on_its_way(family):
     with torch.no_grad():
         bare = task.run(run.batch)
         own = plain(**run.batch.inputs, output_hidden_states=True).hidden_states[0]
-    assert task.anatomy.entrance is not None
+    assert task.parts.embedding_tap is not None
     torch.testing.assert_close(bare.embedded, own, atol=0, rtol=0)
 
 

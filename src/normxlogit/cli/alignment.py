@@ -15,7 +15,7 @@ from .console import progress, quiet, write
 from .options import DType, Protocol, cells_of
 
 if TYPE_CHECKING:
-    from ..evaluation.runs import Cell
+    from ..evaluation.runs import MethodSpec
     from ..paper.alignment.figures import Scale
 
 __all__ = ["alignment", "figure_alignment"]
@@ -36,7 +36,9 @@ def alignment(
     methods: Annotated[
         str, typer.Option(help='"all" of the paper, or names with settings, as for faithfulness.')
     ] = "all",
-    words: Annotated[str, typer.Option(help="Words whose LogAt is measured besides target and foil.")] = "plural",
+    words: Annotated[
+        str, typer.Option(help="WordEmbeddings whose LogAt is measured besides target and foil.")
+    ] = "plural",
     normalisation: Annotated[
         Normalisation, typer.Option(help="Of the dot product; by default each method's as in the paper.")
     ] = Normalisation.published,
@@ -134,7 +136,7 @@ def figure_alignment(
 
 def _measured(
     models: Sequence[tuple[str, str]],
-    cells: "Sequence[Cell]",
+    cells: "Sequence[MethodSpec]",
     output: Path | None,
     *,
     about: Mapping[str, Any],
@@ -161,7 +163,7 @@ def _measured(
     return alignment_tables(studies, theirs, shown, scale=scale)
 
 
-def _cells(methods: str) -> "list[Cell]":
+def _cells(methods: str) -> "list[MethodSpec]":
     from ..paper.alignment.runs import all_cells
 
     return all_cells() if methods == "all" else cells_of(methods)

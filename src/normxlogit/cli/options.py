@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ..evaluation.runs import Cell
+    from ..evaluation.runs import MethodSpec
 
 __all__ = ["DType", "DataDir", "Limit", "Methods", "Protocol", "cells_of"]
 
@@ -28,7 +28,7 @@ class Protocol(str, Enum):
     published = "published"
 
 
-def cells_of(methods: str) -> list["Cell"]:
+def cells_of(methods: str) -> list["MethodSpec"]:
     """The methods of a command line with their settings."""
     from ..evaluation.runs import all_methods, parse_method
 

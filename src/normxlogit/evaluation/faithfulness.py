@@ -11,9 +11,9 @@ import torch
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..methods.registry import titled
-from ..models.map_batches import in_batches
-from ..models.masking import taken_out
+from ..methods.registry import title_of
+from ..models.map_batches import map_batches
+from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from .datasets import Example, GlueTask
@@ -155,7 +155,7 @@ def evaluate(
             if on_progress is not None:
                 on_progress(name, len(scores), len(encodings))
         measured = measure(answers, encodings, scores, labels, protocol=protocol)
-        results.append(summarise(titled(name, settings), measured, seed=seed))
+        results.append(summarise(title_of(name, settings), measured, seed=seed))
     return results
 
 
@@ -216,7 +216,7 @@ class Answers:
         """Softmax probabilities, or the output of a regression model, (N, C)."""
         keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
         new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
-        asked, todo = list(new), list(new.values())
+        request, todo = list(new), list(new.values())
 
         def work(places: list[int]) -> npt.NDArray[np.float32]:
             batch = self.model.batch([todo[i] for i in places], places)
@@ -226,9 +226,9 @@ class Answers:
             found: npt.NDArray[np.float32] = values.cpu().numpy()
             return found
 
-        for places, values in in_batches(self.model, todo, work):
+        for places, values in map_batches(self.model, todo, work):
             for place, row in zip(places, values, strict=True):
-                self._known[asked[place]] = row
+                self._known[request[place]] = row
         return np.stack([self._known[key] for key in keys]).astype(np.float64)
 
 
@@ -260,8 +260,8 @@ def measure(
         without, only = [], []
         for encoding, own in zip(encodings, scores, strict=True):
             top, rest = split(encoding, own, level, protocol)
-            without.append(taken_out(model, encoding, top))
-            only.append(taken_out(model, encoding, rest))
+            without.append(remove_tokens(model, encoding, top))
+            only.append(remove_tokens(model, encoding, rest))
         after = answers(without)  # (N, C)
         kept = answers(only)[rows, said]  # (N,)
         changed = after[rows, said]  # (N,)

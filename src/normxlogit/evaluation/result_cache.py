@@ -10,10 +10,10 @@ from typing import Any
 
 from ..explainer import Explainer
 
-__all__ = ["Cells", "fingerprint"]
+__all__ = ["ResultCache", "fingerprint"]
 
 
-class Cells:
+class ResultCache:
     """Pieces of JSON in a folder, each written whole or not at all and named by all that it depends on.
 
     Args:
@@ -26,17 +26,17 @@ class Cells:
         self.folder = folder
         self.shared = [*shared, [field.name for field in fields(form)]]
 
-    def get(self, name: str, *asked: Any) -> dict[str, Any] | None:
+    def get(self, name: str, *request: Any) -> dict[str, Any] | None:
         """A finished piece, None if there is none."""
-        path = self._path(name, asked)
+        path = self._path(name, request)
         if path is None or not path.is_file():
             return None
         state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return state
 
-    def put(self, state: dict[str, Any], name: str, *asked: Any) -> dict[str, Any]:
+    def put(self, state: dict[str, Any], name: str, *request: Any) -> dict[str, Any]:
         """Keep a piece, and give it back."""
-        path = self._path(name, asked)
+        path = self._path(name, request)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             part = path.with_suffix(".part")
@@ -44,17 +44,17 @@ class Cells:
             os.replace(part, path)
         return state
 
-    def _path(self, name: str, asked: Sequence[Any]) -> Path | None:
+    def _path(self, name: str, request: Sequence[Any]) -> Path | None:
         if self.folder is None:
             return None
-        everything = json.dumps([self.shared, name, asked], sort_keys=True)
+        everything = json.dumps([self.shared, name, request], sort_keys=True)
         return self.folder / f"{name}-{hashlib.sha256(everything.encode()).hexdigest()[:16]}.json"
 
 
 def fingerprint(explainer: Explainer) -> str:
     """A digest of the weights, the same however many threads there are."""
-    digest = hashlib.sha256(str(explainer.model.shadow.dtype).encode())
-    for name, weight in explainer.model.shadow.named_parameters():
+    digest = hashlib.sha256(str(explainer.model.module.dtype).encode())
+    for name, weight in explainer.model.module.named_parameters():
         digest.update(name.encode())
         if weight.device.type != "meta":
             digest.update(weight.detach().float().cpu().numpy().tobytes())  # float: also of quantised weights

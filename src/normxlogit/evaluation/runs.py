@@ -11,17 +11,17 @@ from ..explainer import Explainer
 from ..methods.registry import create, list_methods
 from .datasets import Example
 from .faithfulness import Faithfulness, Protocol, checked_labels, evaluate
-from .result_cache import Cells, fingerprint
+from .result_cache import ResultCache, fingerprint
 
-__all__ = ["Cell", "all_methods", "parse_method", "run_cells", "under"]
+__all__ = ["MethodSpec", "all_methods", "parse_method", "run_cells", "under"]
 
-Cell = tuple[str, dict[str, Any]]
+MethodSpec = tuple[str, dict[str, Any]]
 """A method's name and the settings that differ from its defaults."""
 
 BOTH_NORMS = ("normxlogit", "input-norm")
 
 
-def parse_method(text: str) -> Cell:
+def parse_method(text: str) -> MethodSpec:
     """Read "name" or "name:setting=value,setting=value"; values are JSON where they can be, else strings.
 
     Raises:
@@ -41,9 +41,9 @@ def parse_method(text: str) -> Cell:
     return name, settings
 
 
-def all_methods() -> list[Cell]:
+def all_methods() -> list[MethodSpec]:
     """Every registered method, those with a norm also with the other one."""
-    cells: list[Cell] = []
+    cells: list[MethodSpec] = []
     for info in list_methods():
         cells.append((info.name, {}))
         if info.name in BOTH_NORMS:
@@ -54,7 +54,7 @@ def all_methods() -> list[Cell]:
 def run_cells(
     explainer: Explainer,
     examples: Sequence[Example],
-    methods: Sequence[Cell],
+    methods: Sequence[MethodSpec],
     *,
     folder: Path | None = None,
     protocol: Protocol = "default",
@@ -77,7 +77,7 @@ def run_cells(
     """
     checked_labels(explainer.model, examples)
     shared = [fingerprint(explainer), [(e.text, e.label) for e in examples], protocol, seed]
-    cells = Cells(folder, shared, Faithfulness)
+    cells = ResultCache(folder, shared, Faithfulness)
     results: list[Faithfulness | None] = []
     for name, settings in methods:
         state = cells.get(name, settings)

@@ -56,7 +56,7 @@ class Encoding:
         """The token ids."""
         return self.inputs["input_ids"]
 
-    def described(self) -> dict[str, Any]:
+    def describe_targets(self) -> dict[str, Any]:
         """What a result says of its text and tokens, by the names of an `Attribution`'s fields."""
         return {
             "tokens": self.tokens,

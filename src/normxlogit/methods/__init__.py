@@ -9,14 +9,14 @@ from .registry import MethodInfo, list_methods, register
 
 __all__ = [
     "MethodInfo",
-    "list_methods",
-    "register",
     "alti",
     "decompx",
     "globenc",
     "gradient",
+    "list_methods",
     "normxlogit",
     "perturbation",
+    "register",
     "rollout",
     "value_zeroing",
 ]

@@ -42,7 +42,7 @@ class _Answer:
         self.target = replace(target, ids=target.ids.clone(), contrast=contrast)
         self.model = model
         with torch.no_grad():
-            self.vectors = self._precise(model.words(self.ids))  # (B, T, H)
+            self.vectors = self._precise(model.embeddings(self.ids))  # (B, T, H)
         if protocol == "published":
             self.vectors = self._precise(run.embedded.clone())  # (B, T, H)
             self.inputs.pop("token_type_ids", None)
@@ -67,7 +67,7 @@ class _Answer:
         target = replace(self.target, ids=self.target.ids[:, k : k + 1])
         rows, target = target.rows() if target.task.vocabulary else (None, target)
         positions = None if self.positions is None else self.positions[texts]
-        with self.model.words.given(vectors, inputs["input_ids"]):
+        with self.model.embeddings.given(vectors, inputs["input_ids"]):
             logits = self.model.answer(inputs, positions, rows)  # (N, C)
         return target.read(logits, texts.to(logits.device))[:, 0]
 
@@ -252,7 +252,7 @@ class IntegratedGradients(_Gradient):
             rows = torch.arange(len(ids), device=ids.device)
             ids[rows, answer.positions] = answer.ids[rows, answer.positions]
         with torch.no_grad():
-            return model.words(ids).to(answer.vectors.dtype)
+            return model.embeddings(ids).to(answer.vectors.dtype)
 
 
 @register(
@@ -299,6 +299,6 @@ def _differentiable(model: TaskModel) -> Iterator[None]:
         raise
     except RuntimeError as error:
         raise UnsupportedModelError(
-            f"gradient methods need {NEEDS}, and {type(model.shadow).__name__} is not "
+            f"gradient methods need {NEEDS}, and {type(model.module).__name__} is not "
             f"({str(error).partition('. ')[0].strip()}); {alternatives()}"
         ) from error

@@ -20,7 +20,7 @@ def input_norm(model: TaskModel, run: ForwardPass, norm_of: NormOf) -> Tensor:
     """L2 norm of each token's input embedding, (B, T)."""
     embedded = run.embedded  # (B, T, H)
     if norm_of == "word_embedding":
-        embedded = model.shadow.get_input_embeddings()(run.batch.inputs["input_ids"])  # (B, T, H)
+        embedded = model.module.get_input_embeddings()(run.batch.inputs["input_ids"])  # (B, T, H)
     norms: Tensor = torch.linalg.vector_norm(embedded, dim=-1, dtype=torch.float32)  # (B, T)
     return norms
 
@@ -35,7 +35,7 @@ def head_logits(model: TaskModel, run: ForwardPass, target: Target, layers: tupl
     rows, target = target.rows() if target.task.vocabulary else (None, target)
     read = []
     for layer in layers or (None,):
-        if run.token_logits is not None and layer in (None, model.anatomy.layers):
+        if run.token_logits is not None and layer in (None, model.parts.layers):
             logits = run.token_logits  # (N, C)
         else:
             final = run.hidden if layer is None else model.final(run, layer)  # (B, T, H)

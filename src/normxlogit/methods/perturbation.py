@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..inputs.encoding import Encoding
-from ..models.map_batches import in_batches
-from ..models.masking import masks, taken_out
+from ..models.map_batches import map_batches
+from ..models.masking import masks, remove_tokens
 from ..models.targets import Target
 from ..models.task_model import ForwardPass, TaskModel
 from .registry import register
@@ -26,7 +26,7 @@ class _Coalitions:
     """The explained quantity as a function of which tokens of a text are there.
 
     Captum sees presence vectors: a text with M tokens that may be perturbed is M ones. Each distinct coalition of a
-    text is asked once.
+    text is request once.
 
     Args:
         model: The model.
@@ -42,11 +42,11 @@ class _Coalitions:
     def _players(self, row: int) -> list[int]:
         """Indices of the tokens of a text that may be perturbed."""
         encoding = self.run.batch.encodings[row]
-        asked = self._asked(row)
+        request = self._asked(row)
         if self.model.task.name == "causal-lm":  # what comes later cannot matter
-            return [i for i, special in enumerate(encoding.special) if not special and i <= asked[0]]
+            return [i for i, special in enumerate(encoding.special) if not special and i <= request[0]]
         # A mask that is the question stays; so does a token whose own label is explained, where it would be deleted.
-        fixed = asked if self.model.task.name == "masked-lm" or not masks(self.model) else []
+        fixed = request if self.model.task.name == "masked-lm" or not masks(self.model) else []
         return [i for i, special in enumerate(encoding.special) if not special and i not in fixed]
 
     def _asked(self, row: int) -> list[int]:
@@ -74,7 +74,7 @@ class _Coalitions:
         def work(places: list[int]) -> Tensor:
             return self._answers([encodings[i] for i in places], [new[i] for i in places]).cpu()  # (B, K)
 
-        for places, answers in in_batches(self.model, encodings, work):
+        for places, answers in map_batches(self.model, encodings, work):
             for place, answer in zip(places, answers, strict=True):
                 self._known[new[place]] = answer
         return torch.stack([self._known[key] for key in keys])
@@ -83,7 +83,7 @@ class _Coalitions:
         return [place for place, kept in zip(self.players[text], there, strict=True) if not kept]
 
     def _without(self, text: int, there: Sequence[bool]) -> Encoding:
-        return taken_out(self.model, self.run.batch.encodings[text], self._gone(text, there))
+        return remove_tokens(self.model, self.run.batch.encodings[text], self._gone(text, there))
 
     def _answers(self, encodings: list[Encoding], keys: list[tuple[int, tuple[bool, ...]]]) -> Tensor:
         batch = self.model.batch(encodings, list(range(len(encodings))))
@@ -100,11 +100,11 @@ class _Coalitions:
 
     def _moved(self, text: int, there: Sequence[bool]) -> list[int]:
         """Where the explained prediction stands once tokens are gone; at the token before, if its own is gone."""
-        asked = self._asked(text)
+        request = self._asked(text)
         if masks(self.model):
-            return asked
+            return request
         gone = self._gone(text, there)
-        return [max(0, place - sum(g <= place for g in gone)) for place in asked]
+        return [max(0, place - sum(g <= place for g in gone)) for place in request]
 
 
 class _Perturbation:

@@ -169,7 +169,7 @@ def describe(name: str) -> MethodInfo:
     return _METHODS[name]
 
 
-def titled(name: str, settings: Mapping[str, Any]) -> str:
+def title_of(name: str, settings: Mapping[str, Any]) -> str:
     """What a method is called in results: its name, and the settings that differ from the defaults."""
     return name + "".join(f" {key}={value}" for key, value in settings.items())
 

@@ -5,10 +5,10 @@ from transformers import PreTrainedTokenizerBase
 from ..inputs.encoding import Encoding, readable_tokens
 from .seq2seq import SOURCE
 
-__all__ = ["appended"]
+__all__ = ["append_tokens"]
 
 
-def appended(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
+def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
     """A prompt and the tokens that follow it; what is generated is never tokenised again.
 
     Args:

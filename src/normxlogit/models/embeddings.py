@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 
-__all__ = ["Words"]
+__all__ = ["WordEmbeddings"]
 
 
 class _Held(threading.local):
@@ -21,7 +21,7 @@ class _Held(threading.local):
     times: int = 0
 
 
-class Words:
+class WordEmbeddings:
     """What a model looks its token ids up in.
 
     Vectors are put in place by a hook on the embedding module, so that positions, types and everything else that the

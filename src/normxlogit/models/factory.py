@@ -12,7 +12,7 @@ from .signals import SignalModel
 from .task_model import TaskModel
 from .tasks import task_of
 
-__all__ = ["refuse_source", "task_model", "writing"]
+__all__ = ["as_language_model", "refuse_source", "task_model"]
 
 
 def task_model(model: nn.Module, reader: Any, name: str | None, batch_tokens: int) -> TaskModel:
@@ -32,15 +32,15 @@ def task_model(model: nn.Module, reader: Any, name: str | None, batch_tokens: in
     return kind(model, reader, name, batch_tokens=batch_tokens)
 
 
-def writing(model: TaskModel) -> TaskModel:
+def as_language_model(model: TaskModel) -> TaskModel:
     """The way to take a model apart that explains what it writes.
 
     BART and its kin are masked language models and encoder-decoder models in one class.
     """
-    both = type(model.shadow).__name__ in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
+    both = type(model.module).__name__ in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
     if not both or isinstance(model, Seq2SeqModel):
         return model
-    return Seq2SeqModel(model.shadow, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
+    return Seq2SeqModel(model.module, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
 
 
 def refuse_source(model: TaskModel) -> None:
@@ -51,7 +51,7 @@ def refuse_source(model: TaskModel) -> None:
     """
     if isinstance(model, Seq2SeqModel):
         raise UnsupportedModelError(
-            f"{type(model.shadow).__name__} reads its source with an encoder whose states never reach the head, so the "
+            f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
             "head has no logit for a source token and the scores are undefined there; generate and explain_completion "
             "explain the tokens that the decoder writes"
         )

@@ -12,7 +12,7 @@ from ..inputs.encoding import Encoding
 from ..surgery.parts import tolerance_for
 from .task_model import TaskModel
 
-__all__ = ["in_batches", "out_of_memory"]
+__all__ = ["map_batches", "out_of_memory"]
 
 STATES_AGREE = 1e-4
 """Difference that padding may make to a state, relative to the largest."""
@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_batches(
+def map_batches(
     model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Result]
 ) -> Iterator[tuple[list[int], Result]]:
     """Work through encodings in batches; when memory runs out, go on with half the token budget.

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..inputs.encoding import Encoding
 from .task_model import TaskModel
 
-__all__ = ["masks", "taken_out"]
+__all__ = ["masks", "remove_tokens"]
 
 
 def masks(model: TaskModel) -> bool:
@@ -14,7 +14,7 @@ def masks(model: TaskModel) -> bool:
     return model.tokenizer.mask_token_id is not None and model.task.name != "causal-lm" and not model.autoregressive
 
 
-def taken_out(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:
+def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:
     """The text with tokens masked in place, or deleted where `masks` says so.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text

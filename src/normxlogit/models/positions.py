@@ -7,7 +7,7 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from .tasks import Task
 
-__all__ = ["Place", "Position", "placed"]
+__all__ = ["Place", "Position", "locate"]
 
 Place = int | str | tuple[int, int]
 """A token's index (negative from the end), a piece of the text, or a span of characters."""
@@ -16,7 +16,7 @@ Position = Place | Sequence[Place | None] | None
 """One place for all inputs, or a list with one for each; None for the task's default."""
 
 
-def placed(encodings: list[Encoding], position: Position, task: Task) -> list[Encoding]:
+def locate(encodings: list[Encoding], position: Position, task: Task) -> list[Encoding]:
     """Note on each encoding which token's prediction is to be explained.
 
     Args:

@@ -38,7 +38,7 @@ class Seq2SeqModel(TaskModel):
         self.task = Task("seq2seq-lm", "token", ())
         self.writer: PreTrainedModel = clone(unwrapped(model))  # type: ignore[assignment]
         self._source: tuple[tuple[int, ...], Tensor] | None = None
-        _as_decoder(self.shadow)
+        _as_decoder(self.module)
 
     def begin(self, source: str) -> Encoding:
         """The decoder's first token, before anything is written.
@@ -49,7 +49,7 @@ class Seq2SeqModel(TaskModel):
         read = self.encoder([source], long_text="error")[0]
         start = getattr(self.config, "decoder_start_token_id", None)
         if start is None:
-            start = self.shadow.generation_config.decoder_start_token_id
+            start = self.module.generation_config.decoder_start_token_id
         if start is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
         ids = {"input_ids": [int(start)], SOURCE: read.ids}

@@ -31,7 +31,7 @@ class SignalModel(TaskModel):
 
     def __init__(self, model: nn.Module, tokenizer: Any, name: str | None = None, *, batch_tokens: int = 8192) -> None:
         super().__init__(model, tokenizer, name, batch_tokens=batch_tokens)
-        _without_tokens(self.shadow)
+        _without_tokens(self.module)
         self._looked = False
         self._lengths: dict[tuple[tuple[int, ...], ...], int] = {}
 
@@ -47,13 +47,13 @@ class SignalModel(TaskModel):
         super().prepare(batch)
         if self._looked:
             return
-        head = self.anatomy.head
+        head = self.parts.head
         width = getattr(getattr(self.config, "vision_config", self.config), "hidden_size", None)
-        probe = torch.ones(1, width or 1, dtype=self.shadow.dtype, device=self.device)
+        probe = torch.ones(1, width or 1, dtype=self.module.dtype, device=self.device)
         while width and not head.tokens(probe).isfinite().all():
             head.copies += 1
             if head.copies > MOST_PLACES:
-                raise HeadMismatchError(f"the head of {type(self.shadow).__name__} gives no number for a single token")
+                raise HeadMismatchError(f"the head of {type(self.module).__name__} gives no number for a single token")
         self._looked = True
 
     def _choose_pad_id(self) -> int:
@@ -62,7 +62,7 @@ class SignalModel(TaskModel):
     @property
     def device(self) -> torch.device:
         """Where the inputs go."""
-        return next(self.shadow.parameters()).device
+        return next(self.module.parameters()).device
 
     def length(self, signal: Signal) -> int:
         """T, the number of tokens that the trunk makes of a signal.
@@ -75,16 +75,16 @@ class SignalModel(TaskModel):
         shapes = tuple(tuple(value.shape) for value in signal.values())
         if shapes not in self._lengths:
             waveform = signal.get("input_values")
-            count = getattr(self.shadow, "_get_feat_extract_output_lengths", None)
+            count = getattr(self.module, "_get_feat_extract_output_lengths", None)
             if count is not None and waveform is not None and waveform.ndim == 1:
                 self._lengths[shapes] = int(count(torch.tensor(len(waveform))))
             else:
                 with torch.inference_mode():
                     inputs = {name: value[None].to(self.device) for name, value in signal.items()}
-                    states = clone(self.shadow)(**inputs, output_hidden_states=True).get("hidden_states")
+                    states = clone(self.module)(**inputs, output_hidden_states=True).get("hidden_states")
                 if not states or states[-1].ndim != 3 or states[0].shape[:2] != states[-1].shape[:2]:
                     raise UnsupportedModelError(
-                        f"{type(self.shadow).__name__} keeps no state for each patch or frame from its first layer to "
+                        f"{type(self.module).__name__} keeps no state for each patch or frame from its first layer to "
                         "its last, so none of them can be scored; transformer trunks such as ViT or Wav2Vec2 do"
                     )
                 self._lengths[shapes] = states[-1].shape[1]

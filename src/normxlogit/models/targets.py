@@ -23,12 +23,12 @@ __all__ = [
     "Target",
     "TargetSpec",
     "answers",
-    "described",
+    "describe_targets",
     "index_of",
     "name_of",
     "predictions",
     "resolve",
-    "spoken",
+    "top_predictions",
 ]
 
 Array = npt.NDArray[np.float32]
@@ -128,7 +128,7 @@ def resolve(
     return Target(ids, other, run.positions, labelled, task)
 
 
-def described(
+def describe_targets(
     model: TaskModel, target: Target, ids: Array, contrast: Array | None, places: Array | None
 ) -> list[TargetInfo]:
     """What goes into the results of the texts of a batch.
@@ -182,7 +182,7 @@ def answers(run: ForwardPass) -> list[Prediction]:
     return said
 
 
-def spoken(task: Task, logits: Tensor) -> Tensor:
+def top_predictions(task: Task, logits: Tensor) -> Tensor:
     """What each row of logits, (N, C), says: the largest, its index and its probability, (N, 3); NaN for none."""
     logits = logits.float()
     values, ids = logits.max(-1)  # (N,) each
@@ -199,7 +199,7 @@ class Predictions(Sequence[Prediction]):
     """What a head with few outputs says, kept as numbers until somebody looks: a corpus has a row for every token.
 
     Args:
-        table: What `spoken` returned, (N, 3), on the host.
+        table: What `top_predictions` returned, (N, 3), on the host.
         labels: The names of the outputs.
     """
 
@@ -232,7 +232,7 @@ class Predictions(Sequence[Prediction]):
 
 
 def predictions(model: TaskModel, table: Array) -> Sequence[Prediction]:
-    """What `spoken` returned, with names."""
+    """What `top_predictions` returned, with names."""
     if not model.task.vocabulary:
         return Predictions(table, model.task.labels)
     rows = zip(table[:, 1].astype(int).tolist(), table[:, 0].tolist(), table[:, 2].tolist(), strict=True)

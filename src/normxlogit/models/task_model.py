@@ -16,9 +16,9 @@ from ..inputs.encoding import Encoder, position_limit
 from ..surgery.clone import clone, one_choice_each, unwrapped
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_to_head import TrunkDone
-from ..surgery.parts import Anatomy, dissect, tolerance_for
+from ..surgery.parts import Parts, find_parts, tolerance_for
 from ..surgery.trace import embedded_of, hidden_of, states_of, tensor_of
-from .embeddings import Words
+from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
 from .tasks import Task, at, causal, task_of
 
@@ -66,17 +66,17 @@ class TaskModel:
         self.task: Task = task_of(plain)
         self.name = name or plain.config._name_or_path or type(plain).__name__
         self.tokenizer = tokenizer
-        self.shadow: PreTrainedModel = clone(plain)  # type: ignore[assignment]
+        self.module: PreTrainedModel = clone(plain)  # type: ignore[assignment]
         if self.task.kind == "choice":
-            one_choice_each(self.shadow)
-        self.config = self.shadow.config
+            one_choice_each(self.module)
+        self.config = self.module.config
         self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain))
         self.pad_id = self._choose_pad_id()
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
         self.proved_causal = False
         self.ignores_padding: bool | None = None  # not tried yet
-        self._anatomy: Anatomy | None = None
+        self._parts: Parts | None = None
         self._lock = threading.Lock()
         self._record = _Record()
 
@@ -87,27 +87,27 @@ class TaskModel:
             pad = self.tokenizer.pad_token_id
         if pad is None:
             pad = self.tokenizer.eos_token_id or 0
-        text_config.pad_token_id = pad  # the shadow's own configuration; the caller's is untouched
+        text_config.pad_token_id = pad  # the copy's own configuration; the caller's is untouched
         return int(pad)
 
     @cached_property
     def recorder(self) -> PreTrainedModel:
         """What is called for layers: transformers leaves hooks on such a model, which would slow every other pass."""
-        found: PreTrainedModel = clone(self.shadow)  # type: ignore[assignment]
+        found: PreTrainedModel = clone(self.module)  # type: ignore[assignment]
         return found
 
     @cached_property
-    def words(self) -> Words:
+    def embeddings(self) -> WordEmbeddings:
         """The word embeddings and what may stand in their place.
 
         Raises:
             UnsupportedModelError: If the model reads no words.
         """
         try:
-            return Words(self.shadow)
+            return WordEmbeddings(self.module)
         except NotImplementedError:
             raise UnsupportedModelError(
-                f"{type(self.shadow).__name__} has no word embeddings, which this method works on"
+                f"{type(self.module).__name__} has no word embeddings, which this method works on"
             ) from None
 
     @property
@@ -122,7 +122,7 @@ class TaskModel:
     @property
     def device(self) -> torch.device:
         """Where the inputs go."""
-        weight = next(self.shadow.parameters())
+        weight = next(self.module.parameters())
         if weight.device.type == "meta":  # offloaded: its hook will move the inputs
             return torch.device("cpu")
         return weight.device
@@ -133,11 +133,11 @@ class TaskModel:
         return int(self.config.get_text_config().vocab_size)
 
     @property
-    def anatomy(self) -> Anatomy:
+    def parts(self) -> Parts:
         """The parts that were found; there after the first batch."""
-        if self._anatomy is None:
+        if self._parts is None:
             raise UnsupportedModelError("the model has not read anything yet")
-        return self._anatomy
+        return self._parts
 
     def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
         """Pad encodings for this model."""
@@ -149,10 +149,10 @@ class TaskModel:
         Raises:
             HeadMismatchError: If the head cannot be applied by itself.
         """
-        if self._anatomy is not None:
+        if self._parts is not None:
             return
         with self._lock:
-            if self._anatomy is not None:
+            if self._parts is not None:
                 return
             longest = max(len(e) for e in batch.encodings[:PROOF_TEXTS])
             width = min(longest, PROOF_TOKENS) if self.task.vocabulary else longest
@@ -161,10 +161,10 @@ class TaskModel:
                 name: value[:PROOF_TEXTS, part] if value.shape == batch.mask.shape else value[:PROOF_TEXTS]
                 for name, value in batch.inputs.items()
             }
-            self._anatomy = dissect(self.shadow, sample, self.filler)
-            self._install_hooks(self._anatomy)
+            self._parts = find_parts(self.module, sample, self.filler)
+            self._install_hooks(self._parts)
 
-    def _install_hooks(self, anatomy: Anatomy) -> None:
+    def _install_hooks(self, parts: Parts) -> None:
         record = self._record
 
         def after_trunk(_: nn.Module, __: Any, output: Any) -> None:
@@ -177,9 +177,9 @@ class TaskModel:
             if record.active and record.embedded is None:
                 record.embedded = tensor_of(value)
 
-        self.shadow.get_submodule(anatomy.trunk).register_forward_hook(after_trunk)
-        if anatomy.entrance is not None:
-            anatomy.entrance.listen(self.shadow, passing)
+        self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
+        if parts.embedding_tap is not None:
+            parts.embedding_tap.listen(self.module, passing)
 
     @contextmanager
     def _recording(self, *, stop: bool) -> Iterator[_Record]:
@@ -204,26 +204,26 @@ class TaskModel:
             UnsupportedModelError: If layers are asked for and the model does not give them.
         """
         self.prepare(batch)
-        anatomy = self.anatomy
-        layers = layers and anatomy.skipping is None
-        keep = layers or anatomy.entrance is None
-        stop = self.task.vocabulary and (not keep or anatomy.trunk_gives_states)
+        parts = self.parts
+        layers = layers and parts.early_exit is None
+        keep = layers or parts.embedding_tap is None
+        stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
         outputs: Mapping[str, Any] = {}
         with self._recording(stop=stop) as record:
-            outputs = self.recorder(**batch.inputs, output_hidden_states=True) if keep else self.shadow(**batch.inputs)
+            outputs = self.recorder(**batch.inputs, output_hidden_states=True) if keep else self.module(**batch.inputs)
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
         states = states_of(outputs or seen) if keep else None
-        if embedded is not None and anatomy.entrance is not None:
-            embedded = anatomy.entrance.read(embedded, batch.mask.shape[1])  # (B, T, H)
+        if embedded is not None and parts.embedding_tap is not None:
+            embedded = parts.embedding_tap.read(embedded, batch.mask.shape[1])  # (B, T, H)
         elif states:
             embedded = embedded_of(outputs or seen)
         if embedded is None or (layers and not states):
-            raise UnsupportedModelError(f"{type(self.shadow).__name__} does not give its layers' outputs")
-        if states and anatomy.states_late:
+            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
+        if states and parts.states_late:
             states = (embedded, *states[:-1])
         if (hidden := hidden_of(seen)) is None:
-            raise HeadMismatchError(f"{anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
+            raise HeadMismatchError(f"{parts.trunk} of {type(self.module).__name__} returned no hidden states")
         return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs), predict)
 
     def answer(
@@ -240,14 +240,14 @@ class TaskModel:
             (B, C), or (B, R).
         """
         if rows is not None and positions is not None:
-            hidden = self.run_trunk(self.shadow, inputs)
+            hidden = self.run_trunk(self.module, inputs)
             if hidden is not None:
                 texts = torch.arange(len(hidden), device=hidden.device)
-                logits = self.anatomy.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
+                logits = self.parts.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
                 return logits.float()
-        answer = answer_of(self.shadow(**inputs))
+        answer = answer_of(self.module(**inputs))
         if answer is None:
-            raise HeadMismatchError(f"{type(self.shadow).__name__} returned no logits")
+            raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         return (answer if positions is None else at(answer, positions)).float()
 
     @property
@@ -258,13 +258,13 @@ class TaskModel:
     def states(self, batch: Batch) -> Tensor:
         """What the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
-        hidden = self.run_trunk(self.shadow, batch.inputs)
+        hidden = self.run_trunk(self.module, batch.inputs)
         if hidden is None:
-            raise HeadMismatchError(f"{self.anatomy.trunk} of {type(self.shadow).__name__} returned no hidden states")
-        return self.anatomy.by_token(hidden, batch.mask.shape[1])
+            raise HeadMismatchError(f"{self.parts.trunk} of {type(self.module).__name__} returned no hidden states")
+        return self.parts.by_token(hidden, batch.mask.shape[1])
 
     def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
-        """Run `shadow` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
+        """Run `module` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
         with self._recording(stop=True) as record:
             model(**inputs)
         hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
@@ -284,9 +284,9 @@ class TaskModel:
             raise InputError(f"the outputs are of shape {tuple(states[-1].shape)}, the input {tuple(batch.mask.shape)}")
         self.prepare(batch)
         embedded, hidden = embedded_of(outputs), states[-1]
-        if embedded is None or self.anatomy.states_late:
-            embedded = self.words(batch.inputs["input_ids"])  # (B, T, H)
-        if self.anatomy.states_late:
+        if embedded is None or self.parts.states_late:
+            embedded = self.embeddings(batch.inputs["input_ids"])  # (B, T, H)
+        if self.parts.states_late:
             states = (embedded, *states[:-1])
         run = self._finish(batch, hidden, embedded, states if layers else None, None)
         given = logits if run.positions is None else at(logits, run.positions)
@@ -308,17 +308,17 @@ class TaskModel:
         predict: bool = True,
     ) -> ForwardPass:
         if logits is None and not self.task.vocabulary:
-            logits = self.anatomy.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
-        hidden = self.anatomy.by_token(hidden, batch.mask.shape[1])  # (B, T, H)
+            logits = self.parts.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
+        hidden = self.parts.by_token(hidden, batch.mask.shape[1])  # (B, T, H)
         everywhere = logits if self.task.per_token and not self.task.vocabulary else None
         positions = self.task.positions(batch, self.tokenizer, logits)
         if self.task.vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
-            logits = self.anatomy.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
+            logits = self.parts.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
-            raise HeadMismatchError(f"{type(self.shadow).__name__} returned no logits")
+            raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
 
@@ -333,8 +333,8 @@ class TaskModel:
         Returns:
             (N, C) or (N, R) over the N real tokens, in the order of `batch.mask`.
         """
-        head = self.anatomy.head
-        if self.anatomy.tokenwise:
+        head = self.parts.head
+        if self.parts.tokenwise:
             return head.tokens(batch.real(hidden), rows).float()  # (N, C)
         return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
 
@@ -348,9 +348,9 @@ class TaskModel:
         Returns:
             (B, T, H).
         """
-        if layer == self.anatomy.layers:
+        if layer == self.parts.layers:
             return run.hidden
-        return self.anatomy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
+        return self.parts.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def layer_count(self) -> int:
         """L, the number of layers whose output the head can read.
@@ -358,9 +358,9 @@ class TaskModel:
         Raises:
             UnsupportedModelError: If the layers' outputs cannot be brought to the head.
         """
-        if self.anatomy.layers is None:
+        if self.parts.layers is None:
             raise UnsupportedModelError(
-                f"the layers of {type(self.shadow).__name__} cannot be read one by one: no way was found that "
+                f"the layers of {type(self.module).__name__} cannot be read one by one: no way was found that "
                 "brings a layer's output to the head as the last layer's is brought there"
             )
-        return self.anatomy.layers
+        return self.parts.layers

@@ -13,14 +13,14 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..models.append_tokens import appended
+from ..models.append_tokens import append_tokens
 from ..models.seq2seq import SOURCE, Seq2SeqModel
 from ..models.targets import Target, index_of, name_of
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
-from .explain import Asked, layer_numbers
+from .explain import Request, layer_numbers
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
 
@@ -78,7 +78,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
     with torch.inference_mode():
         written = _written(model, encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
-    found = replace(appended(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
+    found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
     return Completed(found, count, len(text))
 
 
@@ -106,7 +106,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
         completion = model.target_ids(completion)
     if not isinstance(completion, str):
-        encoding = appended(model.tokenizer, before, [int(i) for i in completion])
+        encoding = append_tokens(model.tokenizer, before, [int(i) for i in completion])
     else:
         encoding = model.encoder.opening(text + completion, special=isinstance(prompt, str))
         if encoding.offsets is not None:
@@ -125,7 +125,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     return Completed(encoding, count, len(text))
 
 
-def explain_completion(model: TaskModel, completed: Completed, asked: Asked) -> GenerationAttribution:
+def explain_completion(model: TaskModel, completed: Completed, request: Request) -> GenerationAttribution:
     """Explain every token of a completion, from one forward pass over the sequence.
 
     score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
@@ -136,7 +136,7 @@ def explain_completion(model: TaskModel, completed: Completed, asked: Asked) -> 
     Args:
         model: A causal language model.
         completed: What `generate` or `read_completion` returned.
-        asked: What is wanted; the target "generated" explains each token itself.
+        request: What is wanted; the target "generated" explains each token itself.
 
     Raises:
         TargetError: If a token asked for does not exist.
@@ -144,17 +144,17 @@ def explain_completion(model: TaskModel, completed: Completed, asked: Asked) -> 
     """
     sequence, start = completed.encoding, completed.prompt_tokens
     ids = sequence.ids[start:]
-    wanted_ids, contrast = _targets(model, asked, ids)
+    wanted_ids, contrast = _targets(model, request, ids)
     context = _cut(sequence, len(sequence) - 1)
     with torch.inference_mode():
-        run = model.run(model.batch([context], [0]), layers=asked.layers is not None, predict=False)
+        run = model.run(model.batch([context], [0]), layers=request.layers is not None, predict=False)
         _prove_causal(model, run)
-        layers = layer_numbers(asked, model)
+        layers = layer_numbers(request, model)
         said, chances = _said(model, run, start, ids)
-    if asked.info.tokenwise:
-        scores = _at_once(model, run, asked, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    if request.info.tokenwise:
+        scores = _at_once(model, run, request, layers, wanted_ids, contrast)  # (G, L, T - 1)
     else:
-        scores = _one_by_one(model, completed, asked, layers, wanted_ids, contrast)  # (G, L, T - 1)
+        scores = _one_by_one(model, completed, request, layers, wanted_ids, contrast)  # (G, L, T - 1)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(scores.float().cpu() * seen[:, None], (0, 1))  # (G, L, T)
@@ -178,20 +178,20 @@ def explain_completion(model: TaskModel, completed: Completed, asked: Asked) -> 
             for g, (name, index) in enumerate(zip(names, wanted_ids, strict=True))
         ),
         layers=layers or None,
-        method=asked.info.name,
-        settings=asked.settings,
+        method=request.info.name,
+        settings=request.settings,
         model=model.name,
-        signed=asked.info.signed,
+        signed=request.info.signed,
         notes=sequence.notes,
         version=__version__,
     )
 
 
-def _targets(model: TaskModel, asked: Asked, ids: list[int]) -> tuple[list[int], int | None]:
+def _targets(model: TaskModel, request: Request, ids: list[int]) -> tuple[list[int], int | None]:
     """The vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
-    contrast = None if asked.contrast is None else index_of(model, asked.contrast, width)
-    spec = asked.target
+    contrast = None if request.contrast is None else index_of(model, request.contrast, width)
+    spec = request.target
     if isinstance(spec, str) and spec == AS_GENERATED:
         return ids, contrast
     if isinstance(spec, str | int):
@@ -208,18 +208,23 @@ def _target(model: TaskModel, ids: list[int], contrast: int | None, run: Forward
 
 
 def _at_once(
-    model: TaskModel, run: ForwardPass, asked: Asked, layers: tuple[int, ...], ids: list[int], contrast: int | None
+    model: TaskModel, run: ForwardPass, request: Request, layers: tuple[int, ...], ids: list[int], contrast: int | None
 ) -> Tensor:
     """Scores of all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
     distinct = list(dict.fromkeys(ids))
     target = _target(model, distinct, contrast, run)
     with torch.inference_mode():
-        scores = asked.method(model, run, target, layers)[0]  # (R, L, T - 1)
+        scores = request.method(model, run, target, layers)[0]  # (R, L, T - 1)
     return scores[[distinct.index(i) for i in ids]]
 
 
 def _one_by_one(
-    model: TaskModel, completed: Completed, asked: Asked, layers: tuple[int, ...], ids: list[int], contrast: int | None
+    model: TaskModel,
+    completed: Completed,
+    request: Request,
+    layers: tuple[int, ...],
+    ids: list[int],
+    contrast: int | None,
 ) -> Tensor:
     """Scores of a method that reads texts as a whole, each generated token explained on what stood before it."""
     sequence, start = completed.encoding, completed.prompt_tokens
@@ -229,8 +234,8 @@ def _one_by_one(
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         target = _target(model, [index], contrast, run)
-        with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
-            scores = asked.method(model, run, target, layers)[0, 0].detach()  # (L, P + g)
+        with torch.inference_mode(not getattr(request.method, "needs_grad", False)):
+            scores = request.method(model, run, target, layers)[0, 0].detach()  # (L, P + g)
         rows.append(torch.nn.functional.pad(scores.cpu(), (0, len(sequence) - 1 - start - g)))
     return torch.stack(rows)
 
@@ -241,7 +246,7 @@ def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tup
     own: list[Prediction] = []
     states = run.hidden[0, start - 1 :]  # (G, H)
     for part, chosen in zip(states.split(ROWS_AT_ONCE), torch.tensor(ids).split(ROWS_AT_ONCE), strict=True):
-        logits = model.anatomy.head.tokens(part).float()  # (G', V)
+        logits = model.parts.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
         there = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
         total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours
@@ -267,7 +272,7 @@ def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
     rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
     if (again - first).norm() > rounding * first.norm():
         raise UnsupportedModelError(
-            f"{type(model.shadow).__name__} reads ahead: what it writes at a place depends on later tokens, so one "
+            f"{type(model.module).__name__} reads ahead: what it writes at a place depends on later tokens, so one "
             "pass cannot explain each token by those before it"
         )
     model.proved_causal = True
@@ -278,7 +283,7 @@ def _generation_config(
 ) -> tuple[GenerationConfig, dict[str, Any]]:
     """The model's own settings, greedy unless sampling is asked for, and the options that are no settings."""
     given = dict(options)
-    config = copy.deepcopy(given.pop("generation_config", None) or model.shadow.generation_config)
+    config = copy.deepcopy(given.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()
     if not given.get("do_sample", "generation_config" in options and config.do_sample):
         given |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
@@ -294,7 +299,7 @@ def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, optio
     if isinstance(model, Seq2SeqModel):
         return model.write(prompt, config, options)
     ids = torch.tensor([prompt.ids], device=model.device)  # (1, P)
-    found: Any = model.shadow.generate(  # type: ignore[operator]
+    found: Any = model.module.generate(  # type: ignore[operator]
         input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
     )
     sequence: Tensor = getattr(found, "sequences", found)  # (1, P + G)
@@ -304,7 +309,7 @@ def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, optio
 def _check_task(model: TaskModel) -> None:
     if model.task.name not in ("causal-lm", "seq2seq-lm"):
         raise UnsupportedModelError(
-            f"{type(model.shadow).__name__} is a model for {model.task.name}; only language models write text"
+            f"{type(model.module).__name__} is a model for {model.task.name}; only language models write text"
         )
 
 

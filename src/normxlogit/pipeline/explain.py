@@ -11,18 +11,18 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import MethodError
 from ..methods.registry import Method, MethodInfo
-from ..models.targets import Choice, TargetSpec, answers, described, predictions, resolve, spoken
+from ..models.targets import Choice, TargetSpec, answers, describe_targets, predictions, resolve, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 
-__all__ = ["Asked", "Layers", "explain", "layer_numbers", "on_host"]
+__all__ = ["Layers", "Request", "explain", "layer_numbers", "to_host"]
 
 Layers = str | int | Sequence[int] | None
 """Which layers: "all", a number from 1, several, or None for the model's answer as it is."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """One call's arguments, checked once.
 
     Attributes:
@@ -51,55 +51,55 @@ class Asked:
             raise MethodError(f"{self.info.name} gives no scores for single layers")
 
 
-def layer_numbers(asked: Asked, model: TaskModel) -> tuple[int, ...]:
+def layer_numbers(request: Request, model: TaskModel) -> tuple[int, ...]:
     """The layers asked for as numbers from 1.
 
     Raises:
         MethodError: If the model has no such layer.
         UnsupportedModelError: If the model's layers cannot be read.
     """
-    if asked.layers is None:
+    if request.layers is None:
         return ()
     count = model.layer_count()
-    if isinstance(asked.layers, str):
-        if asked.layers != "all":
-            raise MethodError(f"layers must be 'all', a number or a list of numbers, not {asked.layers!r}")
+    if isinstance(request.layers, str):
+        if request.layers != "all":
+            raise MethodError(f"layers must be 'all', a number or a list of numbers, not {request.layers!r}")
         return tuple(range(1, count + 1))
-    numbers = (asked.layers,) if isinstance(asked.layers, int) else tuple(asked.layers)
+    numbers = (request.layers,) if isinstance(request.layers, int) else tuple(request.layers)
     for number in numbers:
         if not 1 <= number <= count:
             raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
     return numbers
 
 
-def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attribution]:
+def explain(model: TaskModel, run: ForwardPass, request: Request) -> list[Attribution]:
     """Explain a forward pass.
 
     Args:
         model: The model.
         run: Its forward pass over B texts.
-        asked: What is wanted.
+        request: What is wanted.
 
     Returns:
         B results.
     """
-    wanted = layer_numbers(asked, model)
-    target = resolve(model, run, asked.target, asked.contrast)
-    with torch.inference_mode(not getattr(asked.method, "needs_grad", False)):
-        scores = asked.method(model, run, target, wanted)  # (B, K, L, T)
-    signed = getattr(asked.method, "signed", asked.info.signed and model.task.kind != "regression")
+    wanted = layer_numbers(request, model)
+    target = resolve(model, run, request.target, request.contrast)
+    with torch.inference_mode(not getattr(request.method, "needs_grad", False)):
+        scores = request.method(model, run, target, wanted)  # (B, K, L, T)
+    signed = getattr(request.method, "signed", request.info.signed and model.task.kind != "regression")
     batch = run.batch
-    each, ids, contrast, places, said, heard = on_host(
+    each, ids, contrast, places, said, heard = to_host(
         batch.real(scores.permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
         _places(run),
-        None if model.task.kind == "span" else spoken(model.task, run.logits),
-        _token_predictions(model, run, asked),
+        None if model.task.kind == "span" else top_predictions(model.task, run.logits),
+        _token_predictions(model, run, request),
     )
     texts = answers(run) if said is None else predictions(model, said)
     tokens = None if heard is None else predictions(model, heard)
-    infos = described(model, target, ids, contrast, places)
+    infos = describe_targets(model, target, ids, contrast, places)
     results, start = [], 0
     for row, encoding in enumerate(batch.encodings):
         part = slice(start, start + len(encoding))
@@ -109,13 +109,13 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                **encoding.described(),
+                **encoding.describe_targets(),
                 prediction=texts[row],
                 target=infos[row],
                 layers=wanted or None,
                 token_predictions=None if tokens is None else tokens[part],
-                method=asked.info.name,
-                settings=asked.settings,
+                method=request.info.name,
+                settings=request.settings,
                 model=model.name,
                 signed=signed,
                 version=__version__,
@@ -126,7 +126,7 @@ def explain(model: TaskModel, run: ForwardPass, asked: Asked) -> list[Attributio
     return results
 
 
-def on_host(*tensors: Tensor | None) -> list[Any]:
+def to_host(*tensors: Tensor | None) -> list[Any]:
     """Bring tensors from the device as float32 arrays, all in one transfer.
 
     Args:
@@ -155,15 +155,15 @@ def _diagnostics(run: ForwardPass, row: int, labelled: bool) -> dict[str, Any]:
     return {name: values if labelled else values[0] for name, values in found.items()}
 
 
-def _token_predictions(model: TaskModel, run: ForwardPass, asked: Asked) -> Tensor | None:
-    """What the head says at each real token, (N, 3) as `spoken` says it; by default only where it is nearly free."""
-    wanted = asked.token_predictions
+def _token_predictions(model: TaskModel, run: ForwardPass, request: Request) -> Tensor | None:
+    """Return what the head says at each real token, (N, 3); by default only where that is nearly free."""
+    wanted = request.token_predictions
     if wanted is False or (wanted is None and model.task.vocabulary):
         return None
     if model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
-            return spoken(model.task, run.token_logits)
+            return top_predictions(model.task, run.token_logits)
         parts = run.batch.real(run.hidden).split(256)  # a vocabulary is wide
-        return torch.cat([spoken(model.task, model.anatomy.head.tokens(part)) for part in parts])  # (N, 3)
+        return torch.cat([top_predictions(model.task, model.parts.head.tokens(part)) for part in parts])  # (N, 3)

@@ -9,11 +9,11 @@ import torch
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..models.targets import answers, predictions, spoken
+from ..models.targets import answers, predictions, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
-from .explain import Asked, explain, on_host
+from .explain import Request, explain, to_host
 
 __all__ = ["explain_long", "windows"]
 
@@ -23,7 +23,7 @@ SHARED = 4
 Places = list[int]
 
 
-def explain_long(model: TaskModel, encoding: Encoding, asked: Asked) -> Attribution:
+def explain_long(model: TaskModel, encoding: Encoding, request: Request) -> Attribution:
     """Explain a text that is longer than the model reads.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a
@@ -34,7 +34,7 @@ def explain_long(model: TaskModel, encoding: Encoding, asked: Asked) -> Attribut
     Args:
         model: The model.
         encoding: The whole text.
-        asked: What is wanted.
+        request: What is wanted.
 
     Raises:
         InputError: If the shorter text of a pair leaves no room for the longer.
@@ -43,19 +43,19 @@ def explain_long(model: TaskModel, encoding: Encoding, asked: Asked) -> Attribut
     place = _place(model, encoding)
     kept = windows(encoding, limit) if place is None else [_around(encoding, limit, place)]
     parts = [_part(encoding, places) for places in kept]
-    runs = _read(model, parts, asked)
+    runs = _read(model, parts, request)
     if model.task.per_token:
         chosen = _answering(model, runs)
-        result = explain(model, runs[chosen], asked)[0]
+        result = explain(model, runs[chosen], request)[0]
         if model.task.kind == "span":
             said = result.prediction
             result = replace(result, prediction=said._replace(id=kept[chosen][said.id]))
         return _spread(encoding, kept[chosen], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
-    said = predictions(model, *on_host(spoken(model.task, mean)))[0]
-    if asked.target == "predicted" and model.task.kind != "regression":
-        asked = replace(asked, target=said.id)
-    results = [explain(model, run, asked)[0] for run in runs]
+    said = predictions(model, *to_host(top_predictions(model.task, mean)))[0]
+    if request.target == "predicted" and model.task.kind != "regression":
+        request = replace(request, target=said.id)
+    results = [explain(model, run, request)[0] for run in runs]
     return replace(_merged(encoding, kept, results, limit), prediction=said)
 
 
@@ -138,13 +138,13 @@ def _part(encoding: Encoding, places: Places) -> Encoding:
     )
 
 
-def _read(model: TaskModel, parts: list[Encoding], asked: Asked) -> list[ForwardPass]:
+def _read(model: TaskModel, parts: list[Encoding], request: Request) -> list[ForwardPass]:
     runs: list[ForwardPass] = []
     count = max(1, model.batch_tokens // len(parts[0]))
     for start in range(0, len(parts), count):
         some = parts[start : start + count]
         with torch.inference_mode():
-            run = model.run(model.batch(some, list(range(len(some)))), layers=asked.layers is not None)
+            run = model.run(model.batch(some, list(range(len(some)))), layers=request.layers is not None)
         runs += [run.row(i) for i in range(len(some))]
     return runs
 
@@ -205,5 +205,5 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
-    about = encoding.described() | {"notes": (*encoding.notes, note)}
+    about = encoding.describe_targets() | {"notes": (*encoding.notes, note)}
     return replace(result, scores=np.ascontiguousarray(scores, dtype=np.float32), **about, **changes)

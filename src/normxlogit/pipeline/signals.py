@@ -10,16 +10,16 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..models.map_batches import in_batches
+from ..models.map_batches import map_batches
 from ..models.signals import Signal, SignalModel
 from ..results.attribution import Attribution
 from ..results.signals import AudioAttribution, ImageAttribution
-from .explain import Asked, explain
+from .explain import Request, explain
 
 __all__ = ["explain_signals"]
 
 
-def explain_signals(model: SignalModel, inputs: Any, asked: Asked) -> Attribution | list[Attribution]:
+def explain_signals(model: SignalModel, inputs: Any, request: Request) -> Attribution | list[Attribution]:
     """Explain pictures or sounds.
 
     Args:
@@ -27,7 +27,7 @@ def explain_signals(model: SignalModel, inputs: Any, asked: Asked) -> Attributio
         inputs: A picture (Pillow, or an array as its processor takes it) or a sound (a one-dimensional array at the
             processor's sampling rate, or a mapping with "array" and "sampling_rate"), a list of these, or the
             processor's output.
-        asked: What is wanted.
+        request: What is wanted.
 
     Returns:
         One result for one input, otherwise a list.
@@ -35,7 +35,7 @@ def explain_signals(model: SignalModel, inputs: Any, asked: Asked) -> Attributio
     Raises:
         InputError: If an input cannot be read.
     """
-    encoded = isinstance(inputs, Mapping) and model.shadow.main_input_name in inputs
+    encoded = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
     sound = isinstance(inputs, list | tuple) and bool(inputs) and isinstance(inputs[0], int | float)  # bare samples
     many = encoded or (isinstance(inputs, list | tuple) and not sound)
     items = list(inputs) if many and not encoded else [inputs]
@@ -52,10 +52,10 @@ def explain_signals(model: SignalModel, inputs: Any, asked: Asked) -> Attributio
             some = [places[i] for i in group]
             batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
             with torch.inference_mode():
-                run = model.run(batch, layers=asked.layers is not None)
-            return explain(model, run, asked)
+                run = model.run(batch, layers=request.layers is not None)
+            return explain(model, run, request)
 
-        for group, explained in in_batches(model, [encoding] * len(places), work):
+        for group, explained in map_batches(model, [encoding] * len(places), work):
             for i, result in zip(group, explained, strict=True):
                 results[places[i]] = _placed(model, result, signals[places[i]], seconds[places[i]])
     found = [r for r in results if r is not None]
@@ -82,10 +82,10 @@ def _processed(model: SignalModel, item: Any, place: int) -> Signal:
         found = model.tokenizer(item, return_tensors="pt", **options)
     except (ValueError, TypeError) as error:
         raise InputError(f"input {place} cannot be read: {error}") from None
-    wanted = model.shadow.main_input_name
+    wanted = model.module.main_input_name
     if wanted not in found:
         raise InputError(f"the processor gives no {wanted}; pass the model's own image processor or feature extractor")
-    return {wanted: found[wanted][0].to(model.shadow.dtype)}
+    return {wanted: found[wanted][0].to(model.module.dtype)}
 
 
 def _unbatched(inputs: Mapping[str, Any]) -> list[Signal]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
-from .html import FAINT, Cell, HeatMap, environment, safely
+from .html import FAINT, HeatMap, MethodSpec, environment, safely
 from .layout import Facts, facts, number, safe, visible
 from .terminal import DIM, legend, lines, shade, wants_color
 
@@ -22,7 +22,7 @@ STRONGEST = 5
 """How many tokens of the context stand beside each generated token."""
 
 LARGEST = 8_000
-"""Cells of the matrix that a page still draws; a larger one is a burden to browsers, and in the JSON anyway."""
+"""ResultCache of the matrix that a page still draws; a larger one is a burden to browsers, and in the JSON anyway."""
 
 
 class Piece(NamedTuple):
@@ -48,7 +48,7 @@ class Line(NamedTuple):
 
     name: str
     chance: str
-    cells: list[Cell]
+    cells: list[MethodSpec]
 
 
 class Figure(NamedTuple):
@@ -193,16 +193,16 @@ def _strongest(g: GenerationAttribution, row: FloatArray) -> list[tuple[int, flo
     return [(i, float(row[i]) / scale) for i in order[:STRONGEST]]
 
 
-def _cell(g: GenerationAttribution, row: FloatArray, place: int, strength: float) -> Cell:
+def _cell(g: GenerationAttribution, row: FloatArray, place: int, strength: float) -> MethodSpec:
     name = safe(_token_name(g, place))
     score = number(float(row[place]), _scale(g, row), signed=g.signed)
     kind = "" if abs(strength) < FAINT else "for" if strength > 0 else "against"
-    return Cell(name, kind, f"{min(abs(strength), 1):.3f}", score)
+    return MethodSpec(name, kind, f"{min(abs(strength), 1):.3f}", score)
 
 
 def _matrix(g: GenerationAttribution, rows: FloatArray) -> HeatMap:
     columns = [
-        Cell(safe(_token_name(g, place)), "special" if special else "")
+        MethodSpec(safe(_token_name(g, place)), "special" if special else "")
         for place, special in enumerate(g.special_tokens_mask[:-1])
     ]
     body = []
@@ -211,12 +211,14 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> HeatMap:
         cells = []
         for place in range(len(columns)):
             if place >= g.prompt_tokens + index:
-                cells.append(Cell(""))
+                cells.append(MethodSpec(""))
                 continue
             strength = float(row[place]) / scale
             cell = _cell(g, row, place, strength)
             kind = "special" if g.special_tokens_mask[place] else cell.kind
-            cells.append(Cell(cell.title, kind, cell.strength, f"{safe(_name(g, index))}: {cell.text} {cell.title}"))
+            cells.append(
+                MethodSpec(cell.title, kind, cell.strength, f"{safe(_name(g, index))}: {cell.text} {cell.title}")
+            )
         body.append((safe(_name(g, index)), cells))
     return HeatMap("Rows: generated tokens; columns: what they have seen", columns, body)
 

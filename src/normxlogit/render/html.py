@@ -12,7 +12,7 @@ from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, n
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["FAINT", "Cell", "HeatMap", "environment", "fragment", "page", "safely"]
+__all__ = ["FAINT", "HeatMap", "MethodSpec", "environment", "fragment", "page", "safely"]
 
 FAINT = 0.03
 """Strength below which a piece is drawn like any other text."""
@@ -20,7 +20,7 @@ FAINT = 0.03
 STRONGEST = 8
 
 
-class Cell(NamedTuple):
+class MethodSpec(NamedTuple):
     """Something to draw in the shade of a score: a piece of text or a field of the heat map.
 
     Attributes:
@@ -42,22 +42,22 @@ class Bar(NamedTuple):
     name: str
     score: str
     length: str
-    cell: Cell
+    cell: MethodSpec
 
 
 class Sentence(NamedTuple):
     """One or two texts in the shades of one row of scores."""
 
     caption: str
-    texts: list[list[Cell]]
+    texts: list[list[MethodSpec]]
 
 
 class HeatMap(NamedTuple):
     """Rows are labels or layers, columns tokens."""
 
     caption: str
-    columns: list[Cell]
-    rows: list[tuple[str, list[Cell]]]
+    columns: list[MethodSpec]
+    rows: list[tuple[str, list[MethodSpec]]]
 
 
 class Figure(NamedTuple):
@@ -147,7 +147,7 @@ def _sentences(a: Attribution, drawn: Layout) -> list[Sentence]:
             cells = []
             for piece in pieces:
                 if piece.column is None:
-                    cells.append(Cell(drawable(piece), "rest" if piece.text.strip() else ""))
+                    cells.append(MethodSpec(drawable(piece), "rest" if piece.text.strip() else ""))
                 else:
                     cells.append(_cell(a, drawn, row, piece.column, drawable(piece)))
             texts.append(cells)
@@ -157,8 +157,8 @@ def _sentences(a: Attribution, drawn: Layout) -> list[Sentence]:
 
 def _maps(a: Attribution, drawn: Layout) -> list[HeatMap]:
     """One with all labels, or one for each label with its layers."""
-    columns = [Cell(safe(c.name), "special" if c.special else "") for c in drawn.columns]
-    groups: dict[int | None, list[tuple[str, list[Cell]]]] = {}
+    columns = [MethodSpec(safe(c.name), "special" if c.special else "") for c in drawn.columns]
+    groups: dict[int | None, list[tuple[str, list[MethodSpec]]]] = {}
     for row in drawn.rows:
         numbers = [number(float(s), row.scale, signed=a.signed) for s in row.scores]
         cells = [_cell(a, drawn, row, i, text) for i, text in enumerate(numbers)]
@@ -185,7 +185,7 @@ def _bar(a: Attribution, drawn: Layout, column: int) -> Bar:
     return Bar(name, score, f"{length:.3f}", _cell(a, drawn, row, column, _alone(a, drawn.columns[column])))
 
 
-def _cell(a: Attribution, drawn: Layout, row: Row, column: int, text: str) -> Cell:
+def _cell(a: Attribution, drawn: Layout, row: Row, column: int, text: str) -> MethodSpec:
     strength, about = float(row.strengths[column]), drawn.columns[column]
     title = f"{safe(about.name)}  {number(float(row.scores[column]), row.scale, signed=a.signed)}"
     if row.label is not None or row.layer is not None:
@@ -193,7 +193,7 @@ def _cell(a: Attribution, drawn: Layout, row: Row, column: int, text: str) -> Ce
     if alone := _alone(a, about):
         title = f"{title}\nthe head at this token alone: {alone}"
     kind = "special" if about.special else "" if abs(strength) < FAINT else "for" if strength > 0 else "against"
-    return Cell(text, kind, f"{abs(strength):.3f}", title)
+    return MethodSpec(text, kind, f"{abs(strength):.3f}", title)
 
 
 def _alone(a: Attribution, column: Column) -> str:

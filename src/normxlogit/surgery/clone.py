@@ -14,7 +14,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
-__all__ = ["clone", "one_choice_each", "replaced", "twin", "unwrapped"]
+__all__ = ["clone", "one_choice_each", "replaced", "shallow_copy", "unwrapped"]
 
 
 def unwrapped(model: nn.Module) -> PreTrainedModel:
@@ -49,7 +49,7 @@ def clone(model: nn.Module) -> nn.Module:
     twins: dict[int, nn.Module] = {}
     configs: dict[int, Any] = {}
     for module in model.modules():
-        twins[id(module)] = twin(module)
+        twins[id(module)] = shallow_copy(module)
     for copied in twins.values():
         state = copied.__dict__
         state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
@@ -68,7 +68,7 @@ def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
     """A copy of `model` with the module at `path` replaced; only the modules on the way to it are copied."""
     if not path:
         return new
-    top = twin(model)
+    top = shallow_copy(model)
     name, _, rest = path.partition(".")
     top.__dict__["_modules"][name] = replaced(model._modules[name], rest, new)  # type: ignore[arg-type]
     twins = {id(model): top}
@@ -88,7 +88,7 @@ def one_choice_each(model: nn.Module) -> None:
     model.__dict__[name] = types.MethodType(forward, model)
 
 
-def twin(module: nn.Module) -> nn.Module:
+def shallow_copy(module: nn.Module) -> nn.Module:
     """A second object for a module, with the same parameters and children."""
     copied: nn.Module = module.__class__.__new__(module.__class__)
     copied.__dict__.update(_own_tables(module))

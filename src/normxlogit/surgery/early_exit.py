@@ -1,7 +1,7 @@
 """Single layers of trunks whose `hidden_states` cannot be brought to the head one by one.
 
 Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. What all of them have is
-layers that hand a state to the next. *Skipping* lets the layers after the wanted one rest: each hands on what it was
+layers that hand a state to the next. *EarlyExit* lets the layers after the wanted one rest: each hands on what it was
 given, and the model itself does all that stands between. Where the layers' outputs can be read directly, this gives
 the same states, at the price of a pass for each layer.
 """
@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from .layer_to_head import IdleTrunk
+from .layer_to_head import TrunkWithoutLayers
 from .trace import Call, main_input, tensor_of
 
-__all__ = ["Skipping"]
+__all__ = ["EarlyExit"]
 
 
-class Skipping:
+class EarlyExit:
     """The trunk's output after each layer, the later ones resting.
 
     Args:
@@ -44,7 +44,9 @@ class Skipping:
         self.count = len(layers)
         self._turn = threading.local()
         modules = {call.path: model.get_submodule(call.path) for call in layers}
-        self._trunk = IdleTrunk(model, trunk.path, {path: self._in_turn(module) for path, module in modules.items()})
+        self._trunk = TrunkWithoutLayers(
+            model, trunk.path, {path: self._in_turn(module) for path, module in modules.items()}
+        )
 
     def __call__(self, inputs: Mapping[str, Any], layer: int) -> Tensor:
         """Run the trunk with the layers after `layer` at rest.
@@ -96,7 +98,7 @@ def _reaches_head(model: PreTrainedModel, trunk: Call, layer: Call, inputs: Mapp
             state.add_(state.roll(1, -1), alpha=1e-3)
         return output
 
-    found = IdleTrunk(model, trunk.path, {layer.path: nudged})(inputs)
+    found = TrunkWithoutLayers(model, trunk.path, {layer.path: nudged})(inputs)
     return trunk.hidden is not None and not torch.equal(found, trunk.hidden)
 
 

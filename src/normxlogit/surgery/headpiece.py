@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import UnsupportedModelError
-from .clone import replaced, twin
+from .clone import replaced, shallow_copy
 
 __all__ = ["Headpiece", "answer_of"]
 
@@ -85,7 +85,9 @@ class Headpiece:
         self.trunk = trunk
         self.filler = filler
         self.copies = 1  # how often a token stands in its sequence of one: heads may pool two places
-        module = twin(model.get_submodule(trunk))  # heads also read a trunk's attributes, such as a scale or a table
+        module = shallow_copy(
+            model.get_submodule(trunk)
+        )  # heads also read a trunk's attributes, such as a scale or a table
         self._through = _PassThrough(output, getattr(module, "pooler", None))
         module.__dict__["forward"] = self._through
         self._model = replaced(model, trunk, module)

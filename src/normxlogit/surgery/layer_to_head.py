@@ -15,17 +15,17 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from .clone import replaced, twin
+from .clone import replaced, shallow_copy
 from .trace import Axes, Call, axes_of, hidden_of, tensor_of
 
-__all__ = ["IdleTrunk", "Tailpiece", "TrunkDone", "before_layers", "in_form", "way_to_head"]
+__all__ = ["LayerToHead", "TrunkDone", "TrunkWithoutLayers", "before_layers", "find_layer_to_head", "in_form"]
 
 
 class TrunkDone(Exception):  # noqa: N818  # control flow, not an error
     """Ends a forward pass after the trunk: the head is not needed as the model would run it."""
 
 
-class IdleTrunk:
+class TrunkWithoutLayers:
     """A copy of a model's structure that runs as far as its trunk, and in it everything but the layers.
 
     Args:
@@ -38,7 +38,7 @@ class IdleTrunk:
         self._seen = threading.local()
         copy: nn.Module = model
         for path, forward in layers.items():
-            layer = twin(copy.get_submodule(path))
+            layer = shallow_copy(copy.get_submodule(path))
             layer.__dict__["forward"] = forward
             copy = replaced(copy, path, layer)
         copy.get_submodule(trunk).register_forward_hook(self._stop)  # the trunk was copied on the way to its layers
@@ -65,7 +65,7 @@ def in_form(form: Any, state: Tensor) -> Any:
     return type(form)([state, *[None] * (len(form) - 1)])
 
 
-class Tailpiece:
+class LayerToHead:
     """What follows the layers of a trunk.
 
     Args:
@@ -80,7 +80,7 @@ class Tailpiece:
         self._held = threading.local()
         self._back = tuple(axes.index(axis) for axis in range(len(axes)))
         self._form = returned
-        self._trunk = IdleTrunk(model, trunk, dict.fromkeys(layers, self._hand_on))
+        self._trunk = TrunkWithoutLayers(model, trunk, dict.fromkeys(layers, self._hand_on))
 
     def __call__(self, state: Tensor, inputs: Mapping[str, Any]) -> Tensor:
         """Bring a layer's output to the head.
@@ -102,14 +102,14 @@ class Tailpiece:
         return in_form(self._form, self._held.state)
 
 
-def way_to_head(
+def find_layer_to_head(
     model: PreTrainedModel,
     inputs: Mapping[str, Any],
     calls: list[Call],
     trunk: Call,
     states: tuple[Tensor, ...],
     tolerance: float,
-) -> Tailpiece | None:
+) -> LayerToHead | None:
     """Find what stands between the last layer and the head, and prove it.
 
     Args:
@@ -146,7 +146,7 @@ def way_to_head(
             continue
         try:
             paths = [call.path for call in families[last.family] if call.path.startswith(trunk.path + ".")]
-            tail = Tailpiece(model, trunk.path, paths, last.returned, axes)
+            tail = LayerToHead(model, trunk.path, paths, last.returned, axes)
             with torch.inference_mode():
                 difference = (tail(raw.permute(axes), inputs) - hidden).abs().max().item()
         except Exception:  # noqa: S112  # a wrong guess may fail in any way; the next one is tried

@@ -11,13 +11,13 @@ from transformers.utils.generic import ModelOutput
 
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .clone import clone
-from .early_exit import Skipping
+from .early_exit import EarlyExit
 from .headpiece import Headpiece, answer_of
-from .layer_to_head import Tailpiece, before_layers, way_to_head
-from .token_pooling import Coverage
-from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, watch
+from .layer_to_head import LayerToHead, before_layers, find_layer_to_head
+from .token_pooling import TokenPooling
+from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, trace
 
-__all__ = ["Anatomy", "Entrance", "dissect", "tolerance_for"]
+__all__ = ["EmbeddingTap", "Parts", "find_parts", "tolerance_for"]
 
 
 EXCLUDED = 1e4
@@ -25,7 +25,7 @@ EXCLUDED = 1e4
 
 
 @dataclass(frozen=True)
-class Entrance:
+class EmbeddingTap:
     """A module that is given, or returns, the embedding layer's output.
 
     Attributes:
@@ -62,7 +62,7 @@ class Entrance:
 
 
 @dataclass(frozen=True)
-class Anatomy:
+class Parts:
     """Where the parts of a model are, as module paths.
 
     Attributes:
@@ -71,45 +71,45 @@ class Anatomy:
             tokens with each other, such as Splinter's with the question's, answer only in the text.
         trunk: The module whose output the head reads.
         trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
-        entrance: Where the embedding layer's output passes by; None if it must be taken from `hidden_states`.
+        embedding_tap: Where the embedding layer's output passes by; None if it must be taken from `hidden_states`.
         states_late: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends with the
             last layer's before and after the final norm.
         tail: What stands between the last layer and the head; None if the last layer's output is final.
-        skipping: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
+        early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
         layers: Number of layers; None when they cannot be read either way.
-        coverage: Which state stands for which token, of trunks that shorten it; None where each token has its own.
+        token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
     """
 
     head: Headpiece
     tokenwise: bool
     trunk: str
     trunk_gives_states: bool
-    entrance: Entrance | None
+    embedding_tap: EmbeddingTap | None
     states_late: bool
-    tail: Tailpiece | None
-    skipping: Skipping | None
+    tail: LayerToHead | None
+    early_exit: EarlyExit | None
     layers: int | None
-    coverage: Coverage | None
+    token_pooling: TokenPooling | None
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """A layer's output as the head would read it, (B, T, H).
 
         Args:
             layer: 1 to L - 1.
-            states: The embedding layer's output and every layer's; not needed where layers are read by skipping.
+            states: The embedding layer's output and every layer's; not needed where layers are read by early_exit.
             inputs: The model's inputs.
             length: T.
         """
-        if self.skipping is not None:
-            return self.by_token(self.skipping(inputs, layer), length)
+        if self.early_exit is not None:
+            return self.by_token(self.early_exit(inputs, layer), length)
         return states[layer] if self.tail is None else self.tail(states[layer], inputs)
 
     def by_token(self, hidden: Tensor, length: int) -> Tensor:
         """Each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`."""
-        return hidden if self.coverage is None else self.coverage(hidden, length)
+        return hidden if self.token_pooling is None else self.token_pooling(hidden, length)
 
 
-def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Anatomy:
+def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Parts:
     """Watch a copy of the model answer `inputs` and find its trunk, head, embedding output and final norm.
 
     Args:
@@ -122,7 +122,7 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
     """
     # Asking for layers leaves transformers' recording hooks behind: on a copy they slow no later pass.
     model = cast(PreTrainedModel, clone(model))
-    calls, outputs = watch(model, inputs)
+    calls, outputs = trace(model, inputs)
     logits = answer_of(outputs)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
@@ -132,11 +132,11 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
         states, embedded = (first, *states[:-1]), first
     count = inputs["input_ids"].shape[1]
     head, trunk, tokenwise = _proved_head(model, _trunk_candidates(model, calls, states), inputs, logits, filler)
-    tail, skipping, layers, coverage = None, None, None, None
+    tail, early_exit, layers, token_pooling = None, None, None, None
     if trunk.hidden is not None and trunk.hidden.shape[1] != count:
         try:
-            coverage = Coverage(model, trunk, calls, filler)
-            coverage(trunk.hidden, count)
+            token_pooling = TokenPooling(model, trunk, calls, filler)
+            token_pooling(trunk.hidden, count)
         except Exception as error:  # the trunk without its layers may fail in any way
             raise HeadMismatchError(
                 f"the trunk of {type(model).__name__} gives {trunk.hidden.shape[1]} states for {count} tokens, and "
@@ -144,49 +144,53 @@ def dissect(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> A
             ) from error
     elif states and len(states) > 1:
         try:
-            tail = way_to_head(model, inputs, calls, trunk, states, tolerance_for(states[-1]))
+            tail = find_layer_to_head(model, inputs, calls, trunk, states, tolerance_for(states[-1]))
             layers = len(states) - 1
         except LookupError:
             pass
     if layers is None:
-        skipping = _skipping(model, trunk, calls, inputs)
-        layers = None if skipping is None else skipping.count
+        early_exit = _find_early_exit(model, trunk, calls, inputs)
+        layers = None if early_exit is None else early_exit.count
     gives = states_of(trunk.returned) is not None
-    entrance = _entrance(model, calls, embedded)
-    return Anatomy(head, tokenwise, head.trunk, gives, entrance, first is not None, tail, skipping, layers, coverage)
+    embedding_tap = _find_embedding_tap(model, calls, embedded)
+    return Parts(
+        head, tokenwise, head.trunk, gives, embedding_tap, first is not None, tail, early_exit, layers, token_pooling
+    )
 
 
-def _skipping(model: PreTrainedModel, trunk: Call, calls: list[Call], inputs: Mapping[str, Any]) -> Skipping | None:
+def _find_early_exit(
+    model: PreTrainedModel, trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
+) -> EarlyExit | None:
     """The way to single layers by letting the later ones rest, if it ends in what the head read and not before."""
     hidden = trunk.hidden
     if hidden is None:
         return None
     try:
         with torch.inference_mode():
-            skipping = Skipping(model, trunk, calls, inputs)
-            whole, less = skipping(inputs, skipping.count), skipping(inputs, skipping.count - 1)
+            early_exit = EarlyExit(model, trunk, calls, inputs)
+            whole, less = early_exit(inputs, early_exit.count), early_exit(inputs, early_exit.count - 1)
             if less.shape != hidden.shape or torch.equal(less, hidden):
                 return None
-            return skipping if (whole - hidden).abs().max().item() <= tolerance_for(hidden) else None
+            return early_exit if (whole - hidden).abs().max().item() <= tolerance_for(hidden) else None
     except Exception:  # a layer may be of any form; without a way its model's layers are refused
         return None
 
 
-def _entrance(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> Entrance | None:
+def _find_embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
     """Where the embedding layer's output can be had for nothing."""
     if embedded is None:  # several streams from the start: what they were made of is the embedding itself
         words = model.get_input_embeddings()
         path = next((path for path, module in model.named_modules() if module is words), None)
-        return None if path is None else Entrance(path, False, (0, 1, 2))
+        return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
     first = {call.path: call for call in reversed(calls)}.values()  # a hook reads a module's first call
     for call in first:
         if call.given is embedded:
-            return Entrance(call.path, True, (0, 1, 2))
+            return EmbeddingTap(call.path, True, (0, 1, 2))
     for call in first:
         for given, held in ((True, call.given), (False, tensor_of(call.returned))):
             axes = axes_of(held, embedded)
             if axes is not None:
-                return Entrance(call.path, given, axes)
+                return EmbeddingTap(call.path, given, axes)
     return None
 
 

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from .layer_to_head import IdleTrunk, in_form
+from .layer_to_head import TrunkWithoutLayers, in_form
 from .trace import Call, tensor_of
 
-__all__ = ["Coverage"]
+__all__ = ["TokenPooling"]
 
 ROWS = 64
 """Texts in one pass of the trunk without layers."""
 
 
-class Coverage:
+class TokenPooling:
     """The states of a trunk that shortens the text, token by token.
 
     Args:
@@ -40,7 +40,7 @@ class Coverage:
                 layers[call.path] = functools.partial(_hand_back, call.returned)
         if not layers:
             raise LookupError("the trunk has no layers that could be left out")
-        self._trunk = IdleTrunk(model, trunk.path, layers)
+        self._trunk = TrunkWithoutLayers(model, trunk.path, layers)
         self._filler = filler
         self._device = trunk.hidden.device if trunk.hidden is not None else torch.device("cpu")
         self._known: dict[int, Tensor] = {}

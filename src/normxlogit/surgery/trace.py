@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-__all__ = ["Axes", "Call", "axes_of", "embedded_of", "hidden_of", "main_input", "states_of", "tensor_of", "watch"]
+__all__ = ["Axes", "Call", "axes_of", "embedded_of", "hidden_of", "main_input", "states_of", "tensor_of", "trace"]
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -44,7 +44,7 @@ class Call:
         return re.sub(r"\d+", "*", self.path)
 
 
-def watch(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call], ModelOutput]:
+def trace(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call], ModelOutput]:
     """Run a model once and note every call of every module, in the order in which they began."""
     calls: list[Call] = []
     open_calls: list[Call] = []

@@ -118,7 +118,7 @@ def test_a_text_scores_the_same_alone_in_a_batch_and_under_any_budget(family, ki
 def test_the_default_model_gives_what_the_loops_give():
     explainer = Explainer.from_pretrained()
     found = explainer("a mediocre film", method="decompx", target="all")
-    model = explainer.model.shadow
+    model = explainer.model.module
     layers = slow.walk(model, list(found.token_ids))
     shares = slow.decompx_states(layers)[-1][0]
     close(found.scores, slow.decompx_head(model, shares, layers[-1].out[0]).T)

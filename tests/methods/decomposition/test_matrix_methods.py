@@ -64,7 +64,7 @@ def test_layer_scores_are_the_row_of_the_position_explained(family, name):
 def test_the_default_model_gives_what_the_loops_give(name):
     explainer = Explainer.from_pretrained()
     found = explainer("a mediocre film", method=name)
-    layers = slow.walk(explainer.model.shadow, list(found.token_ids))
+    layers = slow.walk(explainer.model.module, list(found.token_ids))
     close(found.scores, slow.rolled([MATRICES[name](layer) for layer in layers])[0], 5e-4)
 
 

@@ -228,12 +228,12 @@ class _Head:
 
     def __init__(self, model: TaskModel, target: Target) -> None:
         paths: HeadPaths = head_paths(model)
-        module = model.shadow.get_submodule
+        module = model.module.get_submodule
         self.span = model.task.kind == "span"
         self.rows, self.target = target.rows()
         self.weight, self.bias = linear(module(paths.out))  # (C, H), (C,)
         self.dense = linear(module(paths.dense)) if paths.dense else None
-        self.act = activation(model.shadow, paths.activation) if paths.activation else None
+        self.act = activation(model.module, paths.activation) if paths.activation else None
         self.norm = module(paths.norm) if paths.norm else None
 
     def read(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:

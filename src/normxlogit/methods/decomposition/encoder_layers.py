@@ -190,7 +190,7 @@ def activation(model: nn.Module, name: str) -> Any:
 def _family(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
     known = FAMILIES.get(model.config.model_type)
     if known is None or getattr(model.config, "add_cross_attention", False):
-        raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {type(model.shadow).__name__}")
+        raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {type(model.module).__name__}")
     return known
 
 
@@ -202,8 +202,8 @@ def head_paths(model: TaskModel) -> HeadPaths:
     """
     paths = _family(model)[1].get(model.task.name)
     if paths is None:
-        raise UnsupportedModelError(f"does not know the {model.task.name} head of {type(model.shadow).__name__}")
-    dense = paths.dense.format(base=model.shadow.base_model_prefix) if paths.dense else None
+        raise UnsupportedModelError(f"does not know the {model.task.name} head of {type(model.module).__name__}")
+    dense = paths.dense.format(base=model.module.base_model_prefix) if paths.dense else None
     return HeadPaths(paths.out, dense, paths.activation, paths.norm)
 
 
@@ -222,13 +222,13 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
         UnsupportedModelError: If the model is of no known family.
     """
     paths = _family(model)[0]
-    twin = own_clone(model)
-    twin.config._attn_implementation = "eager"
-    for module in twin.modules():
+    shallow_copy = own_clone(model)
+    shallow_copy.config._attn_implementation = "eager"
+    for module in shallow_copy.modules():
         if hasattr(module, "chunk_size_feed_forward"):
             module.chunk_size_feed_forward = 0  # type: ignore[assignment]  # one call, one recording
-    layers = list(twin.base_model.get_submodule(paths.layers).children())
-    calls = record(model, twin, layers, batch)
+    layers = list(shallow_copy.base_model.get_submodule(paths.layers).children())
+    calls = record(model, shallow_copy, layers, batch)
     names = [field.name for field in fields(paths) if field.name != "layers"]
     for number, call in enumerate(calls, 1):
         if number not in wanted:

@@ -58,18 +58,18 @@ class LayerCall:
 
 def own_clone(model: TaskModel) -> PreTrainedModel:
     """A clone for one call of one method: its hooks, attention kernel and cache are nobody else's business."""
-    twin: PreTrainedModel = clone(model.shadow)  # type: ignore[assignment]
-    for config in (twin.config, twin.config.get_text_config()):
+    shallow_copy: PreTrainedModel = clone(model.module)  # type: ignore[assignment]
+    for config in (shallow_copy.config, shallow_copy.config.get_text_config()):
         config.use_cache = False  # layers that are called again must not remember
-    return twin
+    return shallow_copy
 
 
-def record(model: TaskModel, twin: nn.Module, layers: list[nn.Module], batch: Batch) -> list[LayerCall]:
+def record(model: TaskModel, shallow_copy: nn.Module, layers: list[nn.Module], batch: Batch) -> list[LayerCall]:
     """Run the trunk of a clone once and keep the calls of some of its modules.
 
     Args:
         model: The model.
-        twin: What `own_clone` made of it.
+        shallow_copy: What `own_clone` made of it.
         layers: Modules of the clone.
         batch: What to read.
 
@@ -95,7 +95,7 @@ def record(model: TaskModel, twin: nn.Module, layers: list[nn.Module], batch: Ba
         handles.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
         handles.append(layer.register_forward_hook(leave))
     try:
-        model.run_trunk(twin, batch.inputs)
+        model.run_trunk(shallow_copy, batch.inputs)
     finally:
         for handle in handles:
             handle.remove()

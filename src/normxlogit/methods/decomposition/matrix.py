@@ -87,7 +87,7 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
         return one_hot(places, width).float()
     with torch.inference_mode(False), torch.enable_grad():
         hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
-        answer = model.anatomy.head.whole(hidden, run.batch.inputs)  # (B, C)
+        answer = model.parts.head.whole(hidden, run.batch.inputs)  # (B, C)
         (slope,) = torch.autograd.grad(answer.float().sum(), hidden)  # (B, T, H)
     read = ((slope != 0).any(-1) & run.batch.mask).float()  # (B, T)
     if not read.any(-1).all():

@@ -22,16 +22,16 @@ VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
 """What transformers calls the value projection."""
 
 
-def _layers_with_values(twin: nn.Module) -> dict[nn.Module, list[nn.Module]]:
+def _layers_with_values(shallow_copy: nn.Module) -> dict[nn.Module, list[nn.Module]]:
     """The model's layers (outermost members of its module lists) and their value projections."""
     found: dict[nn.Module, list[nn.Module]] = {}
-    for path, module in twin.named_modules():
+    for path, module in shallow_copy.named_modules():
         if path.rpartition(".")[2] not in VALUES or not hasattr(module, "in_features"):
             continue
         names = path.split(".")
         for depth in range(1, len(names)):
-            if isinstance(twin.get_submodule(".".join(names[:depth])), nn.ModuleList):
-                found.setdefault(twin.get_submodule(".".join(names[: depth + 1])), []).append(module)
+            if isinstance(shallow_copy.get_submodule(".".join(names[:depth])), nn.ModuleList):
+                found.setdefault(shallow_copy.get_submodule(".".join(names[: depth + 1])), []).append(module)
                 break
     return found
 
@@ -48,11 +48,11 @@ class ValueZeroing(MatrixMethod):
 
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """See `MatrixMethod`."""
-        twin = own_clone(model)
-        found = _layers_with_values(twin)
-        calls = record(model, twin, list(found), run.batch)
+        shallow_copy = own_clone(model)
+        found = _layers_with_values(shallow_copy)
+        calls = record(model, shallow_copy, list(found), run.batch)
         if len(calls) != model.layer_count() or any(len(found[call.layer]) != 1 for call in calls):
-            raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.shadow).__name__} has other ones")
+            raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
         for number, call in enumerate(calls, 1):
             if number in layers:
                 yield number, _moved(call, found[call.layer][0], run.batch.mask, model.batch_tokens)

@@ -11,8 +11,9 @@ import torch
 
 from ...errors import DataError, MethodError
 from ...evaluation.faithfulness import Protocol
-from ...methods.registry import create, titled
-from ...models.map_batches import in_batches
+from ...methods.registry import create
+from ...methods.registry import title_of as method_title
+from ...models.map_batches import map_batches
 from ...models.targets import Target, index_of
 from ...models.task_model import TaskModel
 from ..sentence_pairs import Item
@@ -142,7 +143,7 @@ def normalisation_of(method: str) -> Normalisation:
 
 def title_of(method: str, settings: Mapping[str, Any], probe: str = "") -> str:
     """What a series is called: the method with its settings, and whose logit it reads."""
-    named = titled(method, settings)
+    named = method_title(method, settings)
     return f"{named}({probe})" if probe else named
 
 
@@ -247,7 +248,7 @@ def _scored(
 
     for start in range(0, len(items), CHUNK):
         chunk = items[start : start + CHUNK]
-        found = in_batches(model, [item.encoding for item in chunk], partial(work, chunk))
+        found = map_batches(model, [item.encoding for item in chunk], partial(work, chunk))
         for places, (scores, real, layers) in found:
             for row, place in enumerate(places):
                 own = scores[row][..., real[row]]  # (K, L, T)

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...errors import UnsupportedModelError
 from ...evaluation.faithfulness import Protocol
-from ...evaluation.result_cache import Cells, fingerprint
-from ...evaluation.runs import Cell, under
+from ...evaluation.result_cache import ResultCache, fingerprint
+from ...evaluation.runs import MethodSpec, under
 from ...explainer import Explainer
 from ...models.task_model import TaskModel
 from ..sentence_pairs import Item, load_items
@@ -40,14 +40,14 @@ class Study:
     counts: Mapping[str, Any]
 
 
-def all_cells() -> list[Cell]:
+def all_cells() -> list[MethodSpec]:
     """The paper's methods."""
     return [(name, {}) for name in METHODS]
 
 
 def run_studies(
     models: Sequence[tuple[str, str]],
-    methods: Sequence[Cell],
+    methods: Sequence[MethodSpec],
     *,
     folder: Path | None = None,
     data_dir: str | Path | None = None,
@@ -82,7 +82,7 @@ def run_studies(
         items, counts = load_items(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
-        cells = Cells(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
+        cells = ResultCache(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
         found: list[Alignment] = []
         missing: dict[str, str] = {}
         for method, settings in methods:

@@ -129,7 +129,7 @@ def _generated_task(folder: Path, llama: dict[str, Any], prompt: int, generated:
 
 def _ours(task: _Task, rounds: int) -> Compared:
     explainer = Explainer.from_pretrained(task.folder, dtype=torch.float32)
-    model, tokenizer = explainer.model.shadow, explainer.model.tokenizer
+    model, tokenizer = explainer.model.module, explainer.model.tokenizer
     inputs = tokenizer(f"{task.text} {task.completion}".strip(), return_tensors="pt")
 
     @torch.inference_mode()
