@@ -15,43 +15,50 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from .explainer import Explainer
-    from .methods.registry import MethodInfo, list_methods, register
+    from .methods import Method, MethodInfo, Request, Scores, list_methods, register
+    from .models.targets import ALL
     from .results.attribution import Attribution, Prediction, TargetInfo, Token, Word
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
 
 __all__ = [
+    "ALL",
+    "Explainer",
     "Attribution",
     "AudioAttribution",
-    "DataError",
-    "Explainer",
     "GenerationAttribution",
-    "HeadMismatchError",
     "ImageAttribution",
-    "InputError",
-    "MethodError",
-    "MethodInfo",
-    "NormXLogitError",
     "Prediction",
-    "TargetError",
     "TargetInfo",
     "Token",
-    "UnsupportedModelError",
     "Word",
-    "__version__",
+    "Method",
+    "MethodInfo",
+    "Request",
+    "Scores",
     "list_methods",
     "register",
+    "NormXLogitError",
+    "DataError",
+    "HeadMismatchError",
+    "InputError",
+    "MethodError",
+    "TargetError",
+    "UnsupportedModelError",
+    "__version__",
 ]
 
-_HOMES = {
-    "Explainer": "explainer",
-    "AudioAttribution": "results.signals",
-    "GenerationAttribution": "results.generation",
-    "ImageAttribution": "results.signals",
-    "MethodInfo": "methods",
-    "list_methods": "methods",
-    "register": "methods",
-} | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token", "Word"), "results.attribution")
+_HOMES = (
+    {
+        "Explainer": "explainer",
+        "AudioAttribution": "results.signals",
+        "GenerationAttribution": "results.generation",
+        "ImageAttribution": "results.signals",
+        "ALL": "models.targets",
+    }
+    | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
+    | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token", "Word"), "results.attribution")
+)
 
 
 def __getattr__(name: str) -> Any:

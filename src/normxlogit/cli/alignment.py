@@ -12,10 +12,10 @@ import typer
 
 from ..errors import InputError
 from .console import progress, quiet, write
-from .options import DType, Protocol, cells_of
+from .options import DType, Protocol, methods_of
 
 if TYPE_CHECKING:
-    from ..evaluation.runs import MethodSpec
+    from ..methods import Method
     from ..paper.alignment.figures import Scale
 
 __all__ = ["alignment", "figure_alignment"]
@@ -136,7 +136,7 @@ def figure_alignment(
 
 def _measured(
     models: Sequence[tuple[str, str]],
-    cells: "Sequence[MethodSpec]",
+    cells: "Sequence[Method]",
     output: Path | None,
     *,
     about: Mapping[str, Any],
@@ -163,7 +163,7 @@ def _measured(
     return alignment_tables(studies, theirs, shown, scale=scale)
 
 
-def _cells(methods: str) -> "list[MethodSpec]":
-    from ..paper.alignment.runs import all_cells
+def _cells(methods: str) -> "list[Method]":
+    from ..paper.alignment.runs import paper_methods
 
-    return all_cells() if methods == "all" else cells_of(methods)
+    return paper_methods() if methods == "all" else methods_of(methods)

@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import DataError, InputError
 
-__all__ = ["Format", "deliver", "format_for", "layer_numbers", "progress", "quiet", "write"]
+if TYPE_CHECKING:
+    from ..pipeline.options import Layers
+
+__all__ = ["Format", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
 
 
 class Format(str, Enum):
@@ -49,14 +53,18 @@ def format_for(output: Path | None) -> Format:
     return {".json": Format.json, ".html": Format.html, ".htm": Format.html}.get(suffix, Format.terminal)
 
 
-def layer_numbers(layers: str | None) -> str | list[int] | None:
-    """The layers of a command line.
+def layers_of(layers: str | None) -> "Layers":
+    """Return the layers of a command line.
 
     Raises:
         InputError: If they are neither "all" nor numbers.
     """
-    if layers is None or layers == "all":
-        return layers
+    if layers is None:
+        return None
+    if layers == "all":
+        from ..models.targets import ALL
+
+        return ALL
     try:
         return [int(layer) for layer in layers.split(",")]
     except ValueError:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .console import progress, quiet, write
-from .options import DataDir, DType, Limit, Methods, Protocol, cells_of
+from .options import DataDir, DType, Limit, Methods, Protocol, methods_of
 
 __all__ = ["faithfulness"]
 
@@ -36,7 +36,7 @@ def faithfulness(
         from ..explainer import Explainer
         from ..paper.tables import count_texts, titles
 
-        cells = cells_of(methods)
+        cells = methods_of(methods)
         names = titles(cells)
         chosen = columns.split(",") if columns else []
         examples = load_examples(

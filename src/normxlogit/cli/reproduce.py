@@ -11,7 +11,7 @@ import typer
 from ..errors import InputError
 from .alignment import figure_alignment
 from .console import progress, quiet, write
-from .options import DataDir, DType, Methods, Protocol, cells_of
+from .options import DataDir, DType, Methods, Protocol, methods_of
 
 __all__ = ["reproduce"]
 
@@ -83,7 +83,7 @@ def reproduce(
         from ..paper.finetuning.trainer import Recipe
         from ..paper.tables import run_figures, run_table
 
-        cells = cells_of(methods)
+        cells = methods_of(methods)
         for entry in base or []:
             name, source = _named(entry)
             for task in tasks.split():

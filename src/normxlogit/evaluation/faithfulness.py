@@ -11,7 +11,7 @@ import torch
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..methods.registry import title_of
+from ..methods import Method, method_named
 from ..models.map_batches import map_batches
 from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
@@ -119,7 +119,7 @@ class Faithfulness:
 def evaluate(
     explainer: Explainer,
     examples: Sequence[Example],
-    methods: Sequence[str | tuple[str, Mapping[str, Any]]] = ("normxlogit", "logat", "input-norm", "random"),
+    methods: Sequence[str | Method] = ("normxlogit", "logat", "input-norm", "random"),
     *,
     protocol: Protocol = "default",
     seed: int = 0,
@@ -130,7 +130,7 @@ def evaluate(
     Args:
         explainer: The model.
         examples: Labelled texts.
-        methods: Method names, or names with settings.
+        methods: Methods, or names with settings as "name:setting=value".
         protocol: "default" leaves special tokens out and perturbs round(K x maskable tokens); "published" is what the
             paper's notebook does: texts cut to 90 tokens, int(K x length) with special tokens counted, and only the
             first position excluded from the ranking. Ties go to the earlier position in both.
@@ -146,16 +146,15 @@ def evaluate(
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = Answers(explainer)
     results = []
-    for entry in methods:
-        name, settings = (entry, {}) if isinstance(entry, str) else entry
+    for method in map(method_named, methods):
         scores: list[npt.NDArray[np.float32]] = []
         for start in range(0, len(encodings), CHUNK):
-            found = explainer(encodings[start : start + CHUNK], method=name, token_predictions=False, **settings)
+            found = explainer(encodings[start : start + CHUNK], method=method, token_predictions=False)
             scores += [a.scores for a in found]
             if on_progress is not None:
-                on_progress(name, len(scores), len(encodings))
+                on_progress(method.spec, len(scores), len(encodings))
         measured = measure(answers, encodings, scores, labels, protocol=protocol)
-        results.append(summarise(title_of(name, settings), measured, seed=seed))
+        results.append(summarise(method.spec, measured, seed=seed))
     return results
 
 

@@ -1,6 +1,6 @@
 """What is kept of one forward pass."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -24,8 +24,6 @@ class ForwardPass:
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
         everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
-        diagnostics: Where a method writes what it measured of itself, such as an approximation error, by name: (B, K)
-            for K targets.
     """
 
     batch: Batch
@@ -36,7 +34,6 @@ class ForwardPass:
     token_logits: Tensor | None
     positions: Tensor | None
     everywhere: Tensor | None = None
-    diagnostics: dict[str, Tensor] = field(default_factory=dict)
 
     def row(self, index: int) -> "ForwardPass":
         """The part of one text, padding included."""

@@ -11,9 +11,9 @@ from ..errors import DataError
 from ..evaluation.datasets import TASKS, Example, load_examples
 from ..evaluation.faithfulness import Faithfulness, Protocol, check_head, texts_cut
 from ..evaluation.report import curves_figure, grid, write_faithfulness
-from ..evaluation.runs import MethodSpec, run_cells, under
+from ..evaluation.runs import run_cells, under
 from ..explainer import Explainer
-from ..methods.registry import title_of
+from ..methods import Method
 
 __all__ = ["TABLES", "TITLES", "Table", "published", "run_columns", "run_figures", "run_table", "titles"]
 
@@ -71,7 +71,7 @@ def published() -> dict[str, Any]:
 
 def run_columns(
     models: Mapping[str, Mapping[str, str]],
-    methods: Sequence[MethodSpec],
+    methods: Sequence[Method],
     output: Path,
     *,
     tasks: Sequence[str] = tuple(TASKS),
@@ -132,13 +132,13 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
     return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
 
 
-def titles(methods: Sequence[MethodSpec]) -> list[str]:
-    """ResultCache as rows are called: the name, and the settings that differ from the defaults."""
-    return [title_of(name, settings) for name, settings in methods]
+def titles(methods: Sequence[Method]) -> list[str]:
+    """Return what rows are called: each method as it is written."""
+    return [method.spec for method in methods]
 
 
 def run_table(
-    name: str, models: Mapping[str, Mapping[str, str]], methods: Sequence[MethodSpec], output: Path, **options: Any
+    name: str, models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
 ) -> str:
     """Fill one of the paper's tables with figures of given models.
 
@@ -177,7 +177,7 @@ def run_table(
 
 
 def run_figures(
-    models: Mapping[str, Mapping[str, str]], methods: Sequence[MethodSpec], output: Path, **options: Any
+    models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
 ) -> list[Path]:
     """Draw the paper's curves over the share of perturbed tokens: a panel for each model and task.
 

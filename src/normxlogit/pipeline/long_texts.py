@@ -13,7 +13,8 @@ from ..models.targets import answers, predictions, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
-from .explain import Request, explain, to_host
+from .explain import explain_batch, to_host
+from .options import Options
 
 __all__ = ["explain_long", "windows"]
 
@@ -23,7 +24,7 @@ SHARED = 4
 Places = list[int]
 
 
-def explain_long(model: TaskModel, encoding: Encoding, request: Request) -> Attribution:
+def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
     """Explain a text that is longer than the model reads.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a
@@ -34,7 +35,7 @@ def explain_long(model: TaskModel, encoding: Encoding, request: Request) -> Attr
     Args:
         model: The model.
         encoding: The whole text.
-        request: What is wanted.
+        options: What is wanted of this text.
 
     Raises:
         InputError: If the shorter text of a pair leaves no room for the longer.
@@ -43,19 +44,19 @@ def explain_long(model: TaskModel, encoding: Encoding, request: Request) -> Attr
     place = _place(model, encoding)
     kept = windows(encoding, limit) if place is None else [_around(encoding, limit, place)]
     parts = [_part(encoding, places) for places in kept]
-    runs = _read(model, parts, request)
+    runs = _read(model, parts, options)
     if model.task.per_token:
         chosen = _answering(model, runs)
-        result = explain(model, runs[chosen], request)[0]
+        result = explain_batch(model, runs[chosen], options)[0]
         if model.task.kind == "span":
             said = result.prediction
             result = replace(result, prediction=said._replace(id=kept[chosen][said.id]))
         return _spread(encoding, kept[chosen], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     said = predictions(model, *to_host(top_predictions(model.task, mean)))[0]
-    if request.target == "predicted" and model.task.kind != "regression":
-        request = replace(request, target=said.id)
-    results = [explain(model, run, request)[0] for run in runs]
+    if options.target is None and model.task.kind != "regression":
+        options = replace(options, target=said.id)
+    results = [explain_batch(model, run, options)[0] for run in runs]
     return replace(_merged(encoding, kept, results, limit), prediction=said)
 
 
@@ -138,13 +139,13 @@ def _part(encoding: Encoding, places: Places) -> Encoding:
     )
 
 
-def _read(model: TaskModel, parts: list[Encoding], request: Request) -> list[ForwardPass]:
+def _read(model: TaskModel, parts: list[Encoding], options: Options) -> list[ForwardPass]:
     runs: list[ForwardPass] = []
     count = max(1, model.batch_tokens // len(parts[0]))
     for start in range(0, len(parts), count):
         some = parts[start : start + count]
         with torch.inference_mode():
-            run = model.run(model.batch(some, list(range(len(some)))), layers=request.layers is not None)
+            run = model.run(model.batch(some, list(range(len(some)))), layers=options.layers is not None)
         runs += [run.row(i) for i in range(len(some))]
     return runs
 

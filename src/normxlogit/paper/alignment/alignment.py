@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...errors import DataError, MethodError
+from ...errors import DataError
 from ...evaluation.faithfulness import Protocol
-from ...methods.registry import create
-from ...methods.registry import title_of as method_title
+from ...methods import Method, Request, method_named, run_method
 from ...models.map_batches import map_batches
 from ...models.targets import Target, index_of
 from ...models.task_model import TaskModel
@@ -40,9 +39,9 @@ METHODS = (
     "logat",
     "normxlogit",
     "input-norm",
-    "globenc-layer",
-    "alti-layer",
-    "value-zeroing-layer",
+    "globenc:rollout=false",
+    "alti:rollout=false",
+    "value-zeroing:rollout=false",
     "decompx",
     "random",
 )
@@ -141,17 +140,15 @@ def normalisation_of(method: str) -> Normalisation:
     return "softmax" if method in SOFTMAX else "sum"
 
 
-def title_of(method: str, settings: Mapping[str, Any], probe: str = "") -> str:
-    """What a series is called: the method with its settings, and whose logit it reads."""
-    named = method_title(method, settings)
-    return f"{named}({probe})" if probe else named
+def title_of(method: str, probe: str = "") -> str:
+    """Return what a series is called: the method as it is written, and whose logit it reads."""
+    return f"{method}({probe})" if probe else method
 
 
 def align(
     model: TaskModel,
     items: Sequence[Item],
-    method: str,
-    settings: Mapping[str, Any] | None = None,
+    method: str | Method,
     *,
     words: Sequence[str] = (),
     protocol: Protocol = "default",
@@ -166,8 +163,8 @@ def align(
     Args:
         model: A language model.
         items: What it reads, with evidence.
-        method: The method. LogAt is measured for the target, the foil, and each word; others for the target.
-        settings: The method's.
+        method: The method, or its name with settings. LogAt is measured for the target, the foil, and each word;
+            others for the target.
         words: Further vocabulary entries whose LogAt is measured.
         protocol: "default" counts all tokens of an evidence word, and takes for "random" the mean over all orders;
             "published" counts the first token of each word, and shuffles.
@@ -185,23 +182,24 @@ def align(
     """
     if not items or not all(item.evidence for item in items):
         raise DataError("alignment is measured on sentences with evidence, and there are some without")
-    settings = dict(settings or {})
-    probes = ["target", "foil", *words] if method == "logat" else ["target"]
+    scorer = method_named(method)
+    name = scorer.info.name
+    probes = ["target", "foil", *words] if name == "logat" else ["target"]
     shuffle = np.random.default_rng(seed) if protocol == "published" else None
     layers: tuple[int, ...] = ()
     measured: dict[int, Array] = {}
-    for place, scores, found in _scored(model, items, method, settings, words, on_progress):  # (K, L, T)
+    for place, scores, found in _scored(model, items, scorer, words, on_progress):  # (K, L, T)
         layers, item = found, items[place]
         keep = np.arange(scores.shape[-1])
         if item.encoding.position is not None:
             keep = np.delete(keep, item.position)
         evidence = np.zeros(scores.shape[-1], dtype=bool)
         evidence[[i for word in item.evidence for i in (word[:1] if protocol == "published" else word)]] = True
-        measured[place] = np.stack([_figures(row, evidence, keep, method, shuffle) for row in scores])  # (K, L, 3)
+        measured[place] = np.stack([_figures(row, evidence, keep, name, shuffle) for row in scores])  # (K, L, 3)
     table = np.stack([measured[place] for place in range(len(items))])  # (N, K, L, 3)
     shorts = np.array([item.paradigm.short for item in items])
-    titles = [title_of(method, settings, probe if method == "logat" else "") for probe in probes]
-    return [_summary(title, method, layers, table[:, k], shorts) for k, title in enumerate(titles)]
+    titles = [title_of(scorer.spec, probe if name == "logat" else "") for probe in probes]
+    return [_summary(title, scorer.spec, layers, table[:, k], shorts) for k, title in enumerate(titles)]
 
 
 def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, ...]]:
@@ -211,7 +209,7 @@ def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, 
         For "all" and each paradigm one share for each layer; the last is the model's own accuracy.
     """
     right: dict[int, Array] = {}
-    for place, scores, _ in _scored(model, items, "logat", {}, (), None):  # (2, L, T)
+    for place, scores, _ in _scored(model, items, method_named("logat"), (), None):  # (2, L, T)
         at = scores[:2, :, items[place].position]  # (2, L)
         right[place] = (at[0] > at[1]).astype(np.float64)  # (L,)
     table = np.stack([right[place] for place in range(len(items))])  # (N, L)
@@ -222,14 +220,13 @@ def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, 
 def _scored(
     model: TaskModel,
     items: Sequence[Item],
-    method: str,
-    settings: Mapping[str, Any],
+    method: Method,
     words: Sequence[str],
     on_progress: Callable[[str, int, int], None] | None,
 ) -> Iterator[tuple[int, Array, tuple[int, ...]]]:
     """Each item's place, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
-    info, scorer, _ = create(method, dict(settings))
-    fixed = [index_of(model, word, model.vocabulary_size) for word in words] if method == "logat" else []
+    info = method.info
+    fixed = [index_of(model, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
     each = info.per_layer and info.name not in LAST_LAYER
 
     def work(chunk: Sequence[Item], places: list[int]) -> tuple[Array, Mask, tuple[int, ...]]:
@@ -238,11 +235,10 @@ def _scored(
         layers = tuple(range(1, model.layer_count() + 1)) if each else ()
         with torch.inference_mode():
             run = model.run(batch, layers=each)
-        asked = [[chunk[i].target] + ([chunk[i].foil, *fixed] if method == "logat" else []) for i in places]
+        asked = [[chunk[i].target] + ([chunk[i].foil, *fixed] if info.name == "logat" else []) for i in places]
         ids = torch.tensor(asked, device=run.logits.device)  # (B, K)
         target = Target(ids, None, run.positions, True, model.task)
-        with torch.inference_mode(not getattr(scorer, "needs_grad", False)):
-            scores = scorer(model, run, target, layers)  # (B, K, L, T)
+        scores = run_method(method, Request(model, run, target, layers)).values.detach()  # (B, K, L, T)
         shown = layers or ((0,) if info.name in ("input-norm", "random") else (model.layer_count(),))
         return scores.float().cpu().numpy(), batch.mask.cpu().numpy(), shown
 
@@ -251,12 +247,9 @@ def _scored(
         found = map_batches(model, [item.encoding for item in chunk], partial(work, chunk))
         for places, (scores, real, layers) in found:
             for row, place in enumerate(places):
-                own = scores[row][..., real[row]]  # (K, L, T)
-                if not np.isfinite(own).all():
-                    raise MethodError(f"{method} gives scores that are not finite on this model")
-                yield start + place, own, layers
+                yield start + place, scores[row][..., real[row]], layers  # (K, L, T)
         if on_progress is not None:
-            on_progress(title_of(method, settings), min(start + CHUNK, len(items)), len(items))
+            on_progress(method.spec, min(start + CHUNK, len(items)), len(items))
 
 
 def _figures(

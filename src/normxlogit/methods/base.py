@@ -1,0 +1,171 @@
+"""What a method is: a class with typed settings that scores the tokens of a batch."""
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import MethodError
+from ..models.forward_pass import ForwardPass
+from ..models.targets import Target
+from ..models.task_model import TaskModel
+from ..models.tasks import Task
+from .settings import check, format_value, settings_of
+
+if TYPE_CHECKING:
+    from .registry import MethodInfo
+
+__all__ = ["Method", "Request", "Scores", "run_method"]
+
+WordMerge = Literal["sum", "max", "mean"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a method is given.
+
+    Attributes:
+        model: The model, taken apart. A method may use `model.module` (a copy of the caller's model that shares its
+            weights: read it, do not change it), `model.parts.head` (the proved head), `model.answer`, `model.run`,
+            `model.final`, `model.read`, `model.embeddings`, `model.batch`, `model.task` and `model.tokenizer`.
+        forward: The forward pass over B texts, made without gradients.
+        target: What to explain, K targets for each text.
+        layers: The layers asked for, L of them, counted from 1; empty for the model's answer as it is.
+    """
+
+    model: TaskModel
+    forward: ForwardPass
+    target: Target
+    layers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a method returns.
+
+    Attributes:
+        values: Scores, (B, K, max(L, 1), T), of any value at padding.
+        diagnostics: What the method measured of itself, such as an approximation error, by name: (B, K) each.
+    """
+
+    values: Tensor
+    diagnostics: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Method(ABC):
+    """The base of all methods.
+
+    The arguments of a subclass's constructor are its settings: each has a type and a default and is kept in an
+    attribute of its own name. Values are checked against the types before the constructor sees them.
+
+    Attributes:
+        info: What `register` was told of the class.
+        needs_grad: Whether `score` is called with gradients allowed.
+        word_merge: How the scores of a word's tokens become the word's: "sum" where scores are parts of a whole,
+            "max" (largest magnitude) where they would grow with the number of pieces.
+    """
+
+    info: ClassVar["MethodInfo"]
+    needs_grad: ClassVar[bool] = False
+    word_merge: ClassVar[WordMerge] = "sum"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check the settings of every subclass before its own constructor sees them."""
+        super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:
+            setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
+
+    @abstractmethod
+    def score(self, request: Request) -> Scores:
+        """Score the tokens of a batch."""
+
+    @property
+    def signed(self) -> bool:
+        """Whether negative scores mean evidence against the target."""
+        return self.info.signed
+
+    def signed_on(self, task: Task) -> bool:
+        """Whether they mean that on a model of this task."""
+        return self.signed
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings by name, as plain values."""
+        return {name: _plain(getattr(self, name)) for name in settings_of(type(self))}
+
+    @property
+    def spec(self) -> str:
+        """The method as one writes it: its name, and the settings that differ from their defaults."""
+        found = [
+            f"{name}={format_value(_plain(getattr(self, name)))}"
+            for name, setting in settings_of(type(self)).items()
+            if getattr(self, name) != setting.default
+        ]
+        return self.info.name + (":" + ",".join(found) if found else "")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when class and settings are."""
+        return type(other) is type(self) and other.settings == self.settings
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+
+def run_method(method: Method, request: Request) -> Scores:
+    """Run a method, and refuse what is no result.
+
+    Raises:
+        MethodError: If the scores have another shape than asked for, or are not finite at a real token.
+    """
+    with torch.inference_mode(not method.needs_grad):
+        scores = method.score(request)
+    batch = request.forward.batch
+    wanted = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])
+    if tuple(scores.values.shape) != wanted:
+        raise MethodError(f"{method.info.name} gives scores of shape {tuple(scores.values.shape)}, not {wanted}")
+    real = scores.values.detach().permute(0, 3, 1, 2)[batch.mask.to(scores.values.device)]  # (N, K, L)
+    if not bool(real.isfinite().all()):
+        layers = [
+            n for n, fine in zip(request.layers, real.isfinite().all(0).all(0).tolist(), strict=False) if not fine
+        ]
+        where = f" at layer {layers[0]}" if layers else ""
+        raise MethodError(
+            f"{method.info.name} gives scores that are not finite{where}: a weight or a state of "
+            f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
+            "does not"
+        )
+    return scores
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON knows it; a method that is a setting is written as its spec."""
+    return value.spec if isinstance(value, Method) else value
+
+
+def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
+    """Check what a constructor is given by its types."""
+    signature = inspect.signature(constructor)
+
+    @functools.wraps(constructor)
+    def checked(self: Method, *args: Any, **kwargs: Any) -> None:
+        info = getattr(type(self), "info", None)
+        name = type(self).__name__ if info is None else info.name
+        try:
+            given = signature.bind(self, *args, **kwargs).arguments
+            known = settings_of(constructor)
+            constructor(self, **{key: check(known[key], value) for key, value in given.items() if key in known})
+        except ImportError as error:
+            extra = "all" if info is None else info.extra or "all"
+            raise MethodError(f"{name} needs the package {error.name}: pip install 'normxlogit[{extra}]'") from None
+        except (TypeError, ValueError) as error:
+            raise MethodError(f"{name}: {error}") from None
+
+    return checked
