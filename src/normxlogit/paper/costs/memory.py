@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,9 @@ from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...models.map_batches import out_of_memory
 from .random_models import device, random_bert, random_ids, reference_tokenizer
-from .speed import Row
 from .timing import synchronise
 
-__all__ = ["FORWARD", "Job", "Largest", "Used", "extra_memory", "largest_batch", "measure"]
+__all__ = ["FORWARD", "Job", "Largest", "Used", "largest_batch", "measure"]
 
 FORWARD = "forward"
 """The bare forward pass among the methods."""
@@ -107,39 +106,6 @@ def measure(job: Job) -> Used | None:
         raise DataError(f"measuring {job.method} failed: {done.stderr.strip().splitlines()[-1]}")
     found = json.loads(done.stdout.splitlines()[-1])
     return None if found is None else Used(**found)
-
-
-def extra_memory(
-    *,
-    batch: int = 16,
-    length: int = 512,
-    rounds: int = 7,
-    bert: Mapping[str, Any] | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-) -> Row:
-    """The row that compares NormXLogit's peak with the bare forward pass's.
-
-    Args:
-        batch: Texts at once.
-        length: Tokens of each.
-        rounds: Pairs of processes.
-        bert: Changes to the configuration of BERT-base.
-        on_progress: Called with what is running, rounds done and rounds in all.
-
-    Raises:
-        DataError: If there is not enough memory.
-    """
-    figures, added = [], 0.0
-    for done in range(rounds):
-        if on_progress is not None:
-            on_progress("memory", done, rounds)
-        bare, ours = (measure(Job(name, batch, length, bert or {})) for name in (FORWARD, "normxlogit"))
-        if bare is None or ours is None:
-            raise DataError(f"there is not enough memory for {batch} texts of {length} tokens")
-        figures.append(ours.added / bare.added - 1)
-        added = bare.added / 2**20
-    work = f"extra peak memory over the bare forward pass, {batch} texts of {length} tokens"
-    return Row("memory", work, tuple(figures), 0.05, note=f"the forward pass takes {added:.0f} MiB beside the model")
 
 
 def largest_batch(
