@@ -19,7 +19,7 @@ def extra_memory(
     bert: Mapping[str, Any] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Row:
-    """The row that compares NormXLogit's peak with the bare forward pass's.
+    """Compare NormXLogit's peak with that of the bare forward pass.
 
     Args:
         batch: Texts at once.

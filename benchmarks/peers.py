@@ -186,7 +186,7 @@ def _installed(package: str, folder: Path) -> tuple[str, str]:
 
 
 def _output(command: list[str]) -> tuple[str, str]:
-    """The last line that a command prints, and the last of its complaints if it fails."""
+    """Return the last line that a command prints, and the last line of its errors if it fails."""
     path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
     env = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads()), "PYTHONPATH": path}
     try:
@@ -200,7 +200,7 @@ def _output(command: list[str]) -> tuple[str, str]:
 
 
 def as_table(rows: Sequence[Compared]) -> str:
-    """The rows in Markdown, beside this package on the same work."""
+    """Return the rows in Markdown, beside this package on the same work."""
     lines = [
         "| package | method | on | time | forward passes | NormXLogit is faster by |",
         "|---|---|---|---:|---:|---:|",

@@ -33,14 +33,14 @@ MINILM = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6,
 
 
 def language_model(changes: Mapping[str, Any]) -> tuple[PreTrainedModel, Any]:
-    """A Llama of random weights, and a tokenizer."""
+    """Make a Llama of random weights, and load a tokenizer."""
     with device():  # made there: seven billion weights are slow to make and to move
         model = AutoModelForCausalLM.from_config(LlamaConfig(**changes))
     return model.eval(), reference_tokenizer()
 
 
 def random_texts(tokenizer: Any, count: int) -> list[str]:
-    """Texts of random words with about the lengths of SST-2's validation sentences."""
+    """Draw texts of random words with about the lengths of SST-2's validation sentences."""
     draw = random.Random(0)  # noqa: S311
     words = sorted(piece for piece in tokenizer.get_vocab() if piece.isalpha())
     lengths = (max(1, min(60, int(draw.lognormvariate(2.9, 0.55)))) for _ in range(count))

@@ -53,13 +53,13 @@ def row(
     at_least: bool = False,
     note: str = "",
 ) -> Row:
-    """The row of a ratio of times; `parts` say where the time goes."""
+    """Return the row of a ratio of times; `parts` say where the time goes."""
     seconds = {timing.name: timing.median for timing in (over, under, *parts)}
     return Row(name, work, ratios(over, under), bound, at_least, seconds, note)
 
 
 def as_table(rows: Sequence[Row]) -> str:
-    """The rows in Markdown."""
+    """Return the rows in Markdown."""
     lines = ["| work | bound | median | spread | |", "|---|---:|---:|---:|---|"]
     for r in rows:
         sign = "≥" if r.at_least else "≤"
@@ -72,7 +72,7 @@ def as_table(rows: Sequence[Row]) -> str:
 
 
 def as_state(rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows and the machine as plain values for JSON."""
+    """Return the rows and the machine as plain values for JSON."""
     found = [asdict(r) | {"figure": r.figure, "passed": r.passed} for r in rows]
     return {"environment": environment(), "rows": found}
 

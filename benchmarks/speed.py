@@ -1,4 +1,4 @@
-"""What an explanation costs beside the forward pass that the model runs anyway, and the bounds that it should keep."""
+"""Time of explanations beside the forward pass that the model runs anyway, with the bounds that it should keep."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ LANGUAGE_MODELS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Setup:
-    """What is measured; the defaults are the sizes that the bounds are given for.
+    """Sizes of the measurement; the defaults are the ones that the bounds are given for.
 
     Attributes:
         rounds: Counted rounds.

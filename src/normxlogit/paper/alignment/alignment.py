@@ -1,4 +1,4 @@
-"""Whether scores point at the words that tell a form (NormXLogit, EMNLP 2025, experiment 2)."""
+"""Metrics of the alignment of scores with linguistic evidence (NormXLogit, EMNLP 2025, experiment 2)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Alignment:
-    """How well one series of scores is aligned with the evidence.
+    """Alignment of one series of scores with the evidence.
 
     Attributes:
         title: What was scored, such as "logat(target)".
@@ -83,7 +83,7 @@ class Alignment:
 
 
 def dot_product(scores: Array, evidence: Mask, normalisation: Normalisation = "softmax") -> float:
-    """The share of the total score that lies on the evidence.
+    """Return the share of the total score that lies on the evidence.
 
     Args:
         scores: One for each token, (T,).
@@ -106,7 +106,7 @@ def dot_product(scores: Array, evidence: Mask, normalisation: Normalisation = "s
 
 
 def average_precision(scores: Array, evidence: Mask) -> float:
-    """Area under the steps of precision over recall: sum over k of (R_k - R_{k-1}) P_k.
+    """Return the area under the steps of precision over recall: sum over k of (R_k - R_{k-1}) P_k.
 
     Without ties it is scikit-learn's `average_precision_score`. Tied tokens stand in no order, so the figure is the
     mean over all their orders; for constant scores that is what shuffled ranks give on average. (scikit-learn takes a
@@ -137,12 +137,12 @@ def average_precision(scores: Array, evidence: Mask) -> float:
 
 
 def normalisation_of(method: str) -> Normalisation:
-    """How the paper normalises a method's scores."""
+    """Return how the paper normalises a method's scores."""
     return "softmax" if method in SOFTMAX else "sum"
 
 
 def title_of(method: str, settings: Mapping[str, Any], probe: str = "") -> str:
-    """What a series is called: the method with its settings, and whose logit it reads."""
+    """Return the title of a series: the method with its settings, and whose logit it reads."""
     named = method_title(method, settings)
     return f"{named}({probe})" if probe else named
 
@@ -205,7 +205,7 @@ def align(
 
 
 def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, ...]]:
-    """How often the target's logit is above the foil's where the model answers, when its head reads each layer.
+    """Measure how often the target's logit is above the foil's at the answer, when the head reads each layer.
 
     Returns:
         For "all" and each paradigm one share for each layer; the last is the model's own accuracy.
@@ -227,7 +227,7 @@ def _scored(
     words: Sequence[str],
     on_progress: Callable[[str, int, int], None] | None,
 ) -> Iterator[tuple[int, Array, tuple[int, ...]]]:
-    """Each item's place, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
+    """Yield each item's index, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
     info, scorer, _ = create(method, dict(settings))
     fixed = [index_of(model, word, model.vocabulary_size) for word in words] if method == "logat" else []
     each = info.per_layer and info.name not in LAST_LAYER
@@ -262,7 +262,7 @@ def _scored(
 def _figures(
     scores: Array, evidence: Mask, keep: npt.NDArray[np.integer[Any]], method: str, shuffle: np.random.Generator | None
 ) -> Array:
-    """The metrics of one sentence, (L, 3), for scores (L, T)."""
+    """Return the metrics of one sentence, (L, 3), for scores (L, T)."""
     known = evidence[keep]
     rows = []
     for layer in scores[:, keep]:
@@ -288,7 +288,7 @@ def _summary(title: str, method: str, layers: tuple[int, ...], table: Array, sho
 
 
 def _groups(shorts: npt.NDArray[np.str_]) -> Iterator[tuple[str, Mask]]:
-    """All sentences, then those of each paradigm."""
+    """Yield all sentences, then those of each paradigm."""
     yield "all", np.ones(len(shorts), dtype=bool)
     for short in dict.fromkeys(shorts.tolist()):
         yield short, shorts == short

@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes beside the model, each measured in a process of its own.
+"""Peak memory of an explanation or a forward pass beside the model, each measured in a process of its own.
 
 On a CPU it is the peak of the process's resident memory over what it held before the call, and the largest batch within
 a budget is computed from two of those. On a CUDA device it is what torch's allocator held, and the largest batch is
@@ -59,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Used:
-    """What a job took.
+    """Memory and time of a job.
 
     Attributes:
         before: Bytes held before the call, the model and the libraries among them.
@@ -111,7 +111,7 @@ def measure(job: Job) -> Used | None:
 def largest_batch(
     method: str, *, budget: float = 48, length: int = 512, bert: Mapping[str, Any] | None = None
 ) -> Largest:
-    """How many texts fit at once.
+    """Find how many texts fit at once.
 
     Args:
         method: A registered method, or `FORWARD`.
@@ -190,7 +190,7 @@ def _run(job: Job) -> Used | None:
 
 
 def _status(name: str) -> int | None:
-    """A line of Linux's account of this process, in bytes."""
+    """Read a line of Linux's account of this process, in bytes."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -13,23 +13,23 @@ __all__ = ["device", "random_bert", "random_ids", "reference_tokenizer"]
 
 
 def reference_tokenizer() -> Any:
-    """Any tokenizer: the token ids are given, it only names them."""
+    """Load any tokenizer: the token ids are given, it only names them."""
     made = AutoTokenizer.from_pretrained(default_model_folder())
     made.model_max_length = 100_000
     return made
 
 
 def device() -> torch.device:
-    """Where everything is measured."""
+    """Return the device on which everything is measured."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def random_bert(changes: Mapping[str, Any], kind: type[PreTrainedModel] = BertForSequenceClassification) -> Any:
-    """A BERT of random weights."""
+    """Make a BERT of random weights."""
     return kind(BertConfig(**{"num_labels": 3} | dict(changes))).eval().to(device())
 
 
 def random_ids(length: int, vocabulary: int, count: int = 1) -> dict[str, Tensor]:
-    """Texts of random token ids, none of them special."""
+    """Draw texts of random token ids, none of them special."""
     ids = torch.randint(vocabulary // 8, vocabulary // 2, (count, length), device=device())  # (B, T)
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

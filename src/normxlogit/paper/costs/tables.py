@@ -31,7 +31,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured; the defaults are the paper's.
+    """Sizes of the measurement; the defaults are the paper's.
 
     Attributes:
         lengths: Tokens of one text; the table of memory takes the longest.
