@@ -55,11 +55,11 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
         assert (out / f"{figure}.png").stat().st_size > 5000
 
     def refuse(*_, **__):
-        raise AssertionError("a finished cell is measured again")
+        raise AssertionError("a finished run is measured again")
 
     monkeypatch.setattr(alignment_runs, "align", refuse)
     monkeypatch.setattr(alignment_runs, "accuracy", refuse)
-    assert run(capsys, *command)[1] == text, "a second run reads the finished cells"
+    assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
 def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypatch):

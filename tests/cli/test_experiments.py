@@ -33,7 +33,7 @@ def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     state = json.loads((out / "results.json").read_text())
     assert f"{state['results'][0]['aopc']:.3f}" in text
     assert (out / "aopc.svg").is_file()
-    assert run(capsys, *command)[1] == text, "a second run reads the finished cells"
+    assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
 def test_mistakes_are_one_line(capsys, tmp_path, reviews):

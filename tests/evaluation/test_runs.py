@@ -1,4 +1,4 @@
-"""Runs that stop and go on, N/A cells, tables and figures."""
+"""Runs that stop and go on, N/A, tables and figures."""
 
 import json
 
@@ -41,27 +41,27 @@ def result(name, aopc, quality=0.5, kind="accuracy"):
 
 def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     methods = [("normxlogit", {}), ("normxlogit", {"norm_of": "word_embedding"}), (refusing, {})]
-    first = runs.run_cells(explainer, EXAMPLES, methods, folder=tmp_path)
+    first = runs.run_methods(explainer, EXAMPLES, methods, folder=tmp_path)
     assert first[2] is None, "what a method cannot do is N/A, not an error"
     assert first[0].aopc != first[1].aopc
     assert len(list(tmp_path.iterdir())) == 3
     calls = []
     explainer.model.run = lambda *_, **__: calls.append(1)
     told = []
-    again = runs.run_cells(
+    again = runs.run_methods(
         explainer, EXAMPLES, methods, folder=tmp_path, on_progress=lambda name, done, total: told.append((name, done))
     )
-    assert told == [(name, len(EXAMPLES)) for name, _ in methods], "each cell is told of once, or a bar would run over"
+    assert told == [(name, len(EXAMPLES)) for name, _ in methods], "each is told of once, or a bar would run over"
     assert not calls
     assert again == first
 
 
 def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
-    runs.run_cells(explainer, EXAMPLES, [("random", {})], folder=tmp_path)
-    runs.run_cells(explainer, EXAMPLES[:2], [("random", {})], folder=tmp_path)
-    runs.run_cells(explainer, EXAMPLES, [("random", {})], folder=tmp_path, protocol="published")
+    runs.run_methods(explainer, EXAMPLES, [("random", {})], folder=tmp_path)
+    runs.run_methods(explainer, EXAMPLES[:2], [("random", {})], folder=tmp_path)
+    runs.run_methods(explainer, EXAMPLES, [("random", {})], folder=tmp_path, protocol="published")
     other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
-    runs.run_cells(other, EXAMPLES, [("random", {})], folder=tmp_path)
+    runs.run_methods(other, EXAMPLES, [("random", {})], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
     assert not list(tmp_path.glob("*.part"))
 

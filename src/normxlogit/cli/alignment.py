@@ -89,7 +89,7 @@ def figure_alignment(
         bases: Pretrained models by name.
         tuned: Fine-tuned ones; a name that is missing here is fine-tuned first.
         methods: As on the command line.
-        output: Folder for models, cells and a folder of results for each name.
+        output: Folder for models, finished runs and a folder of results for each name.
         training: What differs from the paper's settings of fine-tuning.
         protocol: See the page on alignment.
         data_dir: Folder with the paradigms' files.
@@ -151,7 +151,7 @@ def _measured(
         studies = run_studies(
             models,
             cells,
-            folder=None if output is None else output / "cells",
+            folder=None if output is None else output / "runs",
             protocol=protocol.value,
             on_progress=step,
             **options,

@@ -32,7 +32,7 @@ def faithfulness(
         from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head
         from ..evaluation.report import faithfulness_table, write_faithfulness
-        from ..evaluation.runs import run_cells
+        from ..evaluation.runs import run_methods
         from ..explainer import Explainer
         from ..paper.tables import count_texts, titles
 
@@ -46,11 +46,11 @@ def faithfulness(
         if dataset in TASKS:
             check_head(explainer.model, TASKS[dataset])
         with progress(len(cells)) as step:
-            results = run_cells(
+            results = run_methods(
                 explainer,
                 examples,
                 cells,
-                folder=None if output is None else output / "cells",
+                folder=None if output is None else output / "runs",
                 protocol=protocol.value,
                 seed=seed,
                 on_progress=step,

@@ -47,7 +47,7 @@ def reproduce(
     ] = None,
     protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.published,
     dtype: DType = None,
-    output: Annotated[Path, typer.Option(help="Folder for models, cells, table and figures.")] = Path("outputs"),
+    output: Annotated[Path, typer.Option(help="Folder for models, runs, table and figures.")] = Path("outputs"),
 ) -> None:
     """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
     if part in (Part.time, Part.memory):

@@ -1,4 +1,4 @@
-"""Whether masking what a method calls important changes the answer (NormXLogit, EMNLP 2025, section 4)."""
+"""Faithfulness: does masking what a method calls important change the answer? (NormXLogit, EMNLP 2025, section 4)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ Scores = Sequence[npt.NDArray[np.floating[Any]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """What perturbing did, for N texts and the levels of `LEVELS`.
+    """Effect of the perturbations on N texts at the levels of `LEVELS`.
 
     Attributes:
         drop: p(predicted label | text) - p(predicted label | text without its top tokens), (N, 9); for regression
@@ -68,7 +68,10 @@ class Measured:
     regression: bool
 
     def quality(self) -> Floats:
-        """Accuracy on the perturbed texts at each level, or Pearson's correlation with gold, (9,); lower is better."""
+        """Return the accuracy on the perturbed texts, or Pearson's correlation with gold, at each level, (9,).
+
+        Lower is better.
+        """
         if not self.regression:
             return np.asarray((self.outputs == self.gold[:, None]).mean(0))
         from scipy.stats import pearsonr
@@ -159,14 +162,14 @@ def evaluate(
 
 
 def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
-    """The texts as all methods of a run read them."""
+    """Encode the texts as all methods of a run read them."""
     if protocol not in ("default", "published"):
         raise ValueError(f"protocol must be 'default' or 'published', not {protocol!r}")
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 
 def texts_cut(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> int:
-    """How many of the texts are longer than what is read of them."""
+    """Count the texts that are longer than what is read of them."""
     return sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
 
 
@@ -212,7 +215,7 @@ class Answers:
         self._known: dict[tuple[tuple[int, ...], ...], npt.NDArray[np.float32]] = {}
 
     def __call__(self, encodings: Sequence[Encoding]) -> Floats:
-        """Softmax probabilities, or the output of a regression model, (N, C)."""
+        """Return softmax probabilities, or the output of a regression model, (N, C)."""
         keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
         new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
         request, todo = list(new), list(new.values())
@@ -239,7 +242,7 @@ def measure(
     *,
     protocol: Protocol = "default",
 ) -> Measured:
-    """Perturb texts by scores and see what the model makes of it.
+    """Perturb texts by scores and measure how the model's answers change.
 
     Args:
         answers: The model.
@@ -275,7 +278,7 @@ def measure(
 def split(
     encoding: Encoding, scores: npt.NDArray[np.floating[Any]], level: float, protocol: Protocol
 ) -> tuple[list[int], list[int]]:
-    """Positions of the highest scored tokens at a level, and of the other tokens that may be perturbed."""
+    """Return the positions of the highest scored tokens at a level, and of the other tokens that may be perturbed."""
     if len(scores) != len(encoding):
         raise DataError(f"{len(scores)} scores for {len(encoding)} tokens")
     if protocol == "published":
@@ -289,7 +292,7 @@ def split(
 
 
 def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int = 2000) -> Faithfulness:
-    """Means, curves and the bootstrap interval of one method.
+    """Compute the means, curves and the bootstrap interval of one method.
 
     Args:
         method: What to call it.
@@ -319,7 +322,7 @@ def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int 
 
 
 def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
-    """Two-sided Wilcoxon signed-rank test that two methods drop the probability alike on the same texts.
+    """Return the p-value of a two-sided Wilcoxon signed-rank test of two methods' drops on the same texts.
 
     Raises:
         DataError: If the two were not measured on the same number of texts.
@@ -333,7 +336,7 @@ def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
 
 
 def check_head(model: TaskModel, task: GlueTask) -> None:
-    """See that a model can answer a task.
+    """Check that a model can answer a task.
 
     Raises:
         UnsupportedModelError: If its head is for something else.
@@ -350,7 +353,7 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
 
 
 def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]:
-    """The gold labels, if the model can answer them.
+    """Return the gold labels, if the model can answer them.
 
     Raises:
         DataError: If a label is no class of the model, or there is no example.

@@ -1,4 +1,4 @@
-"""Runs of many cells (one method on one model and data set) that can be stopped and gone on with."""
+"""Runs of many methods on one model and data set, which can be stopped and gone on with."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from .datasets import Example
 from .faithfulness import Faithfulness, Protocol, checked_labels, evaluate
 from .result_cache import ResultCache, fingerprint
 
-__all__ = ["all_methods", "run_cells", "under"]
+__all__ = ["all_methods", "run_methods", "under"]
 
 BOTH_NORMS = ("normxlogit", "input-norm")
 
@@ -27,7 +27,7 @@ def all_methods() -> list[Method]:
     return found
 
 
-def run_cells(
+def run_methods(
     explainer: Explainer,
     examples: Sequence[Example],
     methods: Sequence[Method],
@@ -37,13 +37,13 @@ def run_cells(
     seed: int = 0,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness | None]:
-    """Measure each method; cells that are in the folder already are read from there.
+    """Measure each method; results that are in the folder already are read from there.
 
     Args:
         explainer: The model.
         examples: Labelled texts.
         methods: What to measure.
-        folder: Where finished cells are kept, each written whole or not at all; None keeps nothing.
+        folder: Where finished results are kept, each written whole or not at all; None keeps nothing.
         protocol: See `faithfulness.evaluate`.
         seed: Of the bootstrap.
         on_progress: Called with the method, texts done and texts in all.
@@ -53,20 +53,20 @@ def run_cells(
     """
     checked_labels(explainer.model, examples)
     shared = [fingerprint(explainer), [(e.text, e.label) for e in examples], protocol, seed]
-    cells = ResultCache(folder, shared, Faithfulness)
+    cache = ResultCache(folder, shared, Faithfulness)
     results: list[Faithfulness | None] = []
     for method in methods:
         name, settings = method.info.name, method.settings
-        state = cells.get(name, settings)
+        state = cache.get(name, settings)
         told = state is None
         if state is None:
             try:
                 (found,) = evaluate(
                     explainer, examples, [method], protocol=protocol, seed=seed, on_progress=on_progress
                 )
-                state = cells.put(asdict(found), name, settings)
+                state = cache.put(asdict(found), name, settings)
             except UnsupportedModelError as error:
-                state, told = cells.put({"missing": str(error)}, name, settings), False
+                state, told = cache.put({"missing": str(error)}, name, settings), False
         if on_progress is not None and not told:
             on_progress(method.spec, len(examples), len(examples))
         results.append(None if "missing" in state else _read(state))
@@ -74,7 +74,7 @@ def run_cells(
 
 
 def under(title: str, on_progress: Callable[[str, int, int], None] | None) -> Callable[[str, int, int], None] | None:
-    """The same progress with a title before every line; None for none."""
+    """Return the same progress with a title before every line; None for none."""
     if on_progress is None:
         return None
     return lambda method, done, total: on_progress(f"{title} {method}", done, total)

@@ -113,7 +113,7 @@ def _check(tokenizer: PreTrainedTokenizerBase, task: TaskName) -> None:
 
 
 def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokenizerBase, task: TaskName) -> Item | str:
-    """The pair as the model reads it, or why it is left out."""
+    """Return the pair as the model reads it, or why it is left out."""
     ours, theirs = _covering(good, pair.target), _covering(bad, pair.foil)
     if not ours or not theirs:
         return "target or foil beyond the tokens read"
@@ -136,7 +136,7 @@ def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokeni
 
 
 def _covering(encoding: Encoding, span: Span) -> tuple[int, ...]:
-    """Tokens that stand, in part at least, on a span of characters."""
+    """Return the tokens that stand, in part at least, on a span of characters."""
     places = enumerate(zip(encoding.offsets or (), encoding.special, strict=True))
     return tuple(i for i, ((start, end), special) in places if not special and start < span[1] and end > span[0])
 

@@ -1,4 +1,4 @@
-"""Whether scores point at the words that tell a form (NormXLogit, EMNLP 2025, experiment 2)."""
+"""Metrics of the alignment of scores with linguistic evidence (NormXLogit, EMNLP 2025, experiment 2)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Alignment:
-    """How well one series of scores is aligned with the evidence.
+    """Alignment of one series of scores with the evidence.
 
     Attributes:
         title: What was scored, such as "logat(target)".
@@ -82,7 +82,7 @@ class Alignment:
 
 
 def dot_product(scores: Array, evidence: Mask, normalisation: Normalisation = "softmax") -> float:
-    """The share of the total score that lies on the evidence.
+    """Return the share of the total score that lies on the evidence.
 
     Args:
         scores: One for each token, (T,).
@@ -105,7 +105,7 @@ def dot_product(scores: Array, evidence: Mask, normalisation: Normalisation = "s
 
 
 def average_precision(scores: Array, evidence: Mask) -> float:
-    """Area under the steps of precision over recall: sum over k of (R_k - R_{k-1}) P_k.
+    """Return the area under the steps of precision over recall: sum over k of (R_k - R_{k-1}) P_k.
 
     Without ties it is scikit-learn's `average_precision_score`. Tied tokens stand in no order, so the figure is the
     mean over all their orders; for constant scores that is what shuffled ranks give on average. (scikit-learn takes a
@@ -136,7 +136,7 @@ def average_precision(scores: Array, evidence: Mask) -> float:
 
 
 def normalisation_of(method: str) -> Normalisation:
-    """How the paper normalises a method's scores."""
+    """Return how the paper normalises a method's scores."""
     return "softmax" if method in SOFTMAX else "sum"
 
 
@@ -203,7 +203,7 @@ def align(
 
 
 def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, ...]]:
-    """How often the target's logit is above the foil's where the model answers, when its head reads each layer.
+    """Measure how often the target's logit is above the foil's at the answer, when the head reads each layer.
 
     Returns:
         For "all" and each paradigm one share for each layer; the last is the model's own accuracy.
@@ -255,7 +255,7 @@ def _scored(
 def _figures(
     scores: Array, evidence: Mask, keep: npt.NDArray[np.integer[Any]], method: str, shuffle: np.random.Generator | None
 ) -> Array:
-    """The metrics of one sentence, (L, 3), for scores (L, T)."""
+    """Return the metrics of one sentence, (L, 3), for scores (L, T)."""
     known = evidence[keep]
     rows = []
     for layer in scores[:, keep]:
@@ -281,7 +281,7 @@ def _summary(title: str, method: str, layers: tuple[int, ...], table: Array, sho
 
 
 def _groups(shorts: npt.NDArray[np.str_]) -> Iterator[tuple[str, Mask]]:
-    """All sentences, then those of each paradigm."""
+    """Yield all sentences, then those of each paradigm."""
     yield "all", np.ones(len(shorts), dtype=bool)
     for short in dict.fromkeys(shorts.tolist()):
         yield short, shorts == short

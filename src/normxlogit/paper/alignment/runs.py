@@ -24,7 +24,7 @@ STATES = ("pretrained", "fine-tuned")
 
 @dataclass(frozen=True)
 class Study:
-    """All that was measured on one model.
+    """The results on one model.
 
     Attributes:
         name: What to call it.
@@ -58,12 +58,12 @@ def run_studies(
     on_progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> list[Study]:
-    """Measure methods on models; cells that are in the folder already are read from there.
+    """Measure methods on models; results that are in the folder already are read from there.
 
     Args:
         models: What to call each model, and its name or folder.
         methods: What to measure.
-        folder: Where finished cells are kept, each written whole or not at all; None keeps nothing.
+        folder: Where finished results are kept, each written whole or not at all; None keeps nothing.
         data_dir: Folder with `PARADIGM.jsonl`; the hub otherwise.
         limit: Only so many rows of each paradigm.
         words: See `alignment.align`.
@@ -83,25 +83,25 @@ def run_studies(
         items, counts = load_items(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
-        cells = ResultCache(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
+        cache = ResultCache(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
         found: list[Alignment] = []
         missing: dict[str, str] = {}
         for method in methods:
             step = under(name, on_progress)
             probes = list(words) if method.info.name == "logat" else []
-            asked = (f"alignment-{method.info.name}", method.settings, probes)
-            state = cells.get(*asked)
+            key = (f"alignment-{method.info.name}", method.settings, probes)
+            state = cache.get(*key)
             if state is not None and step is not None:
                 step(method.spec, len(items), len(items))
             if state is None:
-                state = cells.put(_measured(model, items, method, probes, protocol, step), *asked)
+                state = cache.put(_measured(model, items, method, probes, protocol, step), *key)
             if "missing" in state:
                 missing[method.spec] = state["missing"]
             found += [_alignment(entry) for entry in state.get("series", ())]
-        right = cells.get("alignment-accuracy")
+        right = cache.get("alignment-accuracy")
         if right is None:
             measured = {group: list(shares) for group, shares in accuracy(model, items).items()}
-            right = cells.put(measured, "alignment-accuracy")
+            right = cache.put(measured, "alignment-accuracy")
         shares = {group: tuple(values) for group, values in right.items()}
         studies.append(Study(name, tuple(found), missing, shares, counts.state()))
     return studies
@@ -115,7 +115,7 @@ def _measured(
     protocol: Protocol,
     on_progress: Callable[[str, int, int], None] | None,
 ) -> dict[str, Any]:
-    """A cell: the series of one method, or why there is none (the paper's N/A)."""
+    """Return the series of one method, or why there is none (the paper's N/A)."""
     try:
         found = align(model, items, method, words=words, protocol=protocol, on_progress=on_progress)
     except UnsupportedModelError as error:
@@ -126,7 +126,7 @@ def _measured(
 
 
 def published_studies() -> list[Study]:
-    """The paper's figures of RoBERTa-base in the same form; only the metrics and series that were released."""
+    """Return the paper's figures of RoBERTa-base in the same form, as far as they were released."""
     released = published()["alignment_roberta_per_layer"]
     metrics = ("dot_product", "average_precision")
     studies = []

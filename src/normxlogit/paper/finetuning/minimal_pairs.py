@@ -89,7 +89,7 @@ def finetune(
 
 
 def preference_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy of the choice between target and foil.
+    """Return the mean cross-entropy of the choice between target and foil.
 
     Args:
         logits: The model's, (B, T, V).
@@ -100,7 +100,7 @@ def preference_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _both(logits: Tensor, labels: Tensor) -> Tensor:
-    """The logits of target and foil, (B, 2)."""
+    """Return the logits of target and foil, (B, 2)."""
     texts = torch.arange(len(labels), device=logits.device)  # (B,)
     return logits[texts, labels[:, 0]].gather(1, labels[:, 1:])
 
