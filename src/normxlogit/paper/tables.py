@@ -11,7 +11,7 @@ from ..errors import DataError
 from ..evaluation.datasets import TASKS, Example, load_examples
 from ..evaluation.faithfulness import Faithfulness, Protocol, check_head, texts_cut
 from ..evaluation.report import curves_figure, grid, write_faithfulness
-from ..evaluation.runs import under
+from ..evaluation.runs import run_methods, under
 from ..explainer import Explainer
 from ..methods import Method
 
