@@ -30,9 +30,13 @@ from .results.attribution import Attribution
 from .results.generation import GenerationAttribution
 
 if TYPE_CHECKING:
+    from transformers import Pipeline
     from typing_extensions import Unpack
 
 __all__ = ["Explainer"]
+
+SHOWN_LABELS = 6
+"""Most labels that an explainer's own description lists."""
 
 
 class Explainer:
@@ -42,8 +46,8 @@ class Explainer:
     be used from several threads.
 
     Args:
-        model: A `transformers` task model, plain, compiled or wrapped by PEFT.
-        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor.
+        model: A `transformers` task model, plain, compiled or wrapped by PEFT; or a `transformers` pipeline.
+        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -59,13 +63,33 @@ class Explainer:
 
     def __init__(
         self,
-        model: nn.Module,
-        tokenizer: Any,
+        model: "nn.Module | Pipeline",
+        tokenizer: Any = None,
         *,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        self.model = task_model(model, tokenizer, name, batch_tokens)
+        module, reader = _taken_apart(model, tokenizer)
+        self._given = {"model": module, "tokenizer": reader, "name": name, "batch_tokens": batch_tokens}
+        self.model = task_model(module, reader, name, batch_tokens)
+
+    def __repr__(self) -> str:
+        task = self.model.task
+        about = f"{self.model.name!r}, task={task.name!r}"
+        if task.labels:
+            shown = ", ".join(map(repr, task.labels[:SHOWN_LABELS]))
+            more = len(task.labels) - SHOWN_LABELS
+            about += f", labels=[{shown}{f', ... {more} more' if more > 0 else ''}]"
+        layers = getattr(self.model.config.get_text_config(), "num_hidden_layers", None)
+        return f"Explainer({about}{'' if layers is None else f', layers={layers}'})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep what the explainer was made of; the model is taken apart anew where it is read back."""
+        return self._given
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the explainer anew."""
+        Explainer.__init__(self, **state)
 
     @classmethod
     def from_pretrained(
@@ -297,3 +321,24 @@ class Explainer:
     @cached_property
     def _language_model(self) -> TaskModel:
         return as_language_model(self.model)
+
+
+def _taken_apart(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
+    """Return the module and what reads its inputs, also of a pipeline.
+
+    Raises:
+        InputError: If there is no module, or nothing that reads its inputs.
+    """
+    module = model
+    if not isinstance(model, nn.Module):
+        module = getattr(model, "model", None)
+        readers = ("tokenizer", "image_processor", "feature_extractor")
+        tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "
+            "Explainer.from_pretrained takes a name or folder"
+        )
+    if tokenizer is None:
+        raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
+    return module, tokenizer
