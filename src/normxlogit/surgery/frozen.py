@@ -1,0 +1,294 @@
+"""The frozen network: a model whose own forward pass is affine in what flows through it.
+
+Let f(x) be what a model answers to the vectors x. At a given x, every operation is replaced by a linear map that gives
+the same value: attention probabilities, the denominators of norms, the ratios f(x) / x of activations and the gates of
+products are held as constants. What is left is affine, so that one backward pass gives f(x) = sum_i <g_i, x_i> + beta,
+the exact share of each x_i in the answer and the share of all biases (Ali et al., 2022; Modarressi et al., 2023).
+
+It is done by a `TorchFunctionMode` around the model's own forward, so no architecture is named. What is held in each
+kind of operation is in `frozen_ops`, which factor of a product in `frozen_products`.
+"""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+from torch.overrides import TorchFunctionMode
+
+from ..errors import UnsupportedModelError
+from . import frozen_maps as maps
+from .frozen_ops import PASS, Rule, flows, rule_for
+
+__all__ = ["FrozenNetwork", "Report"]
+
+_MISSING: Any = object()
+_RULES: dict[Any, Rule | None] = {}
+
+
+@dataclass
+class Report:
+    """What was held in one frozen pass.
+
+    Attributes:
+        held: How often, by operation and what of it was held.
+    """
+
+    held: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{function}: {held} ({count})" for (function, held), count in sorted(self.held.items()))
+
+
+class _Mode(TorchFunctionMode):
+    """Makes each function that is called linear in what flows through it."""
+
+    def __init__(self, report: Report, paths: dict[int, str] | None = None) -> None:
+        super().__init__()
+        self.report = report
+        self.fixed: dict[int, tuple[Tensor, Tensor]] = {}
+        self.paths = paths
+        self.places: dict[Any, tuple[str, str]] = {}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        rule = _RULES.get(func, _MISSING)
+        if rule is _MISSING:
+            rule = _RULES[func] = rule_for(func)
+        if rule is PASS:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        for place, value in enumerate(args):
+            if isinstance(value, Parameter) or value.__class__ in (tuple, list):
+                args = (*args[:place], self.fix(value), *args[place + 1 :])
+        if kwargs:
+            kwargs = {name: self.fix(value) for name, value in kwargs.items()}
+        else:
+            kwargs = {}
+        result = func(*args, **kwargs) if rule is None else rule(self, func, args, kwargs)
+        if self.paths is not None:
+            self.place(func, result)
+        return result
+
+    def fix(self, value: Any) -> Any:
+        """Take a weight for a constant, so that no graph is built for it."""
+        if isinstance(value, Parameter):
+            if not value.requires_grad:
+                return value
+            known = self.fixed.get(id(value))
+            if known is None:
+                known = self.fixed[id(value)] = (value, value.detach())
+            return known[1]
+        if value.__class__ is list or value.__class__ is tuple:
+            if any(isinstance(part, Parameter) for part in value):
+                return type(value)(map(self.fix, value))
+        return value
+
+    def note(self, function: str, held: str) -> None:
+        """See `frozen_ops.Frozen`."""
+        self.report.held[function, held] += 1
+
+    def inside(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """See `frozen_ops.Frozen`."""
+        with self:
+            return function(*args, **kwargs)
+
+    def place(self, func: Any, result: Any) -> None:
+        """Note in which module the autograd node of a result was made."""
+        node = getattr(result, "grad_fn", None) if isinstance(result, Tensor) else None
+        while node is not None and node not in self.places:
+            self.places[node] = (func.__name__, self.path())
+            above = [parent for parent, _ in node.next_functions if parent is not None]
+            node = above[0] if above and "AccumulateGrad" not in above[0].name() else None
+
+    def path(self) -> str:
+        """Find the module whose forward is running."""
+        frame = sys._getframe(2)
+        while frame is not None:
+            path = (self.paths or {}).get(id(frame.f_locals.get("self")))
+            if path is not None:
+                return path
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+
+class _Held(threading.local):
+    """The mode that the current thread runs under."""
+
+    mode: _Mode | None = None
+
+
+class FrozenNetwork:
+    """A model whose own forward pass can be made affine in what flows through it.
+
+    Inside `frozen()`, put a tensor that requires a gradient through the model's forward, in evaluation mode and without
+    `inference_mode`; what the model answers is then affine in it, and `torch.autograd.grad` gives the slope. Weights
+    are constants and get no graph. Modes belong to a thread, so several threads may use one network.
+
+    Args:
+        model: A structural clone of the model, in evaluation mode, whose activation modules are given another
+            `forward`: outside `frozen()` it does what it did.
+
+    Example:
+        network = FrozenNetwork(clone(model))
+        x = model.get_input_embeddings()(ids).detach().requires_grad_()
+        with network.frozen() as report:
+            logit = network.model(inputs_embeds=x).logits[0, 1]
+        (slope,) = torch.autograd.grad(logit, x)
+        scores = (slope * x).sum(-1)
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._held = _Held()
+        self._paths = {id(module): path for path, module in model.named_modules()}
+        for module in model.modules():
+            if _written_out(module):
+                self._one_step(module)
+
+    @contextmanager
+    def frozen(self, trace: bool = False) -> Iterator[Report]:
+        """Freeze what runs in this thread and block.
+
+        Args:
+            trace: Note where each operation was called, for an error that names it; slow.
+
+        Yields:
+            What was held, complete at the end of the block.
+        """
+        mode = _Mode(Report(), self._paths if trace else None)
+        with self._running(mode):
+            yield mode.report
+
+    @contextmanager
+    def _running(self, mode: _Mode) -> Iterator[None]:
+        before, self._held.mode = self._held.mode, mode
+        try:
+            with torch.enable_grad(), mode:
+                yield
+        finally:
+            self._held.mode = before
+
+    def _one_step(self, module: nn.Module) -> None:
+        """Let an activation module written in several operations be one, with f(x) / x held."""
+        own, held = module.forward, self._held
+
+        def forward(x: Tensor) -> Tensor:
+            mode = held.mode
+            if mode is None or not flows(x):
+                value: Tensor = own(x)
+                return value
+            with torch.no_grad(), torch._C.DisableTorchFunction():
+                value = own(x.detach())
+                mode.note(type(module).__name__, "f(x) / x")
+                return _with_grad(x, value, type(module).__name__)
+
+        module.__dict__["forward"] = forward
+
+    def prove(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:
+        """Prove on one input that the frozen pass gives the model's own answer and is affine.
+
+        Load the model with eager attention for it, or let it use `scaled_dot_product_attention`; attention kernels of
+        other packages cannot be seen through.
+
+        Args:
+            run: Runs the model once and returns its answer, and the tensor that flows, a leaf.
+            own: The model's own answer.
+            tolerance: Largest allowed difference from it.
+
+        Returns:
+            What was held.
+
+        Raises:
+            UnsupportedModelError: If the answer is another, or is not affine; with the operation and its module.
+        """
+        mode = _Mode(Report(), self._paths)
+        with self._running(mode):
+            answer, leaf = run()
+        name = type(self.model).__name__
+        if not answer.requires_grad:
+            raise UnsupportedModelError(f"{name}: nothing flows from the input to the answer once it is frozen")
+        difference = (answer.detach().float() - own.to(answer.device).float()).abs().max().item()
+        if not difference <= tolerance:
+            raise UnsupportedModelError(
+                f"{name}: the frozen pass gives another answer than the model, by {difference:.2g}"
+            )
+        culprits = _nonlinear(answer, leaf, mode.places)
+        if culprits:
+            raise UnsupportedModelError(f"{name} cannot be frozen: not linear in what flows: {', '.join(culprits)}")
+        return mode.report
+
+
+def _nonlinear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
+    """Name the operations whose slope depends on the input, and where they were called."""
+    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0)).to(answer)
+    kept = answer.isfinite() & (answer.abs() < 1e4)
+    total = (answer.masked_fill(~kept, 0.0) * weights).sum()
+    (slope,) = torch.autograd.grad(total, leaf, create_graph=True, retain_graph=True, allow_unused=True)
+    if slope is None:
+        return ["nothing flows from the input to the answer"]
+    if not slope.requires_grad:
+        return []
+    found: dict[str, None] = {}
+    handles = []
+    for node in _nodes(total):
+
+        def look(after: Any, before: Any, node: Any = node) -> None:
+            if any(map(flows, after)) and not any(map(flows, before)):
+                function, path = places.get(node, (node.name(), ""))
+                found[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
+
+        handles.append(node.register_hook(look))
+    try:
+        torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return list(found) or ["an operation that could not be found"]
+
+
+def _nodes(tensor: Tensor) -> list[Any]:
+    """List the autograd nodes that a tensor was made by."""
+    found: dict[Any, None] = {}
+    waiting = [tensor.grad_fn]
+    while waiting:
+        node: Any = waiting.pop()
+        if node is None or node in found or "AccumulateGrad" in node.name():
+            continue
+        found[node] = None
+        waiting += [parent for parent, _ in node.next_functions]
+    return list(found)
+
+
+def _with_grad(x: Tensor, value: Tensor, kind: str) -> Tensor:
+    with torch.enable_grad():
+        return maps.ratio(x, value, kind)
+
+
+_HOMES = ("transformers.activations", "torch.nn.modules.activation")
+
+
+def _written_out(module: nn.Module) -> bool:
+    """Tell whether a module is an activation: from torch's or transformers' own, and elementwise when tried."""
+    if type(module).__module__ not in _HOMES or any(True for _ in module.children()):
+        return False
+    probe = torch.linspace(-2, 2, 24).reshape(2, 3, 4)  # (2, 3, 4)
+    weight = next(module.parameters(), None)
+    probe = probe if weight is None else probe.to(weight)
+    try:
+        with torch.no_grad():
+            value = module(probe)
+            turned = module(probe.flip(0, 1, 2)).flip(0, 1, 2)
+            alone = module(probe[1:, 2:, 3:])
+        return (
+            isinstance(value, Tensor)
+            and value.shape == probe.shape
+            and bool(torch.allclose(value, turned))
+            and bool(torch.allclose(value[1:, 2:, 3:], alone))
+        )
+    except Exception:  # whatever it is, it is not called with one tensor
+        return False
