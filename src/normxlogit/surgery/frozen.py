@@ -270,25 +270,43 @@ def _with_grad(x: Tensor, value: Tensor, kind: str) -> Tensor:
 
 
 _HOMES = ("transformers.activations", "torch.nn.modules.activation")
+_FAR = (37.0, 53.0)
+"""Where an activation is straight: it has saturated, or is the identity or zero."""
 
 
 def _written_out(module: nn.Module) -> bool:
-    """Tell whether a module is an activation: from torch's or transformers' own, and elementwise when tried."""
-    if type(module).__module__ not in _HOMES or any(True for _ in module.children()):
+    """Tell whether a module is an activation.
+
+    It is elementwise when tried, and from torch's or transformers' own activations, or one without weights that is
+    straight far from zero on either side, as all activations are that saturate or rectify; a sine or a square is not.
+    """
+    own = type(module).__module__ in _HOMES
+    weights = list(module.parameters()) + list(module.buffers())
+    if any(True for _ in module.children()) or (weights and not own):
         return False
     probe = torch.linspace(-2, 2, 24).reshape(2, 3, 4)  # (2, 3, 4)
-    weight = next(module.parameters(), None)
-    probe = probe if weight is None else probe.to(weight)
+    probe = probe.to(weights[0]) if weights else probe
     try:
         with torch.no_grad():
             value = module(probe)
-            turned = module(probe.flip(0, 1, 2)).flip(0, 1, 2)
-            alone = module(probe[1:, 2:, 3:])
-        return (
-            isinstance(value, Tensor)
-            and value.shape == probe.shape
-            and bool(torch.allclose(value, turned))
-            and bool(torch.allclose(value[1:, 2:, 3:], alone))
-        )
+            elementwise = (
+                isinstance(value, Tensor)
+                and value.shape == probe.shape
+                and torch.allclose(value, module(probe.flip(0, 1, 2)).flip(0, 1, 2))
+                and torch.allclose(value[1:, 2:, 3:], module(probe[1:, 2:, 3:]))
+            )
+            return bool(elementwise and (own or (_bent(probe, value) and _straight(module))))
     except Exception:  # whatever it is, it is not called with one tensor
         return False
+
+
+def _bent(probe: Tensor, value: Tensor) -> bool:
+    """Tell whether values are not just a multiple of what was given."""
+    return not torch.allclose(value, probe * (value.flatten()[0] / probe.flatten()[0]))
+
+
+def _straight(module: nn.Module) -> bool:
+    """Tell whether a function of each element is straight far from zero."""
+    steps = torch.tensor([[far * side * step for step in (1, 2, 3)] for far in _FAR for side in (-1, 1)])  # (4, 3)
+    value = module(steps[None])[0]  # (4, 3)
+    return bool((value[:, 2] - 2 * value[:, 1] + value[:, 0]).abs().max() < 1e-3)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import frozen_maps as maps
-from .frozen_products import activated, held_factor, same, signal_of
+from .frozen_products import SIGNAL, activated, held_factor, same, signal_of
 
 __all__ = ["PASS", "Frozen", "Rule", "flows", "rule_for"]
 
@@ -135,10 +135,14 @@ def _products(first: int, matrices: bool) -> Rule:
             return left.copy_(result) if _in_place(function) else result
         held, why = held_factor(left, right, matrices)
         frozen.note(function.__name__, f"a factor: {why}")
-        if held == 0 and first == 0 and _in_place(function):
-            return left.copy_(left.detach() * right)
         place = first + held
-        return function(*args[:place], args[place].detach(), *args[place + 1 :], **kwargs)
+        if held == 0 and first == 0 and _in_place(function):
+            product = left.detach() * right
+            product.grad_fn.metadata[SIGNAL] = True
+            return left.copy_(product)
+        result = function(*args[:place], args[place].detach(), *args[place + 1 :], **kwargs)
+        result.grad_fn.metadata[SIGNAL] = True
+        return result
 
     return rule
 

@@ -21,13 +21,16 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["activated", "held_factor", "same", "signal_of"]
+__all__ = ["SIGNAL", "activated", "held_factor", "same", "signal_of"]
 
 STEPS = 64
 """How many operations are looked at to see whether one factor was computed from the other."""
 
 DEPTH = 24
 """How many operations may lie between an activation and the product that it acts in."""
+
+SIGNAL = "signal"
+"""Marks the autograd node of a product of two flowing factors: what it gives is a signal, whatever its factors were."""
 
 GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid"})
 
@@ -101,7 +104,8 @@ def activated(tensor: Tensor) -> tuple[int, str]:
         kind = getattr(node, "activation", None)  # see `frozen_maps.ratio`
         if kind is not None:
             return (2 if kind in GATES else 1), kind
-        if _stem(node) not in _PASSING:
+        stem = _stem(node)
+        if stem not in _PASSING or (stem == "Mul" and SIGNAL in node.metadata):
             break
         above = {parent for parent, _ in node.next_functions if parent is not None}
         node = above.pop() if len(above) == 1 else None
