@@ -132,7 +132,7 @@ def _entry(shadow: Any, inputs: dict[str, Any]) -> _Embeddings | _FirstVectors:
     with torch.no_grad():
         try:
             entry = _Embeddings(Words(shadow), inputs["input_ids"])
-            with entry.given(entry.values):
+            with entry.given(entry.values.clone()):
                 shadow(**inputs)
         except (UnsupportedModelError, AttributeError, TypeError):
             return _FirstVectors(shadow, inputs)

@@ -9,6 +9,7 @@ It is done by a `TorchFunctionMode` around the model's own forward, so no archit
 kind of operation is in `frozen_ops`, which factor of a product in `frozen_products`.
 """
 
+import functools
 import sys
 import threading
 from collections import Counter
@@ -38,9 +39,11 @@ class Report:
 
     Attributes:
         held: How often, by operation and what of it was held.
+        leaf: What the module that the pass was frozen from returned, as a leaf; None for a whole pass.
     """
 
     held: Counter[tuple[str, str]] = field(default_factory=Counter)
+    leaf: Tensor | None = None
 
     def __str__(self) -> str:
         return "\n".join(f"{function}: {held} ({count})" for (function, held), count in sorted(self.held.items()))
@@ -117,9 +120,12 @@ class _Mode(TorchFunctionMode):
 
 
 class _Held(threading.local):
-    """The mode that the current thread runs under."""
+    """What the current thread runs under."""
 
     mode: _Mode | None = None
+    waiting: _Mode | None = None
+    start: str | None = None
+    calls: int = 0
 
 
 class FrozenNetwork:
@@ -145,24 +151,73 @@ class FrozenNetwork:
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self._held = _Held()
+        self._lock = threading.Lock()
+        self._hooked: set[str] = set()
         self._paths = {id(module): path for path, module in model.named_modules()}
         for module in model.modules():
             if _written_out(module):
                 self._one_step(module)
 
     @contextmanager
-    def frozen(self, trace: bool = False) -> Iterator[Report]:
+    def frozen(self) -> Iterator[Report]:
         """Freeze what runs in this thread and block.
-
-        Args:
-            trace: Note where each operation was called, for an error that names it; slow.
 
         Yields:
             What was held, complete at the end of the block.
         """
-        mode = _Mode(Report(), self._paths if trace else None)
+        mode = _Mode(Report())
         with self._running(mode):
             yield mode.report
+
+    @contextmanager
+    def frozen_from(self, path: str, calls: int = 1) -> Iterator[Report]:
+        """Freeze what runs in this thread and block after a module has returned; what is below it runs as it is.
+
+        Nothing is kept of what is below, so the last layer costs little more than the forward pass.
+
+        Args:
+            path: Of a module that returns a tensor, or a tuple that begins with one, such as a layer.
+            calls: Which of its calls in this block, where layers share one module.
+
+        Yields:
+            What was held; its `leaf` is what the module returned, there as soon as it did.
+
+        Raises:
+            UnsupportedModelError: At the end of the block, if the module was not called or returned no tensor.
+        """
+        with self._lock:
+            if path not in self._hooked:
+                self._hooked.add(path)
+                self.model.get_submodule(path).register_forward_hook(functools.partial(self._begin, path))
+        mode, held = _Mode(Report()), self._held
+        held.waiting, held.start, held.calls = mode, path, calls
+        try:
+            with torch.no_grad():
+                yield mode.report
+        finally:
+            begun, held.waiting, held.start = held.mode is mode, None, None
+            if begun:
+                held.mode = None
+                mode.__exit__(None, None, None)
+        if not begun:
+            raise UnsupportedModelError(f"{type(self.model).__name__}: {path} returned no vectors to begin with")
+
+    def _begin(self, path: str, _: nn.Module, __: Any, output: Any) -> Any:
+        """Let the frozen pass begin with what a module returned."""
+        held = self._held
+        found = output[0] if isinstance(output, tuple) and output else output
+        if held.waiting is None or held.start != path or not isinstance(found, Tensor):
+            return None
+        held.calls -= 1
+        if held.calls:
+            return None
+        mode, held.waiting = held.waiting, None
+        held.mode = mode
+        leaf = mode.report.leaf = found.detach().requires_grad_()
+        torch.set_grad_enabled(True)
+        mode.__enter__()
+        flowing = leaf.clone()  # some models work on it in place
+        return (flowing, *output[1:]) if isinstance(output, tuple) else flowing
 
     @contextmanager
     def _running(self, mode: _Mode) -> Iterator[None]:

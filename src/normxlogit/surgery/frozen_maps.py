@@ -23,10 +23,10 @@ SCORES = 1 << 24
 
 class _Ratio(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor, slope: Tensor, kind: str) -> Tensor:
+    def forward(ctx: Any, x: Tensor, value: list[Tensor], slope: Tensor, kind: str) -> Tensor:
         ctx.save_for_backward(slope)
         ctx.activation = kind  # by which `frozen_products.activated` knows the node
-        return value
+        return value[0]  # in a list, for autograd would make a view of an argument, which cannot be changed in place
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
@@ -44,14 +44,14 @@ def ratio(x: Tensor, value: Tensor, kind: str) -> Tensor:
     """
     with torch.no_grad():
         slope = (value / x).masked_fill_(x.abs() < SMALL, 0.0)
-    result: Tensor = _Ratio.apply(x, value, slope, kind)
+    result: Tensor = _Ratio.apply(x, [value], slope, kind)
     return result
 
 
 class _Shifted(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor) -> Tensor:
-        return value
+    def forward(ctx: Any, x: Tensor, value: list[Tensor]) -> Tensor:
+        return value[0]
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
@@ -60,7 +60,7 @@ class _Shifted(Function):
 
 def shifted(x: Tensor, value: Tensor) -> Tensor:
     """Give `value`, which differs from x by something held, such as the normaliser of a log-softmax."""
-    result: Tensor = _Shifted.apply(x, value)
+    result: Tensor = _Shifted.apply(x, [value])
     return result
 
 
