@@ -231,6 +231,7 @@ class FrozenNetwork:
     def _one_step(self, module: nn.Module) -> None:
         """Let an activation module written in several operations be one, with f(x) / x held."""
         own, held = module.forward, self._held
+        name = type(module).__name__.lower().removesuffix("activation")
 
         def forward(x: Tensor) -> Tensor:
             mode = held.mode
@@ -239,8 +240,8 @@ class FrozenNetwork:
                 return value
             with torch.no_grad(), torch._C.DisableTorchFunction():
                 value = own(x.detach())
-                mode.note(type(module).__name__, "f(x) / x")
-                return _with_grad(x, value, type(module).__name__)
+                mode.note(name, "f(x) / x")
+                return _with_grad(x, value, name)
 
         module.__dict__["forward"] = forward
 

@@ -182,7 +182,8 @@ class _Attended(Function):
         for start in range(0, q.shape[-2], step):
             part = slice(start, start + step)
             weights = _attention(q[..., part, :], k, _mask_part(q, k, mask, ctx.options, part), ctx.options)
-            found = found + weights.transpose(-2, -1) @ grad[..., part, :]  # (..., S, D)
+            rows = grad if step >= q.shape[-2] else grad.narrow(-2, start, weights.shape[-2])
+            found = found + weights.transpose(-2, -1) @ rows  # (..., S, D)
         if found.ndim > 3 and found.shape[-3] != ctx.shape[-3]:  # heads that share their keys and values
             found = found.unflatten(-3, (ctx.shape[-3], heads // ctx.shape[-3])).sum(-3)
         if found.shape != ctx.shape:

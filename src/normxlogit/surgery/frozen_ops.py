@@ -101,18 +101,19 @@ def _activation(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: di
 
 
 def _power(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold roots and reciprocals, and the ratio of a square of an activation; leave other powers as they are."""
+    """Hold roots and reciprocals, and the ratio of a squared ReLU; leave other powers as they are."""
     args, kwargs = _first(args, kwargs, "self", "exponent")
     base, exponent = args[0], args[1] if len(args) > 1 else 2
     if flows(exponent) or (flows(base) and not isinstance(exponent, Tensor) and (exponent < 0 or exponent == 0.5)):
         return _weight(frozen, function, args, kwargs)
-    if flows(base) and activated(base)[0]:
+    if flows(base) and exponent == 2 and activated(base)[1] == "relu":
         return _activation(frozen, function, args, kwargs)
     return function(*args, **kwargs)
 
 
 def _square(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return (_activation if flows(args[0]) and activated(args[0])[0] else PASS)(frozen, function, args, kwargs)
+    squared = flows(args[0]) and activated(args[0])[1] == "relu"
+    return (_activation if squared else PASS)(frozen, function, args, kwargs)
 
 
 def _products(first: int, matrices: bool) -> Rule:
@@ -128,7 +129,7 @@ def _products(first: int, matrices: bool) -> Rule:
         if not (flows(left) and flows(right)) or not torch.is_grad_enabled():
             return function(*args, **kwargs)
         if same(left, right):
-            if matrices or first or not activated(left)[0]:
+            if matrices or first or activated(left)[1] != "relu":
                 return function(*args, **kwargs)
             frozen.note(function.__name__, "f(x) / x")
             result = maps.ratio(left, left.detach() * right.detach(), activated(left)[1])
@@ -137,7 +138,7 @@ def _products(first: int, matrices: bool) -> Rule:
         frozen.note(function.__name__, f"a factor: {why}")
         place = first + held
         if held == 0 and first == 0 and _in_place(function):
-            product = left.detach() * right
+            product = left.detach().clone() * right
             product.grad_fn.metadata[SIGNAL] = True
             return left.copy_(product)
         result = function(*args[:place], args[place].detach(), *args[place + 1 :], **kwargs)
