@@ -25,7 +25,9 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
+from .frozen_modules import is_activation, name_of, opened
 from .frozen_ops import PASS, Rule, flows, rule_for
+from .frozen_proof import nonlinear
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -154,9 +156,12 @@ class FrozenNetwork:
         self._lock = threading.Lock()
         self._hooked: set[str] = set()
         self._paths = {id(module): path for path, module in model.named_modules()}
+        self._opened = False
         for module in model.modules():
-            if _written_out(module):
+            if is_activation(module):
                 self._one_step(module)
+            elif (other := opened(module)) is not None:
+                self._two_ways(module, other)
 
     @contextmanager
     def frozen(self) -> Iterator[Report]:
@@ -231,7 +236,7 @@ class FrozenNetwork:
     def _one_step(self, module: nn.Module) -> None:
         """Let an activation module written in several operations be one, with f(x) / x held."""
         own, held = module.forward, self._held
-        name = type(module).__name__.lower().removesuffix("activation")
+        name = name_of(module)
 
         def forward(x: Tensor) -> Tensor:
             mode = held.mode
@@ -241,7 +246,17 @@ class FrozenNetwork:
             with torch.no_grad(), torch._C.DisableTorchFunction():
                 value = own(x.detach())
                 mode.note(name, "f(x) / x")
-                return _with_grad(x, value, name)
+                with torch.enable_grad():
+                    return maps.ratio(x, value, name)
+
+        module.__dict__["forward"] = forward
+
+    def _two_ways(self, module: nn.Module, other: Callable[..., Any]) -> None:
+        """Let a module be run with its autograd functions seen through, where the proof needs it."""
+        own, held = module.forward, self._held
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return (other if self._opened and held.mode is not None else own)(*args, **kwargs)
 
         module.__dict__["forward"] = forward
 
@@ -262,107 +277,37 @@ class FrozenNetwork:
         Raises:
             UnsupportedModelError: If the answer is another, or is not affine; with the operation and its module.
         """
+        try:
+            return self._proved(run, own, tolerance)
+        except UnsupportedModelError:
+            if self._opened:
+                raise
+            try:  # once more, with the model's own autograd functions seen through
+                self._opened = True
+                return self._proved(run, own, tolerance)
+            except Exception:
+                self._opened = False
+            raise
+
+    def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:
         mode = _Mode(Report(), self._paths)
         with self._running(mode):
             answer, leaf = run()
         name = type(self.model).__name__
         if not answer.requires_grad:
-            raise UnsupportedModelError(f"{name}: nothing flows from the input to the answer once it is frozen")
+            raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
         difference = (answer.detach().float() - own.to(answer.device).float()).abs().max().item()
         if not difference <= tolerance:
             raise UnsupportedModelError(
-                f"{name}: the frozen pass gives another answer than the model, by {difference:.2g}"
+                f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"
             )
-        culprits = _nonlinear(answer, leaf, mode.places)
+        try:
+            culprits = nonlinear(answer, leaf, mode.places)
+        except (AssertionError, NotImplementedError, RuntimeError) as error:
+            if isinstance(error, torch.OutOfMemoryError) or "alloc" in str(error):
+                raise
+            text = (str(error).strip().splitlines() or [""])[0]
+            raise UnsupportedModelError(f"{name} cannot be frozen: it has no usual backward pass: {text}") from error
         if culprits:
             raise UnsupportedModelError(f"{name} cannot be frozen: not linear in what flows: {', '.join(culprits)}")
         return mode.report
-
-
-def _nonlinear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
-    """Name the operations whose slope depends on the input, and where they were called."""
-    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0)).to(answer)
-    kept = answer.isfinite() & (answer.abs() < 1e4)
-    total = (answer.masked_fill(~kept, 0.0) * weights).sum()
-    (slope,) = torch.autograd.grad(total, leaf, create_graph=True, retain_graph=True, allow_unused=True)
-    if slope is None:
-        return ["nothing flows from the input to the answer"]
-    if not slope.requires_grad:
-        return []
-    found: dict[str, None] = {}
-    handles = []
-    for node in _nodes(total):
-
-        def look(after: Any, before: Any, node: Any = node) -> None:
-            if any(map(flows, after)) and not any(map(flows, before)):
-                function, path = places.get(node, (node.name(), ""))
-                found[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
-
-        handles.append(node.register_hook(look))
-    try:
-        torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return list(found) or ["an operation that could not be found"]
-
-
-def _nodes(tensor: Tensor) -> list[Any]:
-    """List the autograd nodes that a tensor was made by."""
-    found: dict[Any, None] = {}
-    waiting = [tensor.grad_fn]
-    while waiting:
-        node: Any = waiting.pop()
-        if node is None or node in found or "AccumulateGrad" in node.name():
-            continue
-        found[node] = None
-        waiting += [parent for parent, _ in node.next_functions]
-    return list(found)
-
-
-def _with_grad(x: Tensor, value: Tensor, kind: str) -> Tensor:
-    with torch.enable_grad():
-        return maps.ratio(x, value, kind)
-
-
-_HOMES = ("transformers.activations", "torch.nn.modules.activation")
-_FAR = (37.0, 53.0)
-"""Where an activation is straight: it has saturated, or is the identity or zero."""
-
-
-def _written_out(module: nn.Module) -> bool:
-    """Tell whether a module is an activation.
-
-    It is elementwise when tried, and from torch's or transformers' own activations, or one without weights that is
-    straight far from zero on either side, as all activations are that saturate or rectify; a sine or a square is not.
-    """
-    own = type(module).__module__ in _HOMES
-    weights = list(module.parameters()) + list(module.buffers())
-    if any(True for _ in module.children()) or (weights and not own):
-        return False
-    probe = torch.linspace(-2, 2, 24).reshape(2, 3, 4)  # (2, 3, 4)
-    probe = probe.to(weights[0]) if weights else probe
-    try:
-        with torch.no_grad():
-            value = module(probe)
-            elementwise = (
-                isinstance(value, Tensor)
-                and value.shape == probe.shape
-                and torch.allclose(value, module(probe.flip(0, 1, 2)).flip(0, 1, 2))
-                and torch.allclose(value[1:, 2:, 3:], module(probe[1:, 2:, 3:]))
-            )
-            return bool(elementwise and (own or (_bent(probe, value) and _straight(module))))
-    except Exception:  # whatever it is, it is not called with one tensor
-        return False
-
-
-def _bent(probe: Tensor, value: Tensor) -> bool:
-    """Tell whether values are not just a multiple of what was given."""
-    return not torch.allclose(value, probe * (value.flatten()[0] / probe.flatten()[0]))
-
-
-def _straight(module: nn.Module) -> bool:
-    """Tell whether a function of each element is straight far from zero."""
-    steps = torch.tensor([[far * side * step for step in (1, 2, 3)] for far in _FAR for side in (-1, 1)])  # (4, 3)
-    value = module(steps[None])[0]  # (4, 3)
-    return bool((value[:, 2] - 2 * value[:, 1] + value[:, 0]).abs().max() < 1e-3)

@@ -330,6 +330,11 @@ def _glu(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str,
     return signal * gate.detach().sigmoid()
 
 
+def _always_on(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let gradients stay on where a model turns them off: what it computes there is part of its answer too."""
+    return None
+
+
 def _composite(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run a function that is written in Python with the mode on inside it."""
     return frozen.inside(_opened(function), args, kwargs)
@@ -393,10 +398,11 @@ RULES: dict[str, Rule] = {
         _choice,
     ),
     "glu": _glu,
+    "set_grad_enabled": _always_on,
     **_named(
         "size dim numel item tolist is_floating_point is_complex is_contiguous __len__ __bool__ __int__ __float__ "
         "__index__ __contains__ __format__ __repr__ __hash__ stride data_ptr element_size get_device storage_offset "
-        "nelement _set_grad_enabled set_grad_enabled is_grad_enabled requires_grad_ detach argmax argmin eq ne lt le gt "
+        "nelement is_grad_enabled requires_grad_ detach argmax argmin eq ne lt le gt "
         "ge isnan isinf isfinite isin nonzero any all equal allclose is_tensor __set__ __delete__ arange zeros ones "
         "full empty zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_tensor tensor "
         "logical_and logical_or logical_not ndimension broadcast_shapes result_type finfo can_cast bernoulli randn rand",
