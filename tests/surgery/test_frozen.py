@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.surgery.clone import clone
+from normxlogit.modeling.structure import clone
 from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 
@@ -32,9 +32,7 @@ def biasless(model):
     """Set everything that is added to what flows to zero."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith("bias") or any(
-                part in name for part in ("position_emb", "token_type", "wpe", "embed_pos")
-            ):
+            if name.endswith("bias") or any(part in name for part in ("position_emb", "token_type", "wpe", "embed_pos")):
                 parameter.zero_()
     return model
 
@@ -60,9 +58,7 @@ def test_a_family_is_exact_and_affine(family, attention):
     assert report.held
 
 
-@pytest.mark.parametrize(
-    "family", ["bert", "distilbert", "electra", "albert", "gpt2", "opt", "llama", "gemma2", "qwen2"]
-)
+@pytest.mark.parametrize("family", ["bert", "distilbert", "electra", "albert", "gpt2", "opt", "llama", "gemma2", "qwen2"])
 def test_without_biases_the_shares_sum_to_the_logit(family):
     logits, x, _ = frozen_pass(biasless(made(family)))
     for text, label in [(0, 0), (0, 1), (1, 0)]:
@@ -121,10 +117,7 @@ class _Layers(nn.Module):
         """Carry z through the network that was frozen at z0; (T, H)."""
         embeddings, count = self.bert.embeddings, len(z)
         more = embeddings.position_embeddings.weight[:count] + embeddings.token_type_embeddings.weight[0]
-        z, z0 = (
-            self.norm(embeddings.LayerNorm, z + more, z0 + more),
-            self.norm(embeddings.LayerNorm, z0 + more, z0 + more),
-        )
+        z, z0 = self.norm(embeddings.LayerNorm, z + more, z0 + more), self.norm(embeddings.LayerNorm, z0 + more, z0 + more)
         for layer in self.bert.encoder.layer:
             own, out = layer.attention.self, layer.attention.output
             both = []

@@ -66,9 +66,7 @@ def shifted(x: Tensor, value: Tensor) -> Tensor:
 
 class _LayerNorm(Function):
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
         value, _, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
         ctx.save_for_backward(rstd, weight)
         ctx.axes = tuple(range(-len(shape), 0))

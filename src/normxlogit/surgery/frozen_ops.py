@@ -348,11 +348,7 @@ def _opened(function: Any) -> Any:
     if function not in _OPENED:
         names = {name: _nobody for name in function.__code__.co_names if name.startswith("has_torch_function")}
         copy = types.FunctionType(
-            function.__code__,
-            function.__globals__ | names,
-            function.__name__,
-            function.__defaults__,
-            function.__closure__,
+            function.__code__, function.__globals__ | names, function.__name__, function.__defaults__, function.__closure__
         )
         copy.__kwdefaults__ = function.__kwdefaults__
         _OPENED[function] = copy
@@ -432,22 +428,7 @@ def rule_for(function: Any) -> Rule | None:
 
 
 _LINEAR = frozenset(
-    [
-        "dropout",
-        "alpha_dropout",
-        "dropout1d",
-        "dropout2d",
-        "dropout3d",
-        "feature_alpha_dropout",
-        "embedding",
-        "embedding_bag",
-        "interpolate",
-        "one_hot",
-        "upsample",
-        "unfold",
-        "fold",
-        "pixel_shuffle",
-        "affine_grid",
-    ]
+    "dropout alpha_dropout dropout1d dropout2d dropout3d feature_alpha_dropout embedding embedding_bag interpolate "
+    "one_hot upsample unfold fold pixel_shuffle affine_grid".split()
 )
 """Functions written in Python that are linear as they are."""

@@ -35,67 +35,15 @@ SIGNAL = "signal"
 GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid"})
 
 _KEEPING = frozenset(
-    [
-        "Alias",
-        "AsStrided",
-        "Expand",
-        "Permute",
-        "Transpose",
-        "T",
-        "Numpy_T",
-        "Squeeze",
-        "Unsqueeze",
-        "View",
-        "UnsafeView",
-        "ReshapeAlias",
-        "Clone",
-        "ToCopy",
-        "Identity",
-        "MovedimInt",
-        "Swapaxes",
-    ]
+    "Alias AsStrided Expand Permute Transpose T Numpy_T Squeeze Unsqueeze View UnsafeView ReshapeAlias Clone ToCopy "
+    "Identity MovedimInt Swapaxes".split()
 )
 """Autograd nodes that pass all of one tensor on, under another shape."""
 
 _PASSING = _KEEPING | frozenset(
-    [
-        "Add",
-        "Sub",
-        "Rsub",
-        "Mul",
-        "Div",
-        "Neg",
-        "Slice",
-        "Select",
-        "Split",
-        "SplitWithSizes",
-        "Chunk",
-        "Unbind",
-        "Index",
-        "IndexSelect",
-        "Gather",
-        "Topk",
-        "Sort",
-        "MaskedFill",
-        "Where",
-        "Clamp",
-        "ClampMin",
-        "ClampMax",
-        "Repeat",
-        "RepeatInterleave",
-        "Flip",
-        "Roll",
-        "ConstantPadNd",
-        "Cat",
-        "Stack",
-        "Narrow",
-        "Unfold",
-        "Tril",
-        "Triu",
-        "Copies",
-        "CopySlices",
-        "Cumsum",
-    ]
+    "Add Sub Rsub Mul Div Neg Slice Select Split SplitWithSizes Chunk Unbind Index IndexSelect Gather Topk Sort "
+    "MaskedFill Where Clamp ClampMin ClampMax Repeat RepeatInterleave Flip Roll ConstantPadNd Cat Stack Narrow Unfold "
+    "Tril Triu Copies CopySlices Cumsum".split()
 )
 """Autograd nodes through which an activated tensor stays one, if nothing else flows into them."""
 
