@@ -227,7 +227,11 @@ class TaskModel:
         return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs), predict)
 
     def answer(
-        self, inputs: Mapping[str, Tensor], positions: Tensor | None = None, rows: Tensor | None = None
+        self,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None = None,
+        rows: Tensor | None = None,
+        module: nn.Module | None = None,
     ) -> Tensor:
         """The model's logits and nothing else; differentiable where gradients are on.
 
@@ -235,17 +239,19 @@ class TaskModel:
             inputs: Model inputs, (B, T).
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
             rows: For vocabulary heads, the wanted entries, (R,): the vocabulary is not computed.
+            module: A clone of `module` to run in its place.
 
         Returns:
             (B, C), or (B, R).
         """
+        module = self.module if module is None else module
         if rows is not None and positions is not None:
-            hidden = self.run_trunk(self.module, inputs)
+            hidden = self.run_trunk(module, inputs)
             if hidden is not None:
                 texts = torch.arange(len(hidden), device=hidden.device)
                 logits = self.parts.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
                 return logits.float()
-        answer = answer_of(self.module(**inputs))
+        answer = answer_of(module(**inputs))
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         return (answer if positions is None else at(answer, positions)).float()

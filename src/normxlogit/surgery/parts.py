@@ -13,6 +13,7 @@ from ..errors import HeadMismatchError, UnsupportedModelError
 from .clone import clone
 from .early_exit import EarlyExit
 from .headpiece import Headpiece, answer_of
+from .layer_outputs import LayerOutput, layer_outputs
 from .layer_to_head import LayerToHead, before_layers, find_layer_to_head
 from .token_pooling import TokenPooling
 from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, trace
@@ -78,6 +79,7 @@ class Parts:
         early_exit: How to read single layers where `hidden_states` cannot be brought to the head; None where they can.
         layers: Number of layers; None when they cannot be read either way.
         token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
+        outputs: Where each layer's output passes by; None where no kind of module returns them all.
     """
 
     head: Headpiece
@@ -90,6 +92,7 @@ class Parts:
     early_exit: EarlyExit | None
     layers: int | None
     token_pooling: TokenPooling | None
+    outputs: tuple[LayerOutput, ...] | None
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """A layer's output as the head would read it, (B, T, H).
@@ -154,7 +157,17 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     gives = states_of(trunk.returned) is not None
     embedding_tap = _find_embedding_tap(model, calls, embedded)
     return Parts(
-        head, tokenwise, head.trunk, gives, embedding_tap, first is not None, tail, early_exit, layers, token_pooling
+        head=head,
+        tokenwise=tokenwise,
+        trunk=head.trunk,
+        trunk_gives_states=gives,
+        embedding_tap=embedding_tap,
+        states_late=first is not None,
+        tail=tail,
+        early_exit=early_exit,
+        layers=layers,
+        token_pooling=token_pooling,
+        outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
     )
 
 
