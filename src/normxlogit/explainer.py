@@ -13,6 +13,7 @@ from .inputs.batching import Batch
 from .inputs.encoding import Encoding, LongText, Text
 from .methods import Method, method_named
 from .models.factory import as_language_model, refuse_source, task_model
+from .models.layers import Layers
 from .models.loading import load
 from .models.positions import Position, locate
 from .models.signals import SignalModel
@@ -23,7 +24,7 @@ from .pipeline import completion as completions
 from .pipeline.completion import Prompt
 from .pipeline.explain import explain_batch
 from .pipeline.multiple_choice import Question, explain_questions
-from .pipeline.options import ExplainOptions, Layers, Options
+from .pipeline.options import ExplainOptions, Options
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_texts
 from .results.attribution import Attribution

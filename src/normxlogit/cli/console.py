@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from ..pipeline.options import Layers
+    from ..models.layers import Layers
 
 __all__ = ["Format", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
 

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from ..errors import MethodError
+from ..inputs.batching import Batch
 from ..models.forward_pass import ForwardPass
+from ..models.layers import Layers
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..models.tasks import Task
@@ -68,17 +70,30 @@ class Method(ABC):
         needs_grad: Whether `score` is called with gradients allowed.
         word_merge: How the scores of a word's tokens become the word's: "sum" where scores are parts of a whole,
             "max" (largest magnitude) where they would grow with the number of pieces.
+        memory: How many times the memory of a plain pass the method's own takes, for batches that fit.
     """
 
     info: ClassVar["MethodInfo"]
     needs_grad: ClassVar[bool] = False
     word_merge: ClassVar[WordMerge] = "sum"
+    memory: ClassVar[int] = 1
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Check the settings of every subclass before its own constructor sees them."""
         super().__init_subclass__(**options)
         if "__init__" in cls.__dict__:
             setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
+
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None) -> ForwardPass:
+        """Run the model over a batch, once, as the method needs it.
+
+        Args:
+            model: The model.
+            batch: What to read.
+            layers: The layers asked for.
+        """
+        with torch.inference_mode():
+            return model.run(batch, layers=layers is not None)
 
     @abstractmethod
     def score(self, request: Request) -> Scores:

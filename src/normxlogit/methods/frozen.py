@@ -1,6 +1,5 @@
 """The frozen gradient: the exact share of each token in the answer of the network, frozen at its forward pass."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -8,7 +7,11 @@ import torch
 from torch import Tensor
 
 from ..errors import MethodError
+from ..inputs.batching import Batch
+from ..models.forward_pass import ForwardPass
 from ..models.frozen_model import FrozenModel, Slopes
+from ..models.layers import Layers, layer_numbers
+from ..models.task_model import TaskModel
 from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import register
@@ -16,9 +19,6 @@ from .registry import register
 __all__ = ["FrozenGradient"]
 
 NEEDS = "a model whose operations can be frozen"
-
-SHARE = 4
-"""A pass whose states are kept for going back takes this many times the memory of one that forgets them, about."""
 
 
 @register(
@@ -48,6 +48,7 @@ class FrozenGradient(Method):
     """
 
     needs_grad = True
+    memory = 4  # what flows is kept for going back
 
     def __init__(
         self,
@@ -62,30 +63,44 @@ class FrozenGradient(Method):
         self.read_at, self.points = read_at, points
         self.baseline: Baseline = baseline
 
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None) -> ForwardPass:
+        """Let the frozen pass be the forward pass: its answers are the model's own."""
+        if not self._at_the_text:
+            return super().forward(model, batch)
+        model.prepare(batch)
+        return FrozenModel.of(model).run(batch, self._places(model, layer_numbers(layers, model)))
+
+    @property
+    def _at_the_text(self) -> bool:
+        """Whether the network is frozen at the text itself, and nowhere else on the way."""
+        return self.points == (1.0,)
+
     def score(self, request: Request) -> Scores:
         """Score by gradient times input of the frozen network."""
         frozen = FrozenModel.of(request.model)
-        places = self._places(request)
         mask = request.forward.batch.mask
-        size = max(1, request.model.batch_tokens // (SHARE * mask.shape[1]))
-        parts, biases = [], []
-        for texts in torch.arange(len(mask), device=mask.device).split(size):
-            found = self._shares(request, frozen, texts, places)  # (b, K, L, T)
-            shown = found * mask[texts][:, None, None].to(found)  # (b, K, L, T)
-            if self.read_at == "all" and not request.layers:
-                shown = shown.mean(2, keepdim=True)  # (b, K, 1, T)
-            answer = request.target.read(request.forward.logits)[texts]  # (b, K)
-            biases.append(answer.to(shown) - shown[:, :, -1].sum(-1))
-            parts.append(shown)
-        return Scores(torch.cat(parts), {"bias": torch.cat(biases).cpu()})  # (B, K, L, T)
+        if self._at_the_text:
+            places = self._places(request.model, request.layers)
+            run = request.forward if request.forward.frozen is not None else frozen.run(request.forward.batch, places)
+            slopes = frozen.slopes(run, request.target, places)
+            if self.baseline != "zero":
+                slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
+            shares = _products(slopes)  # (B, K, L, T)
+        else:
+            shares = self._on_the_way(request, frozen)  # (B, K, 1, T)
+        shares = shares * mask[:, None, None].to(shares)  # (B, K, L, T)
+        if self.read_at == "all" and not request.layers:
+            shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
+        answer = request.target.read(request.forward.logits).to(shares)  # (B, K)
+        return Scores(shares, {"bias": (answer - shares[:, :, -1].sum(-1)).cpu()})
 
-    def _places(self, request: Request) -> tuple[int, ...]:
+    def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the layers that are read, 0 for the word embeddings."""
-        if request.layers:
-            return request.layers
+        if layers:
+            return layers
         if self.read_at == 0:
             return (0,)
-        count = request.model.layer_count()
+        count = model.layer_count()
         if self.read_at == "all":
             return tuple(range(1, max(count, 2)))
         place = self.read_at if self.read_at > 0 else count + self.read_at
@@ -93,20 +108,21 @@ class FrozenGradient(Method):
             raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")
         return (place,)
 
-    def _shares(self, request: Request, frozen: FrozenModel, texts: Tensor, places: Sequence[int]) -> Tensor:
-        """Return the shares of all tokens of some texts, (b, K, L, T)."""
-        if tuple(places) != (0,):
-            return _products(frozen.slopes(request.forward, request.target, texts, places))
-        vectors = frozen.vectors(request.forward.batch)  # (B, T, H)
-        start = baseline_vectors(request, vectors, self.baseline)[texts]  # (b, T, H)
-        way = vectors[texts] - start  # (b, T, H)
-        total: Tensor | None = None
+    def _start(self, request: Request, vectors: Tensor) -> Tensor:
+        """Return where the way to the text begins, (B, T, H)."""
+        return baseline_vectors(request, vectors, self.baseline)
+
+    def _on_the_way(self, request: Request, frozen: FrozenModel) -> Tensor:
+        """Return the mean over the points of gradient times way, (B, K, 1, T)."""
+        batch = request.forward.batch
+        vectors = frozen.vectors(batch)  # (B, T, H)
+        start = self._start(request, vectors)  # (B, T, H)
+        total = torch.zeros(())
         for point in self.points:
-            found = frozen.slopes(request.forward, request.target, texts, (0,), start + point * way)
-            shares = _products(replace(found, states={0: way}))  # (b, K, 1, T)
-            total = shares if total is None else total + shares
-        if total is None:
-            raise MethodError("there is no point to freeze the network at")
+            run = frozen.run(batch, (0,), start + point * (vectors - start))
+            run = replace(run, positions=request.forward.positions)  # the question stays where the text has it
+            slopes = frozen.slopes(run, request.target, (0,))
+            total = total.to(vectors.device) + _products(replace(slopes, states={0: vectors - start}))
         return total / len(self.points)
 
 

@@ -1,7 +1,8 @@
 """A task model frozen at its forward pass: the answers' slopes by what flows through it, proved on the first text."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,17 +13,22 @@ from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.clone import clone
 from ..surgery.frozen import FrozenNetwork
+from ..surgery.headpiece import answer_of
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.parts import tolerance_for
-from ..surgery.trace import tensor_of
-from .forward_pass import ForwardPass
+from ..surgery.trace import hidden_of, tensor_of
+from .forward_pass import ForwardPass, FrozenPass
 from .targets import Target
 from .task_model import TaskModel
+from .tasks import at
 
 __all__ = ["FrozenModel", "Slopes"]
 
-PROOF_TOKENS = 64
-"""Tokens that the proof reads: its second gradient takes several times the memory of the first."""
+PROOF_ROWS = 7
+"""Vocabulary entries that the proof reads."""
+
+SUMS = 10
+"""Sums in another order may differ by this many times what rounding explains in a single one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class FrozenModel:
         self.module = model.module
         self._embeddings = model.embeddings  # before the clone, which takes its hook along
         self._network = FrozenNetwork(clone(model.module))
-        self._proved: set[bool] = set()
+        self._proved = False
         self._lock = threading.Lock()
         self._seen = _Seen()
         for path in {output.path for output in model.parts.outputs or ()}:
@@ -84,59 +90,89 @@ class FrozenModel:
         with torch.no_grad():
             return self._embeddings(batch.inputs["input_ids"].clone())
 
-    def slopes(
-        self,
-        run: ForwardPass,
-        target: Target,
-        texts: Tensor,
-        places: Sequence[int],
-        vectors: Tensor | None = None,
-    ) -> Slopes:
-        """Freeze the network at some texts and go back once for each target.
+    def run(self, batch: Batch, places: Sequence[int], vectors: Tensor | None = None) -> ForwardPass:
+        """Run the frozen network once over a batch; its answers are the model's own.
 
         Args:
-            run: Their forward pass, which was made without gradients and serves for the inputs only.
-            target: What is explained.
-            texts: Which texts of the batch, (b,).
-            places: Where the slopes are wanted: 0, or layers.
-            vectors: What is read in the place of the word embeddings, (b, T, H), where 0 is wanted.
+            batch: What to read.
+            places: Where its slopes will be wanted: 0 for the word embeddings, or layers.
+            vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a layer's output does not pass by.
         """
-        # Copies, because autograd keeps no tensor that was made in inference mode.
-        inputs = {name: value[texts].clone() for name, value in run.batch.inputs.items()}
-        positions = None if run.positions is None else run.positions[texts].clone()
-        contrast = None if target.contrast is None else target.contrast[texts].clone()
-        target = replace(target, ids=target.ids[texts].clone(), contrast=contrast)
-        rows, target = target.rows() if target.task.vocabulary else (None, target)
-        self._prove(inputs, positions, rows, whole=0 in places)
-        if 0 in places:
-            if vectors is None:
-                raise ValueError("slopes by the word embeddings need them")
-            leaf = vectors.detach().clone().requires_grad_()
-            with self._listening(places), self._embeddings.given(leaf, inputs["input_ids"]), self._network.frozen():
-                logits = self.model.answer(inputs, positions, rows, self._network.model)  # (b, C)
-            states = {0: leaf}
-        else:
-            first = self._output(min(places))
-            with self._listening(places), self._network.frozen_from(first.path, first.call) as report:
-                logits = self.model.answer(inputs, positions, rows, self._network.model)  # (b, C)
-            if report.leaf is None:
-                raise UnsupportedModelError(f"the output of layer {min(places)} did not pass by")
-            states = {min(places): report.leaf}
-        states |= {place: state for place, state in self._seen.found.items() if place not in states}
-        self._seen.found = {}
-        answer = target.read(logits)  # (b, K)
-        order = [states[place] for place in places]
+        self._prove(batch)
+        model, network, seen = self.model, self._network, self._seen
+        first = None if 0 in places else self._output(min(places))
+        with ExitStack() as stack:
+            record = stack.enter_context(model.recording(stop=model.task.vocabulary))
+            stack.enter_context(self._listening(places))
+            states: dict[int, Tensor] = {}
+            if first is None:
+                vectors = self.vectors(batch) if vectors is None else vectors
+                states[0] = vectors.detach().clone().requires_grad_()
+                stack.enter_context(self._embeddings.given(states[0], batch.inputs["input_ids"]))
+                stack.enter_context(network.frozen())
+            else:
+                report = stack.enter_context(network.frozen_from(first.path, first.call))
+            outputs: Any = {}
+            outputs = network.model(**batch.inputs)
+        hidden, embedded = hidden_of(record.trunk), record.embedded
+        record.trunk = record.embedded = None
+        if first is not None and report.leaf is not None:
+            states[min(places)] = report.leaf
+        states |= {place: state for place, state in seen.found.items() if place not in states}
+        seen.found = {}
+        tap = model.parts.embedding_tap
+        if hidden is None or embedded is None or tap is None or len(states) != len(places):
+            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
+        answer = hidden if model.task.vocabulary else answer_of(outputs)
+        if answer is None:
+            raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
+        with torch.no_grad():
+            run = model.finish(
+                batch,
+                hidden.detach(),
+                tap.read(embedded.detach(), batch.mask.shape[1]),
+                None,
+                None if model.task.vocabulary else answer.detach(),
+            )
+        return replace(run, frozen=FrozenPass(states, answer))
+
+    def slopes(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Slopes:
+        """Go back through a frozen pass once for each target.
+
+        Args:
+            run: What `run` returned; it can be gone back through once.
+            target: What is explained.
+            places: Where the slopes are wanted.
+        """
+        if run.frozen is None:
+            raise ValueError("the pass was not made by the frozen network")
+        answer, order = self._answer(run, target), [run.frozen.states[place] for place in places]
         gradients: dict[int, list[Tensor]] = {place: [] for place in places}
         count = answer.shape[1]
         for k in range(count):
             found = torch.autograd.grad(answer[:, k].sum(), order, retain_graph=k + 1 < count, allow_unused=True)
             for place, state, slope in zip(places, order, found, strict=True):
-                kept = torch.zeros_like(state) if slope is None else slope
-                gradients[place].append(self._shaped(kept, place))
-        return Slopes(answer.detach(), {p: self._shaped(states[p], p).detach() for p in places}, gradients)
+                gradients[place].append(self._shaped(torch.zeros_like(state) if slope is None else slope, place))
+        states = {place: self._shaped(state, place).detach() for place, state in zip(places, order, strict=True)}
+        return Slopes(answer.detach(), states, gradients)
+
+    def _answer(self, run: ForwardPass, target: Target) -> Tensor:
+        """Return the explained quantities with their graph, (B, K)."""
+        if run.frozen is None:
+            raise ValueError("the pass was not made by the frozen network")
+        answer = run.frozen.answer
+        if target.task.vocabulary and run.positions is not None:
+            rows, target = target.rows()
+            hidden = self.model.parts.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
+            texts = torch.arange(len(hidden), device=hidden.device)
+            with self._network.frozen():
+                answer = self.model.parts.head.tokens(hidden[texts, run.positions.to(hidden.device)], rows)  # (B, R)
+        elif run.positions is not None:
+            answer = at(answer, run.positions)  # (B, C)
+        return target.read(answer.float())
 
     def _shaped(self, held: Tensor, place: int) -> Tensor:
         """Bring what a module holds into the order (b, T, H)."""
@@ -151,24 +187,27 @@ class FrozenModel:
             )
         return outputs[layer - 1]
 
-    def _prove(self, inputs: Mapping[str, Tensor], positions: Tensor | None, rows: Tensor | None, whole: bool) -> None:
-        """Prove once that the frozen pass gives the model's answer and is affine."""
+    def _prove(self, batch: Batch) -> None:
+        """Prove once, on the first text, that the frozen pass gives the model's answer and is affine."""
         with self._lock:
-            if whole in self._proved or True in self._proved:
+            if self._proved:
                 return
-            one = {name: value[:1] for name, value in inputs.items()}
-            place = None if positions is None else positions[:1]
+            inputs = {name: value[:1] for name, value in batch.inputs.items()}
+            place, rows = None, None
+            if self.model.task.vocabulary:
+                place = batch.mask[:1].int().cumsum(-1).argmax(-1)  # (1,), the last token
+                rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
             with torch.no_grad():
-                own = self.model.answer(one, place, rows)  # (1, C)
-                leaf = self._embeddings(one["input_ids"])  # (1, T, H)
+                own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
+                vectors = self._embeddings(inputs["input_ids"])  # (1, T, H)
 
             def run() -> tuple[Tensor, Tensor]:
-                vectors = leaf.detach().clone().requires_grad_()
-                with self._embeddings.given(vectors, one["input_ids"]):
-                    return self.model.answer(one, place, rows, self._network.model), vectors
+                leaf = vectors.detach().clone().requires_grad_()
+                with self._embeddings.given(leaf, inputs["input_ids"]):
+                    return self.model.answer(inputs, place, rows, self._network.model), leaf
 
-            self._network.prove(run, own, 10 * tolerance_for(own))
-            self._proved.add(True)
+            self._network.prove(run, own, SUMS * tolerance_for(own))
+            self._proved = True
 
     def _listen(self, path: str) -> None:
         seen = self._seen

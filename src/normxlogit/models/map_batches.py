@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def map_batches(
-    model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Result]
+    model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Result], share: int = 1
 ) -> Iterator[tuple[list[int], Result]]:
     """Work through encodings in batches; when memory runs out, go on with half the token budget.
 
@@ -33,6 +33,7 @@ def map_batches(
         model: Holds the token budget.
         encodings: What to work through.
         work: Does the work on the encodings at some places.
+        share: How many times the memory of a plain pass the work takes.
 
     Yields:
         The places of each batch and the result of the work.
@@ -41,7 +42,7 @@ def map_batches(
         InputError: If there is not enough memory for a single text.
     """
     pad = _may_pad(model, encodings)
-    waiting = deque(batches(encodings, model.batch_tokens, pad=pad))
+    waiting = deque(batches(encodings, model.batch_tokens // share, pad=pad))
     while waiting:
         places = waiting[0]
         result = _tried(work, places)
@@ -56,7 +57,9 @@ def map_batches(
             raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
         model.batch_tokens = smaller
         left = [i for group in waiting for i in group]
-        waiting = deque([left[i] for i in group] for group in batches([encodings[i] for i in left], smaller, pad=pad))
+        waiting = deque(
+            [left[i] for i in group] for group in batches([encodings[i] for i in left], smaller // share, pad=pad)
+        )
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:

@@ -182,7 +182,12 @@ class TaskModel:
             parts.embedding_tap.listen(self.module, passing)
 
     @contextmanager
-    def _recording(self, *, stop: bool) -> Iterator[_Record]:
+    def recording(self, *, stop: bool) -> Iterator[_Record]:
+        """Let the hooks of the current thread's pass note the trunk's output and the embeddings.
+
+        Args:
+            stop: End the pass after the trunk.
+        """
         record = self._record
         record.active, record.stop, record.trunk, record.embedded = True, stop, None, None
         try:
@@ -209,7 +214,7 @@ class TaskModel:
         keep = layers or parts.embedding_tap is None
         stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
         outputs: Mapping[str, Any] = {}
-        with self._recording(stop=stop) as record:
+        with self.recording(stop=stop) as record:
             outputs = self.recorder(**batch.inputs, output_hidden_states=True) if keep else self.module(**batch.inputs)
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
@@ -224,7 +229,7 @@ class TaskModel:
             states = (embedded, *states[:-1])
         if (hidden := hidden_of(seen)) is None:
             raise HeadMismatchError(f"{parts.trunk} of {type(self.module).__name__} returned no hidden states")
-        return self._finish(batch, hidden, embedded, states if layers else None, answer_of(outputs), predict)
+        return self.finish(batch, hidden, embedded, states if layers else None, answer_of(outputs), predict)
 
     def answer(
         self,
@@ -271,7 +276,7 @@ class TaskModel:
 
     def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
         """Run `module` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
-        with self._recording(stop=True) as record:
+        with self.recording(stop=True) as record:
             model(**inputs)
         hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
         return hidden
@@ -294,7 +299,7 @@ class TaskModel:
             embedded = self.embeddings(batch.inputs["input_ids"])  # (B, T, H)
         if self.parts.states_late:
             states = (embedded, *states[:-1])
-        run = self._finish(batch, hidden, embedded, states if layers else None, None)
+        run = self.finish(batch, hidden, embedded, states if layers else None, None)
         given = logits if run.positions is None else at(logits, run.positions)
         difference = (run.logits.to(given.device) - given.float()).abs().max().item()
         if difference > tolerance_for(given):
@@ -304,7 +309,7 @@ class TaskModel:
             )
         return run
 
-    def _finish(
+    def finish(
         self,
         batch: Batch,
         hidden: Tensor,
@@ -313,6 +318,16 @@ class TaskModel:
         logits: Tensor | None,
         predict: bool = True,
     ) -> ForwardPass:
+        """Make a forward pass out of what a run of the trunk left.
+
+        Args:
+            batch: What was read.
+            hidden: What the head reads, (B, T, H).
+            embedded: The embedding layer's output, (B, T, H).
+            states: Every layer's output, if they are kept.
+            logits: The model's answer; None where the head has not run.
+            predict: As for `run`.
+        """
         if logits is None and not self.task.vocabulary:
             logits = self.parts.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
         hidden = self.parts.by_token(hidden, batch.mask.shape[1])  # (B, T, H)

@@ -15,13 +15,14 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..methods import Request, run_method
 from ..models.append_tokens import append_tokens
+from ..models.layers import layer_numbers
 from ..models.seq2seq import SOURCE, Seq2SeqModel
 from ..models.targets import Target, index_of, is_choice, name_of
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
-from .options import Options, layer_numbers
+from .options import Options
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
 

@@ -9,10 +9,11 @@ from torch import Tensor
 from .._version import __version__
 from ..methods import Request, run_method
 from ..models.forward_pass import ForwardPass
+from ..models.layers import layer_numbers
 from ..models.targets import answers, describe_targets, predictions, resolve, top_predictions
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
-from .options import Options, layer_numbers
+from .options import Options
 
 __all__ = ["explain_batch", "to_host"]
 

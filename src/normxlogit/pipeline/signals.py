@@ -55,11 +55,9 @@ def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attrib
         def work(group: list[int], places: list[int] = places, encoding: Encoding = encoding) -> list[Attribution]:
             some = [places[i] for i in group]
             batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
-            with torch.inference_mode():
-                run = model.run(batch, layers=options.layers is not None)
-            return explain_batch(model, run, options)
+            return explain_batch(model, options.method.forward(model, batch, options.layers), options)
 
-        for group, explained in map_batches(model, [encoding] * len(places), work):
+        for group, explained in map_batches(model, [encoding] * len(places), work, options.method.memory):
             for i, result in zip(group, explained, strict=True):
                 results[places[i]] = _placed(model, result, signals[places[i]], seconds[places[i]])
     found = [r for r in results if r is not None]

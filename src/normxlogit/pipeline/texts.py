@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
@@ -57,11 +55,9 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
 
     def work(group: list[int]) -> list[Attribution]:
         batch = model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
-        with torch.inference_mode():
-            run = model.run(batch, layers=options.layers is not None)
-        return explain_batch(model, run, options)
+        return explain_batch(model, options.method.forward(model, batch, options.layers), options)
 
-    for group, explained in map_batches(model, [encodings[i] for i in short], work):
+    for group, explained in map_batches(model, [encodings[i] for i in short], work, options.method.memory):
         results.update(zip((short[i] for i in group), explained, strict=True))
     return [results[i] for i in range(len(encodings))]
 
