@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from .errors import InputError
 from .inputs.batching import Batch
-from .inputs.encoding import Encoding, LongText, Text
+from .inputs.encoder import LongText
+from .inputs.encoding import Encoding
+from .inputs.texts import Text
 from .methods.registry import create
 from .models.factory import as_language_model, refuse_source, task_model
 from .models.forward_pass import ForwardPass
@@ -171,7 +173,7 @@ class Explainer:
         elif isinstance(inputs, list) and inputs and isinstance(inputs[0], Encoding):
             encodings = inputs
         elif single or isinstance(inputs, Sequence):
-            encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)  # type: ignore[list-item, arg-type]
+            encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)
         else:
             raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
         encodings = locate(encodings, position, self.model.task)

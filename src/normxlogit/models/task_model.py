@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
-from ..inputs.encoding import Encoder, position_limit
+from ..inputs.encoder import Encoder
 from ..surgery.clone import clone, one_choice_each, unwrapped
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_to_head import TrunkDone
@@ -20,6 +20,7 @@ from ..surgery.parts import Parts, find_parts, tolerance_for
 from ..surgery.trace import embedded_of, hidden_of, states_of, tensor_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
+from .input_limits import position_limit, vocabulary_limit
 from .tasks import Task, at, causal, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
@@ -70,7 +71,7 @@ class TaskModel:
         if self.task.kind == "choice":
             one_choice_each(self.module)
         self.config = self.module.config
-        self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain))
+        self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain), vocabulary_limit(plain))
         self.pad_id = self._choose_pad_id()
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
