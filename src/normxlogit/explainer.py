@@ -1,6 +1,6 @@
 """The front door: texts in, attributions out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -200,11 +200,11 @@ class Explainer:
         found = [r for r in results if r is not None]
         return found[0] if single else found
 
-    def encode(self, texts: Sequence[Text], *, max_length: int | None = None) -> list[Encoding]:
+    def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.
 
         Args:
-            texts: Strings or pairs.
+            texts: Strings or pairs, in any container; a bare string or pair is one text.
             max_length: Read at most this many tokens of each.
 
         Raises:

@@ -40,7 +40,7 @@ def test_columns_of_data_sets():
     datasets = pytest.importorskip("datasets")
     table = datasets.Dataset.from_dict({"text": TEXTS})
     assert read_texts(table["text"]) == (TEXTS, False)
-    with pytest.raises(InputError, match="input 0 must be a string or a pair.*not dict"):
+    with pytest.raises(InputError, match=r"input 0 must be a string or a pair.*not dict"):
         read_texts(table)
 
 
