@@ -40,7 +40,9 @@ def read_token_ids(
         InputError: If there are no token ids, a row is all padding or has a hole, rows differ in length, values are
             no whole numbers, or an id is unknown.
     """
-    if "input_ids" not in encoded:
+    if not isinstance(encoded, Mapping):
+        raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
+    if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
     names = [name for name, values in encoded.items() if values is not None and name not in NOT_READ]
     fields = {name: _table(encoded[name], name) for name in names}
