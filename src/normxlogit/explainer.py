@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from .errors import InputError
 from .inputs.batching import Batch
-from .inputs.encoding import Encoding, LongText, Text
+from .inputs.encoder import LongText
+from .inputs.encoding import Encoding
+from .inputs.texts import Text
 from .methods import Method, method_named
 from .models.factory import as_language_model, refuse_source, task_model
 from .models.layers import Layers
@@ -196,11 +198,11 @@ class Explainer:
             return explain_questions(self.model, inputs, options)
         return explain_texts(self.model, inputs, options)
 
-    def encode(self, texts: Sequence[Text], *, max_length: int | None = None) -> list[Encoding]:
+    def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.
 
         Args:
-            texts: Strings or pairs.
+            texts: Strings or pairs, in any container; a bare string or pair is one text.
             max_length: Read at most this many tokens of each.
 
         Raises:

@@ -15,10 +15,7 @@ from ..surgery.clone import clone, unwrapped
 from .task_model import TaskModel
 from .tasks import Task
 
-__all__ = ["SOURCE", "Seq2SeqModel"]
-
-SOURCE = "source_ids"
-"""Where an encoding of the decoder's tokens keeps the token ids of the source."""
+__all__ = ["Seq2SeqModel"]
 
 NOTE = (
     "the source is read by the encoder, whose states never reach the head: it has no scores, only the decoder's own "
@@ -52,19 +49,21 @@ class Seq2SeqModel(TaskModel):
             start = self.module.generation_config.decoder_start_token_id
         if start is None:
             raise InputError("the model's configuration has no decoder_start_token_id to begin with")
-        ids = {"input_ids": [int(start)], SOURCE: read.ids}
+        ids = {"input_ids": [int(start)]}
         tokens = readable_tokens(self.tokenizer, [int(start)])
-        return Encoding(ids, tokens, ((0, 0),), None, (None,), (True,), "", None, (NOTE,))
+        return Encoding(
+            ids, tokens, ((0, 0),), None, (None,), (True,), "", None, (*read.notes, NOTE), source=tuple(read.ids)
+        )
 
     def target_ids(self, completion: str) -> list[int]:
         """The tokens of a text as the decoder writes it, without a second first token."""
-        ids = list(self.tokenizer(text_target=completion, verbose=False)["input_ids"])
+        ids = self.encoder.target_ids(completion)
         start = getattr(self.config, "decoder_start_token_id", None)
         return ids[1:] if ids and ids[0] == start else ids
 
     def write(self, beginning: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
         """What the model writes after its first token."""
-        ids = torch.tensor([beginning.inputs[SOURCE]], device=self.device)  # (1, S)
+        ids = torch.tensor([beginning.source], device=self.device)  # (1, S)
         written: Any = self.writer.generate(  # type: ignore[operator]
             input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
         )
@@ -79,18 +78,9 @@ class Seq2SeqModel(TaskModel):
         """
         if len(encodings) != 1:
             raise InputError("encoder-decoder models are explained one text at a time")
-        encoding = encodings[0]
-        plain = Encoding(
-            {"input_ids": encoding.ids},
-            encoding.tokens,
-            encoding.offsets,
-            encoding.word_ids,
-            encoding.sequence_ids,
-            encoding.special,
-        )
-        found = collate([plain], indices, pad_id=self.pad_id, left=False, device=self.device)
-        states = self._encoded(tuple(encoding.inputs[SOURCE]))  # (1, S, H)
-        return Batch(found.inputs | {"encoder_states": states}, found.mask, [encoding], indices)
+        found = collate(encodings, indices, pad_id=self.pad_id, left=False, device=self.device)
+        states = self._encoded(encodings[0].source or ())  # (1, S, H)
+        return Batch(found.inputs | {"encoder_states": states}, found.mask, encodings, indices)
 
     def _encoded(self, source: tuple[int, ...]) -> Tensor:
         """The encoder's states, (1, S, H); the last source's are kept, for it is read for one text after another."""

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
-from ..inputs.encoding import Encoder, position_limit
+from ..inputs.encoder import Encoder
 from ..surgery.clone import clone, one_choice_each, unwrapped
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_to_head import TrunkDone
@@ -20,6 +20,8 @@ from ..surgery.parts import Parts, find_parts, tolerance_for
 from ..surgery.trace import embedded_of, hidden_of, states_of, tensor_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
+from .given_outputs import check_layer_count, check_same, check_shapes
+from .input_limits import position_limit, vocabulary_limit
 from .tasks import Task, at, causal, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
@@ -34,6 +36,7 @@ class _Record(threading.local):
 
     active = False
     stop = False
+    stop_early = False
     trunk: Any = None
     embedded: Tensor | None = None
 
@@ -70,7 +73,7 @@ class TaskModel:
         if self.task.kind == "choice":
             one_choice_each(self.module)
         self.config = self.module.config
-        self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain))
+        self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain), vocabulary_limit(plain))
         self.pad_id = self._choose_pad_id()
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
@@ -176,6 +179,8 @@ class TaskModel:
         def passing(value: Any) -> None:
             if record.active and record.embedded is None:
                 record.embedded = tensor_of(value)
+                if record.stop_early:
+                    raise TrunkDone
 
         self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
         if parts.embedding_tap is not None:
@@ -195,7 +200,7 @@ class TaskModel:
         except TrunkDone:
             pass
         finally:
-            record.active = False
+            record.active = record.stop_early = False
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Run the trunk once over a batch.
@@ -285,29 +290,43 @@ class TaskModel:
         """Use a forward pass that the caller has run with `output_hidden_states=True`.
 
         Raises:
-            InputError: If the outputs hold no hidden states, or not those of this input.
+            InputError: If the outputs hold no hidden states, or not those of this input, or NaN.
             HeadMismatchError: If the head on these states does not give these logits.
         """
-        states, logits = states_of(outputs), answer_of(outputs)
-        if not states or logits is None:
-            raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
-        if states[-1].shape[:2] != batch.mask.shape:
-            raise InputError(f"the outputs are of shape {tuple(states[-1].shape)}, the input {tuple(batch.mask.shape)}")
+        states, logits = check_shapes(outputs, batch, per_token=self.task.per_token)
         self.prepare(batch)
-        embedded, hidden = embedded_of(outputs), states[-1]
-        if embedded is None or self.parts.states_late:
-            embedded = self.embeddings(batch.inputs["input_ids"])  # (B, T, H)
-        if self.parts.states_late:
+        parts = self.parts
+        check_layer_count(states, parts)
+        embedded, hidden = self._embedded(batch), states[-1]  # (B, T, H) each
+        if parts.states_late:
+            check_same(batch, hidden, self.states(batch))
             states = (embedded, *states[:-1])
+        elif (theirs := embedded_of(outputs)) is not None:
+            check_same(batch, theirs, embedded)
         run = self.finish(batch, hidden, embedded, states if layers else None, None)
         given = logits if run.positions is None else at(logits, run.positions)
+        if given.isnan().any() or not batch.real(hidden).isfinite().all():
+            raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
         difference = (run.logits.to(given.device) - given.float()).abs().max().item()
-        if difference > tolerance_for(given):
+        if not difference <= tolerance_for(given):
             raise HeadMismatchError(
                 f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
                 "are they of the same inputs, and was the model in evaluation mode?"
             )
         return run
+
+    def _embedded(self, batch: Batch) -> Tensor:
+        """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
+        tap = self.parts.embedding_tap
+        if tap is None:
+            return self.run(batch).embedded
+        with self.recording(stop=True) as record:
+            record.stop_early = True
+            self.module(**batch.inputs)
+        embedded, record.embedded = record.embedded, None
+        if embedded is None:
+            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its embedding layer's output")
+        return tap.read(embedded, batch.mask.shape[1])
 
     def finish(
         self,

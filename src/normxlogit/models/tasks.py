@@ -42,6 +42,9 @@ TASKS: dict[TaskName, tuple[str, str]] = {
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""
 
+SHOWN = 100
+"""Characters of a wrong setting that an error shows."""
+
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
 
@@ -206,8 +209,7 @@ def task_of(model: PreTrainedModel) -> Task:
         return Task(task, "span", ("start", "end"))
     if task == "multiple-choice":
         return Task(task, "choice", ("choice",))
-    names = {int(index): label for index, label in (config.id2label or {}).items()}
-    labels = tuple(names[i] for i in range(len(names)))
+    labels = _labels(config)
     kind: Kind = "single-label"
     if task != "token-classification":
         if config.problem_type == "regression" or (config.problem_type is None and len(labels) == 1):
@@ -215,6 +217,25 @@ def task_of(model: PreTrainedModel) -> Task:
         elif config.problem_type == "multi_label_classification":
             kind = "multi-label"
     return Task(task, kind, labels)
+
+
+def _labels(config: PretrainedConfig) -> tuple[str, ...]:
+    """Return the label names in the order of the outputs.
+
+    Raises:
+        UnsupportedModelError: If the configuration does not name the outputs from 0 up.
+    """
+    try:
+        names = {int(index): label for index, label in dict(config.id2label or {}).items()}
+    except (TypeError, ValueError):
+        names = {}
+    if not names or sorted(names) != list(range(len(names))) or None in names.values():
+        shown = str(config.id2label)
+        raise UnsupportedModelError(
+            f"id2label of the model's configuration must name the outputs from 0 up, as in {{0: 'no', 1: 'yes'}}, and "
+            f"is {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}; set config.id2label"
+        )
+    return tuple(str(names[i]) for i in range(len(names)))
 
 
 def task_name(class_name: str) -> TaskName | None:

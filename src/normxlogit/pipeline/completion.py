@@ -16,7 +16,7 @@ from ..inputs.encoding import Encoding
 from ..methods import Request, run_method
 from ..models.append_tokens import append_tokens
 from ..models.layers import layer_numbers
-from ..models.seq2seq import SOURCE, Seq2SeqModel
+from ..models.seq2seq import Seq2SeqModel
 from ..models.targets import Target, index_of, is_choice, name_of
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
@@ -144,7 +144,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     sequence, start = completed.encoding, completed.prompt_tokens
     ids = sequence.ids[start:]
     wanted_ids, contrast = _targets(model, options, ids)
-    context = _cut(sequence, len(sequence) - 1)
+    context = sequence.take(range(len(sequence) - 1))
     with torch.inference_mode():
         run = model.run(model.batch([context], [0]), layers=options.layers is not None, predict=False)
         _prove_causal(model, run)
@@ -231,7 +231,7 @@ def _one_by_one(
     sequence, start = completed.encoding, completed.prompt_tokens
     rows = []
     for g, index in enumerate(ids):
-        batch = model.batch([_cut(sequence, start + g)], [g])
+        batch = model.batch([sequence.take(range(start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         target = _target(model, [index], contrast, run)
@@ -266,7 +266,7 @@ def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
     count = min(run.hidden.shape[1] // 2, 64)
     if model.proved_causal or count < 1:
         return
-    half = model.batch([_cut(run.batch.encodings[0], count)], [0])
+    half = model.batch([run.batch.encodings[0].take(range(count))], [0])
     again = model.run(half, predict=False).hidden[0].float()  # (C, H)
     first = run.hidden[0, :count].float()  # (C, H)
     rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
@@ -342,15 +342,3 @@ def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bo
     """Special tokens, whoever wrote them: the tokenizer, a chat template or the model."""
     known = set(tokenizer.all_special_ids)
     return tuple(s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True))
-
-
-def _cut(encoding: Encoding, count: int) -> Encoding:
-    """The first tokens of a sequence, for the model to read."""
-    return Encoding(
-        {name: values if name == SOURCE else values[:count] for name, values in encoding.inputs.items()},
-        encoding.tokens[:count],
-        None,
-        None,
-        encoding.sequence_ids[:count],
-        encoding.special[:count],
-    )

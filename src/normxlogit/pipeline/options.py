@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypedDict, get_args
 
 from ..errors import InputError, MethodError, TargetError
-from ..inputs.encoding import LongText
+from ..inputs.encoder import LongText
 from ..methods import Method, method_named
 from ..models.layers import Layers
 from ..models.positions import Position

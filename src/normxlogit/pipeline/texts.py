@@ -1,6 +1,6 @@
 """Texts, pairs and encoded inputs to results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..errors import InputError
@@ -30,7 +30,7 @@ def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attributio
     Raises:
         InputError: If an input cannot be read, or is too long.
     """
-    encodings, single = _encoded(model, inputs, options)
+    encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
     options.check_count(len(encodings))
     results = explain_encodings(model, locate(encodings, options.position, model.task), options)
     return results[0] if single else results
@@ -60,16 +60,3 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     for group, explained in map_batches(model, [encodings[i] for i in short], work, options.method.memory):
         results.update(zip((short[i] for i in group), explained, strict=True))
     return [results[i] for i in range(len(encodings))]
-
-
-def _encoded(model: TaskModel, inputs: Any, options: Options) -> tuple[list[Encoding], bool]:
-    """Return the inputs as the model reads them, and whether they were a single one."""
-    if isinstance(inputs, Mapping):
-        return model.encoder.from_batch(inputs), False
-    if isinstance(inputs, list) and inputs and isinstance(inputs[0], Encoding):
-        return inputs, False
-    single = isinstance(inputs, str | tuple)
-    if not single and not isinstance(inputs, Sequence):
-        raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
-    texts = [inputs] if single else inputs
-    return model.encoder(texts, long_text=options.long_text or "truncate"), single
