@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from normxlogit.results.attribution import Attribution, Merge
-
-from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, safe, said
+from ..results.attribution import Attribution, Merge
+from ..results.characters import safe
+from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, said
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -1,6 +1,5 @@
 """What all results share: scores that do not change, equality, JSON files and pages."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -10,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from .files import read_json, write_json, write_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FORMAT_VERSION", "FloatArray", "Result", "tuples", "write_json"]
+__all__ = ["FORMAT_VERSION", "FloatArray", "Result", "tuples"]
 
 FORMAT_VERSION = 1
 """Version of the JSON format; raised when a reader of the old one would misread the new."""
@@ -82,10 +82,7 @@ class Result:
         Raises:
             DataError: If the file is not such a file.
         """
-        try:
-            state = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise DataError(f"{path}: not JSON: {error}") from None
+        state = read_json(path)
         if not isinstance(state, dict):
             raise DataError(f"{path}: not {cls.kind}")
         return cls.from_dict(state)
@@ -94,7 +91,7 @@ class Result:
         """The result as a self-contained HTML page, which needs no scripts; also written to `path` if given."""
         content = self._page()
         if path is not None:
-            Path(path).write_text(content, encoding="utf-8")
+            write_text(content, path)
         return content
 
     def _page(self) -> str:
@@ -123,8 +120,3 @@ def _plain(value: Any) -> Any:
 def tuples(value: Any) -> Any:
     """The lists of JSON as the tuples that results hold."""
     return tuple(tuples(v) for v in value) if isinstance(value, list) else value
-
-
-def write_json(state: Mapping[str, Any], path: str | Path) -> None:
-    """Write a state as a JSON file."""
-    Path(path).write_text(json.dumps(state, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
