@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods.registry import MethodInfo, list_methods, register
-    from .results.attribution import Attribution, Prediction, TargetInfo, Token, Word
+    from .results.attribution import Attribution, Prediction, TargetInfo, Token
+    from .results.collection import Attributions
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
+    from .results.words import Word
 
 __all__ = [
     "Attribution",
+    "Attributions",
     "AudioAttribution",
     "DataError",
     "Explainer",
@@ -45,13 +48,15 @@ __all__ = [
 
 _HOMES = {
     "Explainer": "explainer",
+    "Attributions": "results.collection",
     "AudioAttribution": "results.signals",
     "GenerationAttribution": "results.generation",
     "ImageAttribution": "results.signals",
+    "Word": "results.words",
     "MethodInfo": "methods",
     "list_methods": "methods",
     "register": "methods",
-} | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token", "Word"), "results.attribution")
+} | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token"), "results.attribution")
 
 
 def __getattr__(name: str) -> Any:

@@ -181,7 +181,7 @@ def explain_completion(model: TaskModel, completed: Completed, request: Request)
         method=request.info.name,
         settings=request.settings,
         model=model.name,
-        signed=request.info.signed,
+        signed=getattr(request.method, "signed", request.info.signed),
         notes=sequence.notes,
         version=__version__,
     )

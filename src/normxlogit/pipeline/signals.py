@@ -138,7 +138,7 @@ def _grid(model: SignalModel, signal: Signal, count: int) -> tuple[int, int, int
 
 def _placed(model: SignalModel, result: Attribution, signal: Signal, seconds: float | None) -> Attribution:
     """The result with the place of every patch or frame."""
-    values = {f.name: getattr(result, f.name) for f in fields(Attribution)}
+    values = {f.name: getattr(result, f.name) for f in fields(Attribution)} | {"token_ids": ()}  # no vocabulary
     rows, columns, first = _grid(model, signal, len(result))
     if model.task.name == "image-classification":
         return ImageAttribution(**values, rows=rows, columns=columns if rows else 0, first=first)
