@@ -30,6 +30,7 @@ from .pipeline.options import ExplainOptions, Options
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_texts
 from .results.attribution import Attribution
+from .results.collection import Attributions
 from .results.generation import GenerationAttribution
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Explainer:
         self,
         inputs: Iterable[Text] | Iterable[Question] | Iterable[Encoding] | Mapping[str, Any],
         **options: "Unpack[ExplainOptions]",
-    ) -> list[Attribution]: ...
+    ) -> Attributions[Attribution]: ...
 
     def __call__(
         self,
@@ -158,7 +159,7 @@ class Explainer:
         position: Position = None,
         long_text: LongText | None = None,
         token_predictions: bool | None = None,
-    ) -> Attribution | list[Attribution]:
+    ) -> Attribution | Attributions[Attribution]:
         """Explain one text or many.
 
         Args:
@@ -180,7 +181,7 @@ class Explainer:
             token_predictions: Also report what the head says at each token; by default for heads with few outputs.
 
         Returns:
-            One attribution for a single input, otherwise a list in the order of the inputs.
+            One attribution for a single input, otherwise `Attributions`, a list in the order of the inputs.
 
         Raises:
             InputError: If an input cannot be read.
@@ -222,7 +223,7 @@ class Explainer:
         method: str | Method = "normxlogit",
         position: Position = None,
         token_predictions: bool | None = None,
-    ) -> list[Attribution]:
+    ) -> Attributions[Attribution]:
         """Explain a forward pass that was already run, without another.
 
         The first call on a model proves its head on two of the texts, which takes a small forward pass. Layers of the
@@ -257,7 +258,7 @@ class Explainer:
         batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
         with torch.inference_mode():
             run = self.model.from_outputs(batch, outputs, layers=layers is not None)
-        return explain_batch(self.model, run, options)
+        return Attributions(explain_batch(self.model, run, options))
 
     def generate(
         self,

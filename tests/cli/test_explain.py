@@ -227,7 +227,7 @@ def test_json_is_valid_and_reads_back(run):
     code, out, _ = run("explain", "a", "b", "--format", "json")
     document = json.loads(out)
     assert code == 0
-    assert document["format_version"] == 1
+    assert document["format_version"] == 2
     assert set(document) == {"format_version", "attributions"}
     read = [Attribution.from_dict(state) for state in document["attributions"]]
     assert read == [make_attribution(settings={})] * 2

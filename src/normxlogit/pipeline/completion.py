@@ -183,6 +183,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         signed=options.method.signed_on(model.task),
         notes=sequence.notes,
         version=__version__,
+        merge=options.method.word_merge,
     )
 
 

@@ -66,6 +66,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 signed=method.signed_on(model.task),
                 version=__version__,
                 diagnostics=_diagnostics(measured, row, target.labelled),
+                merge=method.word_merge,
             )
         )
         start = part.stop

@@ -13,6 +13,7 @@ from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.signals import Signal, SignalModel
 from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from ..results.signals import AudioAttribution, ImageAttribution
 from .explain import explain_batch
 from .options import Options
@@ -20,7 +21,7 @@ from .options import Options
 __all__ = ["explain_signals"]
 
 
-def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attribution | list[Attribution]:
+def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain pictures or sounds.
 
     Args:
@@ -61,7 +62,7 @@ def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attrib
             for i, result in zip(group, explained, strict=True):
                 results[places[i]] = _placed(model, result, signals[places[i]], seconds[places[i]])
     found = [r for r in results if r is not None]
-    return found if many else found[0]
+    return Attributions(found) if many else found[0]
 
 
 def _processed(model: SignalModel, item: Any, place: int) -> Signal:
@@ -140,7 +141,7 @@ def _grid(model: SignalModel, signal: Signal, count: int) -> tuple[int, int, int
 
 def _placed(model: SignalModel, result: Attribution, signal: Signal, seconds: float | None) -> Attribution:
     """The result with the place of every patch or frame."""
-    values = {f.name: getattr(result, f.name) for f in fields(Attribution)}
+    values = {f.name: getattr(result, f.name) for f in fields(Attribution)} | {"token_ids": ()}  # no vocabulary
     rows, columns, first = _grid(model, signal, len(result))
     if model.task.name == "image-classification":
         return ImageAttribution(**values, rows=rows, columns=columns if rows else 0, first=first)

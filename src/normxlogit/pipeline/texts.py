@@ -9,6 +9,7 @@ from ..models.map_batches import map_batches
 from ..models.positions import locate
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from .explain import explain_batch
 from .long_texts import explain_long
 from .options import Options
@@ -16,7 +17,7 @@ from .options import Options
 __all__ = ["explain_texts"]
 
 
-def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | list[Attribution]:
+def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain texts, pairs or encoded inputs.
 
     Args:
@@ -33,7 +34,7 @@ def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attributio
     encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
     options.check_count(len(encodings))
     results = explain_encodings(model, locate(encodings, options.position, model.task), options)
-    return results[0] if single else results
+    return results[0] if single else Attributions(results)
 
 
 def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
