@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import BertForMaskedLM, PreTrainedModel
 
+from normxlogit import ALL
 from normxlogit.errors import InputError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.batching import batches
@@ -130,8 +131,8 @@ def _one_text(setup: Setup) -> Iterator[Row]:
         times = setup.turns(
             forward=_forward(model, inputs),
             explain=partial(explainer, inputs),
-            labels=partial(explainer, inputs, target="all"),
-            layers=partial(explainer, inputs, layers="all"),
+            labels=partial(explainer, inputs, target=ALL),
+            layers=partial(explainer, inputs, layers=ALL),
         )
         text = f"one text of {length} tokens, BERT-base"
         yield row("one-text", f"{text}: NormXLogit / forward", times["explain"], times["forward"], 1.02)
