@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import BertForMaskedLM, PreTrainedModel
 
+from normxlogit import ALL
 from normxlogit.errors import InputError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.batching import batches

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from normxlogit import (
+    ALL,
     Attribution,
     Explainer,
     HeadMismatchError,
@@ -44,7 +45,7 @@ def test_bert_classifier_equals_a_plain_loop():
                 pooled = torch.tanh(model.bert.pooler.dense(token))
                 row.append((model.classifier(pooled)[label] * start.norm()).item())
             expected.append(row)
-    result = Explainer(model, made)(tiny.TEXTS[2], layers="all")
+    result = Explainer(model, made)(tiny.TEXTS[2], layers=ALL)
     close(result.scores, np.array(expected, dtype=np.float32))
     assert result.layers == (1, 2, 3)
     assert result.target.ids == (int(label),)
@@ -65,7 +66,9 @@ def test_masked_lm_equals_a_plain_loop():
         for token, word in zip(states[-1][0], words, strict=True):
             logits = model.lm_head(token)
             expected.append(((logits[target] - logits[contrast]) * word.norm()).item())
-    result = Explainer(model, made)(tiny.MASKED, target="are", contrast="is", norm_of="word_embedding")
+    result = Explainer(model, made)(
+        tiny.MASKED, target="are", contrast="is", method="normxlogit:norm_of=word_embedding"
+    )
     close(result.scores, np.array(expected, dtype=np.float32))
     assert result.target.position == inputs["input_ids"][0].tolist().index(made.mask_token_id)
     assert (result.target.labels, result.target.contrast) == (("are",), "is")
@@ -115,16 +118,16 @@ def test_input_norm_and_both_norms():
         word = model.bert.embeddings.word_embeddings.weight[inputs["input_ids"][0]].norm(dim=-1)
     e = Explainer(model, made)
     close(e(tiny.TEXTS[0], method="input-norm").scores, output.numpy())
-    close(e(tiny.TEXTS[0], method="input-norm", norm_of="word_embedding").scores, word.numpy())
+    close(e(tiny.TEXTS[0], method="input-norm:norm_of=word_embedding").scores, word.numpy())
     logat = e(tiny.TEXTS[0], method="logat").scores
-    close(e(tiny.TEXTS[0], norm_of="word_embedding").scores, logat * word.numpy())
+    close(e(tiny.TEXTS[0], method="normxlogit:norm_of=word_embedding").scores, logat * word.numpy())
 
 
 def test_random_is_a_seeded_permutation():
     e = explainer()
     first = e(tiny.TEXTS[2], method="random").scores
     assert np.array_equal(first, e(tiny.TEXTS, method="random")[2].scores)
-    assert not np.array_equal(first, e(tiny.TEXTS[2], method="random", seed=1).scores)
+    assert not np.array_equal(first, e(tiny.TEXTS[2], method="random:seed=1").scores)
     assert len(set(first.tolist())) == len(first)
 
 
@@ -160,7 +163,7 @@ EVERYTHING = (
 def test_alone_equals_in_a_batch(family, kind):
     e = explainer(family, kind)
     texts = [f"{t} [MASK]" for t in tiny.TEXTS] if kind == "MaskedLM" else tiny.TEXTS
-    layers = None if family in ("xlnet", "mamba") else "all"
+    layers = None if family in ("xlnet", "mamba") else ALL
     together = e(texts, layers=layers)
     for text, result in zip(texts, together, strict=True):
         alone = e(text, layers=layers)
@@ -198,7 +201,7 @@ def test_eager_equals_sdpa(family, kind):
     for attention in ("eager", "sdpa"):
         model = tiny.model(family, kind)
         model.set_attn_implementation(attention)
-        scores.append(Explainer(model, tiny.tokenizer_for(family))(tiny.TEXTS, layers="all"))
+        scores.append(Explainer(model, tiny.tokenizer_for(family))(tiny.TEXTS, layers=ALL))
     for a, b in zip(*scores, strict=True):
         close(a.scores, b.scores)
 
@@ -216,13 +219,13 @@ def test_threads_agree_with_one():
     e = explainer("bert", "MaskedLM")
     texts = [f"{t} [MASK]" for t in tiny.TEXTS]
     targets = ["are", "is", "was", "cat"]
-    expected = {t: e(texts, target=t, layers="all") for t in targets}
+    expected = {t: e(texts, target=t, layers=ALL) for t in targets}
     fresh = explainer("bert", "MaskedLM")
     wrong = []
 
     def work(target):
         for _ in range(10):
-            for a, b in zip(fresh(texts, target=target, layers="all"), expected[target], strict=True):
+            for a, b in zip(fresh(texts, target=target, layers=ALL), expected[target], strict=True):
                 if not np.allclose(a.scores, b.scores, atol=1e-4):
                     wrong.append(target)
 
@@ -262,7 +265,7 @@ def test_the_callers_model_is_untouched(family, kind):
     model.get_input_embeddings().weight.requires_grad_(False)
     before, state = fingerprint(model), made.backend_tokenizer.to_str()
     e = Explainer(model, made)
-    e(tiny.TEXTS, layers="all")
+    e(tiny.TEXTS, layers=ALL)
     e([tiny.TEXTS[2] * 20])
     for options in ({"target": "nobody knows"}, {"layers": 99}):
         with pytest.raises((TargetError, MethodError)):
@@ -295,7 +298,7 @@ def test_weights_changed_in_place_are_seen():
 def test_from_outputs(family, kind, side):
     model, made = tiny.model(family, kind), tiny.tokenizer_for(family)
     e = Explainer(model, made)
-    expected = e(tiny.TEXTS, layers="all")
+    expected = e(tiny.TEXTS, layers=ALL)
     inputs = made(tiny.TEXTS, return_tensors="pt", padding=True, padding_side=side)
     if side == "left" and family == "bert":
         pytest.skip("a model of absolute positions reads other positions when padded left")
@@ -304,7 +307,7 @@ def test_from_outputs(family, kind, side):
     calls = []
     second = next(m for name, m in e.model.module.named_modules() if name.endswith(("layer.1", "layers.1")))
     handle = second.register_forward_pre_hook(lambda *_: calls.append(1))
-    results = e.from_outputs(inputs, outputs, layers="all")
+    results = e.from_outputs(inputs, outputs, layers=ALL)
     handle.remove()
     assert not calls, "the layers must not run again"
     for a, b in zip(results, expected, strict=True):
@@ -336,7 +339,7 @@ def test_from_outputs_of_other_inputs_is_refused():
 def test_targets_of_a_classifier():
     model = tiny.model("bert", num_labels=3, id2label={0: "bad", 1: "good", 2: "so so"})
     e = Explainer(model, tiny.tokenizer_for("bert"))
-    everything = e(tiny.TEXTS[0], target="all", layers=[2, 3])
+    everything = e(tiny.TEXTS[0], target=ALL, layers=[2, 3])
     assert everything.scores.shape == (3, 2, len(everything))
     assert everything.target.labels == ("bad", "good", "so so")
     for choice in ("good", "GOOD", 1, "1"):
@@ -363,7 +366,7 @@ def test_targets_of_a_language_model():
     with pytest.raises(TargetError, match="not one token"):
         e(tiny.MASKED, target="zebra")
     with pytest.raises(TargetError, match="vocabulary"):
-        e(tiny.MASKED, target="all")
+        e(tiny.MASKED, target=ALL)
     with pytest.raises(TargetError, match=r"input 1 .* nowhere"):
         e([tiny.MASKED, tiny.TEXTS[0]])
     with pytest.raises(TargetError, match="2 times"):
@@ -384,11 +387,11 @@ def test_bad_input():
     with pytest.raises(MethodError, match="normxlogit"):
         e("fine", method="normxlogits")
     with pytest.raises(MethodError, match="norm_of"):
-        e("fine", method="logat", norm_of="word_embedding")
+        e("fine", method="logat:norm_of=word_embedding")
     with pytest.raises(MethodError, match="word_embedding"):
-        e("fine", norm_of="words")
+        e("fine", method="normxlogit:norm_of=words")
     with pytest.raises(MethodError, match="single layers"):
-        e("fine", method="input-norm", layers="all")
+        e("fine", method="input-norm", layers=ALL)
     with pytest.raises(MethodError, match="layers 1 to 3"):
         e("fine", layers=4)
     assert e([]) == []

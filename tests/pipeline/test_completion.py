@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from normxlogit import DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
+from normxlogit import ALL, DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
 from normxlogit.models.append_tokens import append_tokens
 from tests import tiny
 
@@ -153,7 +153,7 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
 
 def test_layers_add_an_axis():
     explainer = explainer_for()
-    every = explainer.explain_completion(PROMPT, " the cat", layers="all")
+    every = explainer.explain_completion(PROMPT, " the cat", layers=ALL)
     base = explainer.explain_completion(PROMPT, " the cat")
     assert every.scores.shape == (2, 3, 6)
     np.testing.assert_allclose(every.select(layer=3).scores, base.scores, rtol=1e-4, atol=1e-4)
@@ -165,10 +165,10 @@ def test_layers_add_an_axis():
 
 def test_methods_that_read_whole_texts_run_on_what_stood_before():
     explainer = explainer_for()
-    found = explainer.explain_completion(PROMPT, " the cat sat", method="random", seed=5)
+    found = explainer.explain_completion(PROMPT, " the cat sat", method="random:seed=5")
     prefixes = [PROMPT, PROMPT + " the", PROMPT + " the cat"]
     for g, prefix in enumerate(prefixes):
-        np.testing.assert_array_equal(found.scores[g, : 4 + g], explainer(prefix, method="random", seed=5).scores)
+        np.testing.assert_array_equal(found.scores[g, : 4 + g], explainer(prefix, method="random:seed=5").scores)
     norms = explainer.explain_completion(PROMPT, " the cat sat", method="input-norm")
     np.testing.assert_allclose(norms.scores[2, :6], explainer(prefixes[2], method="input-norm").scores, rtol=1e-5)
 

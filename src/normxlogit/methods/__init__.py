@@ -1,6 +1,6 @@
 """Attribution methods. Importing this package registers all of them."""
 
-from .base import Method, Request, Scores, run_method
+from .base import Method, Request, Scores, check_finite, run_method
 from .normxlogit import InputNorm, LogAt, NormXLogit, Random
 
 # isort: split
@@ -35,6 +35,7 @@ __all__ = [
     "Request",
     "Scores",
     "ValueZeroing",
+    "check_finite",
     "list_methods",
     "method_named",
     "register",

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,12 +19,12 @@ from ..models.layers import Layers
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..models.tasks import Task
-from .settings import check, format_value, settings_of
+from .settings import check, format_value, settings_of, unknown
 
 if TYPE_CHECKING:
     from .registry import MethodInfo
 
-__all__ = ["Method", "Request", "Scores", "run_method"]
+__all__ = ["Method", "Request", "Scores", "check_finite", "run_method"]
 
 WordMerge = Literal["sum", "max", "mean"]
 
@@ -84,6 +86,9 @@ class Method(ABC):
         if "__init__" in cls.__dict__:
             setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
 
+    def __init__(self) -> None:
+        """Take no settings; a subclass that has some names them here."""
+
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None) -> ForwardPass:
         """Run the model over a batch, once, as the method needs it.
 
@@ -135,10 +140,10 @@ class Method(ABC):
 
 
 def run_method(method: Method, request: Request) -> Scores:
-    """Run a method, and refuse what is no result.
+    """Run a method, and refuse scores of another shape than asked for; `check_finite` looks at the values.
 
     Raises:
-        MethodError: If the scores have another shape than asked for, or are not finite at a real token.
+        MethodError: If the shape is another.
     """
     with torch.inference_mode(not method.needs_grad):
         scores = method.score(request)
@@ -146,18 +151,30 @@ def run_method(method: Method, request: Request) -> Scores:
     wanted = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])
     if tuple(scores.values.shape) != wanted:
         raise MethodError(f"{method.info.name} gives scores of shape {tuple(scores.values.shape)}, not {wanted}")
-    real = scores.values.detach().permute(0, 3, 1, 2)[batch.mask.to(scores.values.device)]  # (N, K, L)
-    if not bool(real.isfinite().all()):
-        layers = [
-            n for n, fine in zip(request.layers, real.isfinite().all(0).all(0).tolist(), strict=False) if not fine
-        ]
-        where = f" at layer {layers[0]}" if layers else ""
+    return scores
+
+
+def check_finite(method: Method, request: Request, values: npt.NDArray[np.floating[Any]]) -> None:
+    """Refuse scores of real tokens that are NaN or infinite.
+
+    It takes them from the host: asked on the device, the question would be one more wait for it.
+
+    Args:
+        method: What gave the scores.
+        request: What it was given.
+        values: The scores, the layers on the second of three axes.
+
+    Raises:
+        MethodError: If one is not finite; names the first layer where.
+    """
+    finite = np.isfinite(values).all((0, 2))  # (L,)
+    if not finite.all():
+        where = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
         raise MethodError(
             f"{method.info.name} gives scores that are not finite{where}: a weight or a state of "
             f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
             "does not"
         )
-    return scores
 
 
 def _plain(value: Any) -> Any:
@@ -171,11 +188,17 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(constructor)
     def checked(self: Method, *args: Any, **kwargs: Any) -> None:
+        if type(self).__init__ is not checked:  # a base's, called by the class's own with values that are checked
+            constructor(self, *args, **kwargs)
+            return
         info = getattr(type(self), "info", None)
         name = type(self).__name__ if info is None else info.name
         try:
-            given = signature.bind(self, *args, **kwargs).arguments
             known = settings_of(constructor)
+            for key in kwargs:
+                if key not in known:
+                    raise MethodError(unknown(name, key, known))
+            given = signature.bind(self, *args, **kwargs).arguments
             constructor(self, **{key: check(known[key], value) for key, value in given.items() if key in known})
         except ImportError as error:
             extra = "all" if info is None else info.extra or "all"
@@ -184,3 +207,6 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
             raise MethodError(f"{name}: {error}") from None
 
     return checked
+
+
+setattr(Method, "__init__", _checked(Method.__init__))  # noqa: B010  # methods without settings say so too

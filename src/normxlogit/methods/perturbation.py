@@ -188,6 +188,8 @@ class _Surrogate(_Perturbation):
         super().__init__()
         if samples < 1:
             raise ValueError("samples must be positive")
+        if not -(2**63) <= seed < 2**63:
+            raise ValueError("seed must fit into 64 bits")
         self.samples, self.seed = samples, seed
 
     def attribute(self, ask: _Coalitions, k: int) -> Iterator[Tensor]:

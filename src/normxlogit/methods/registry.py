@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import MethodError
 from .base import Method
-from .settings import Setting, parse, settings_of
+from .settings import Setting, parse, settings_of, unknown
 
 __all__ = ["ANY_MODEL", "MethodInfo", "alternatives", "describe", "list_methods", "method_named", "register"]
 
@@ -168,8 +168,7 @@ def method_named(method: str | Method) -> Method:
         if not equals:
             raise MethodError(f"{method!r}: write settings as name:setting=value,setting=value")
         if key not in info.settings:
-            known = ", ".join(info.settings) or "no settings"
-            raise MethodError(f"{info.name} has no setting {key!r}; it has {known}")
+            raise MethodError(unknown(info.name, key, info.settings))
         if key in given:
             raise MethodError(f"{method!r}: {key} is given twice")
         try:

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-__all__ = ["Setting", "check", "format_value", "parse", "settings_of"]
+import numpy as np
+
+__all__ = ["Setting", "check", "format_value", "parse", "settings_of", "unknown"]
 
 LIST_MARK = "+"
 """Between the values of a setting that takes several; commas stand between settings."""
@@ -42,10 +44,13 @@ def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
     Raises:
         TypeError: If a setting has no type or no default.
     """
-    hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
+    try:
+        hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
+    except NameError as error:
+        raise TypeError(f"{constructor.__qualname__}: a setting's type is not known here: {error}") from None
     found = {}
     for name, parameter in inspect.signature(constructor).parameters.items():
-        if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if name == "self":
             continue
         if name not in hints or parameter.default is parameter.empty:
             raise TypeError(f"{constructor.__qualname__}: the setting {name} needs a type and a default")
@@ -76,11 +81,16 @@ def parse(setting: Setting, text: str) -> Any:
     Raises:
         ValueError: If the setting does not take it.
     """
-    for kind in _alternatives(setting.kind):
+    for kind in sorted(_alternatives(setting.kind), key=lambda kind: kind is str):  # a string could be anything
         found, fits = _read(text, kind)
         if fits:
             return found
     raise ValueError(f"{setting.name} must be {setting.allowed}, not {text!r}")
+
+
+def unknown(method: str, name: str, settings: Mapping[str, Setting]) -> str:
+    """Say that a method has no setting of a name, and which it has."""
+    return f"{method} has no setting {name!r}; it has {', '.join(settings) or 'no settings'}"
 
 
 def format_value(value: Any) -> str:
@@ -125,10 +135,13 @@ def _as_kind(value: Any, kind: Any) -> tuple[Any, bool]:
         return tuple(v for v, _ in each), bool(each) and all(fits for _, fits in each)
     if kind in (int, float):
         number = numbers.Integral if kind is int else numbers.Real
-        fits = isinstance(value, number) and not isinstance(value, bool)
-        return (kind(value), math.isfinite(value)) if fits else (value, False)
+        try:
+            fits = isinstance(value, number) and not isinstance(value, bool) and (kind is int or math.isfinite(value))
+        except OverflowError:  # a whole number that no float holds
+            fits = False
+        return (kind(value), True) if fits else (value, False)
     if kind is bool:
-        return value, isinstance(value, bool)
+        return (bool(value), True) if isinstance(value, bool | np.bool_) else (value, False)
     return value, isinstance(value, kind)
 
 

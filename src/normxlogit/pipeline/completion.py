@@ -13,7 +13,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..methods import Request, run_method
+from ..methods import Request, check_finite, run_method
 from ..models.append_tokens import append_tokens
 from ..models.layers import layer_numbers
 from ..models.seq2seq import Seq2SeqModel
@@ -156,7 +156,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
-    scores = torch.nn.functional.pad(scores.float().cpu() * seen[:, None], (0, 1))  # (G, L, T)
+    scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
     table: FloatArray = (scores if layers else scores[:, 0]).contiguous().numpy()
     names = [name_of(model, i) for i in wanted_ids]
     other = None if contrast is None else name_of(model, contrast)
@@ -216,7 +216,9 @@ def _at_once(
     """Score all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
     distinct = list(dict.fromkeys(ids))
     target = _target(model, distinct, contrast, run)
-    scores = run_method(options.method, Request(model, run, target, layers)).values[0]  # (R, L, T - 1)
+    request = Request(model, run, target, layers)
+    scores = run_method(options.method, request).values[0].detach().float().cpu()  # (R, L, T - 1)
+    check_finite(options.method, request, scores.numpy())
     return scores[[distinct.index(i) for i in ids]]
 
 
@@ -236,8 +238,10 @@ def _one_by_one(
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         target = _target(model, [index], contrast, run)
-        scores = run_method(options.method, Request(model, run, target, layers)).values[0, 0].detach()  # (L, P + g)
-        rows.append(torch.nn.functional.pad(scores.cpu(), (0, len(sequence) - 1 - start - g)))
+        request = Request(model, run, target, layers)
+        scores = run_method(options.method, request).values[0].detach().float().cpu()  # (1, L, P + g)
+        check_finite(options.method, request, scores.numpy())
+        rows.append(torch.nn.functional.pad(scores[0], (0, len(sequence) - 1 - start - g)))
     return torch.stack(rows)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..methods import Request, run_method
+from ..methods import Request, check_finite, run_method
 from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.targets import answers, describe_targets, predictions, resolve, top_predictions
@@ -33,7 +33,8 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     wanted = layer_numbers(options.layers, model)
     each = None if options.targets is None else [options.targets[i] for i in batch.indices]
     target = resolve(model, run, options.target, options.contrast, each)
-    scores = run_method(method, Request(model, run, target, wanted))
+    request = Request(model, run, target, wanted)
+    scores = run_method(method, request)
     measured = {name: values.tolist() for name, values in scores.diagnostics.items()}
     each, ids, contrast, places, said, heard = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
@@ -43,6 +44,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         None if model.task.kind == "span" else top_predictions(model.task, run.logits),
         _token_predictions(model, run, options.token_predictions),
     )
+    check_finite(method, request, each)
     texts = answers(run) if said is None else predictions(model, said)
     tokens = None if heard is None else predictions(model, heard)
     infos = describe_targets(model, target, ids, contrast, places)

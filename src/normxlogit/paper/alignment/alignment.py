@@ -11,7 +11,7 @@ import torch
 
 from ...errors import DataError
 from ...evaluation.faithfulness import Protocol
-from ...methods import Method, Request, method_named, run_method
+from ...methods import Method, Request, check_finite, method_named, run_method
 from ...models.map_batches import map_batches
 from ...models.targets import Target, index_of
 from ...models.task_model import TaskModel
@@ -238,9 +238,12 @@ def _scored(
         asked = [[chunk[i].target] + ([chunk[i].foil, *fixed] if info.name == "logat" else []) for i in places]
         ids = torch.tensor(asked, device=run.logits.device)  # (B, K)
         target = Target(ids, None, run.positions, True, model.task)
-        scores = run_method(method, Request(model, run, target, layers)).values.detach()  # (B, K, L, T)
+        request = Request(model, run, target, layers)
+        scores = run_method(method, request).values.detach().float().cpu().numpy()  # (B, K, L, T)
+        real = batch.mask.cpu().numpy()  # (B, T)
+        check_finite(method, request, scores.transpose(0, 3, 2, 1)[real])  # (N, L, K)
         shown = layers or ((0,) if info.name in ("input-norm", "random") else (model.layer_count(),))
-        return scores.float().cpu().numpy(), batch.mask.cpu().numpy(), shown
+        return scores, real, shown
 
     for start in range(0, len(items), CHUNK):
         chunk = items[start : start + CHUNK]
