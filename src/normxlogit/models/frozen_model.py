@@ -24,6 +24,9 @@ from .tasks import at
 
 __all__ = ["FrozenModel", "Slopes"]
 
+AT_ONCE = 8
+"""Quantities gone back from together: each holds gradients of its own."""
+
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
 
@@ -36,9 +39,9 @@ class Slopes:
     """What a frozen pass gives.
 
     Attributes:
-        answer: The explained quantities, (b, K).
-        states: By place (0 the word embeddings, l the output of layer l), what flows there, (b, T, H).
-        gradients: By place, the slope of each of the K quantities, (b, T, H) each.
+        answer: The explained quantities, (B, K).
+        states: By place (0 the word embeddings, l the output of layer l), what flows there, (B, T, H).
+        gradients: By place, the slope of each of the K quantities, (B, T, H) each.
     """
 
     answer: Tensor
@@ -90,13 +93,16 @@ class FrozenModel:
         with torch.no_grad():
             return self._embeddings(batch.inputs["input_ids"].clone())
 
-    def run(self, batch: Batch, places: Sequence[int], vectors: Tensor | None = None) -> ForwardPass:
+    def run(
+        self, batch: Batch, places: Sequence[int], vectors: Tensor | None = None, *, predict: bool = True
+    ) -> ForwardPass:
         """Run the frozen network once over a batch; its answers are the model's own.
 
         Args:
             batch: What to read.
             places: Where its slopes will be wanted: 0 for the word embeddings, or layers.
             vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
+            predict: As for `TaskModel.run`.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a layer's output does not pass by.
@@ -136,6 +142,7 @@ class FrozenModel:
                 tap.read(embedded.detach(), batch.mask.shape[1]),
                 None,
                 None if model.task.vocabulary else answer.detach(),
+                predict,
             )
         return replace(run, frozen=FrozenPass(states, answer))
 
@@ -149,13 +156,61 @@ class FrozenModel:
         """
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
-        answer, order = self._answer(run, target), [run.frozen.states[place] for place in places]
+        answer = self._answer(run, target)  # (B, K)
+        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+
+    def slopes_each(
+        self,
+        run: ForwardPass,
+        target: Target,
+        places: Sequence[int],
+        read: Tensor,
+        weights: Tensor | None = None,
+    ) -> Slopes:
+        """Go back through a frozen pass over one text of a causal language model, once for each place of an answer.
+
+        Args:
+            run: What `run` returned for one text; it can be gone back through once.
+            target: The G vocabulary entries read, (1, G); each logit counts less the contrast's, or less the mean over
+                the vocabulary.
+            places: Where the slopes are wanted.
+            read: Where the model answers, (G,).
+            weights: Sums of the G quantities that are explained instead of each, (K, G).
+
+        Returns:
+            The slopes of G quantities, or K sums.
+        """
+        if run.frozen is None:
+            raise ValueError("the pass was not made by the frozen network")
+        hidden = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])[0, read]  # (G, H)
+        with self._network.frozen():
+            logits = self.model.parts.head.tokens(hidden).float()  # (G, V)
+        own = logits.gather(1, target.ids[0][:, None])[:, 0]  # (G,)
+        other = logits.mean(-1) if target.contrast is None else logits[:, target.contrast[0]]  # (G,)
+        answer = own - other  # (G,)
+        answer = answer if weights is None else weights.to(answer) @ answer  # (K,)
+        return self._gone_back(answer[None], answer, run.frozen, places)
+
+    def _gone_back(self, answer: Tensor, sums: Tensor, flowed: FrozenPass, places: Sequence[int]) -> Slopes:
+        """Return the slopes of each of K sums over the texts, (K,), several at a time."""
+        order = [flowed.states[place] for place in places]
         gradients: dict[int, list[Tensor]] = {place: [] for place in places}
-        count = answer.shape[1]
-        for k in range(count):
-            found = torch.autograd.grad(answer[:, k].sum(), order, retain_graph=k + 1 < count, allow_unused=True)
-            for place, state, slope in zip(places, order, found, strict=True):
-                gradients[place].append(self._shaped(torch.zeros_like(state) if slope is None else slope, place))
+        for start in range(0, len(sums), AT_ONCE):
+            part = sums[start : start + AT_ONCE]  # (k,)
+            last = start + AT_ONCE >= len(sums)
+            if len(part) == 1:
+                found = [
+                    None if g is None else g[None]
+                    for g in torch.autograd.grad(part[0], order, retain_graph=not last, allow_unused=True)
+                ]
+            else:
+                each = torch.eye(len(part), dtype=part.dtype, device=part.device)
+                found = torch.autograd.grad(
+                    part, order, each, retain_graph=not last, allow_unused=True, is_grads_batched=True
+                )
+            for place, state, slopes in zip(places, order, found, strict=True):
+                several = torch.zeros_like(state)[None].expand(len(part), *state.shape) if slopes is None else slopes
+                gradients[place] += [self._shaped(slope, place) for slope in several]
         states = {place: self._shaped(state, place).detach() for place, state in zip(places, order, strict=True)}
         return Slopes(answer.detach(), states, gradients)
 

@@ -145,13 +145,18 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     ids = sequence.ids[start:]
     wanted_ids, contrast = _targets(model, options, ids)
     context = sequence.take(range(len(sequence) - 1))
+    run = options.method.forward(model, model.batch([context], [0]), options.layers, predict=False)
     with torch.inference_mode():
-        run = model.run(model.batch([context], [0]), layers=options.layers is not None, predict=False)
         _prove_causal(model, run)
         layers = layer_numbers(options.layers, model)
         said, chances = _said(model, run, start, ids)
+    request = Request(model, run, _target(model, wanted_ids, contrast, run), layers)
+    diagnostics: dict[str, tuple[float, ...]] = {}
     if options.method.info.tokenwise:
         scores = _at_once(model, run, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    elif (each := options.method.score_each(request, torch.arange(start - 1, len(sequence) - 1))) is not None:
+        scores = each.values[0].detach()  # (G, L, T - 1)
+        diagnostics = {name: tuple(values[0].tolist()) for name, values in each.diagnostics.items()}
     else:
         scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
@@ -183,6 +188,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         signed=options.method.signed_on(model.task),
         notes=sequence.notes,
         version=__version__,
+        diagnostics=diagnostics,
         merge=options.method.word_merge,
     )
 
