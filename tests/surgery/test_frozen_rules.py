@@ -177,8 +177,8 @@ def test_the_fused_backward_is_the_weights_transposed(case):
     "module",
     [
         nn.Conv1d(3, 6, 3, stride=2, padding=1, groups=3), nn.ConvTranspose1d(3, 2, 3, stride=2, output_padding=1),
-        nn.Conv1d(3, 2, 3, padding="same"), nn.BatchNorm1d(3), nn.MaxPool1d(2), nn.AvgPool1d(2), nn.AdaptiveMaxPool1d(3),
-        nn.ReflectionPad1d(1), nn.Upsample(scale_factor=2), nn.Linear(8, 2),
+        nn.Conv1d(3, 2, 3, padding="same"), nn.BatchNorm1d(3), nn.MaxPool1d(2), nn.AvgPool1d(2),
+        nn.AdaptiveMaxPool1d(3), nn.ReflectionPad1d(1), nn.Upsample(scale_factor=2), nn.Linear(8, 2),
     ],
 )  # fmt: skip
 def test_what_is_linear_is_as_it_was(module):

@@ -6,7 +6,8 @@ products are held as constants. What is left is affine, so that one backward pas
 the exact share of each x_i in the answer and the share of all biases (Ali et al., 2022; Modarressi et al., 2023).
 
 It is done by a `TorchFunctionMode` around the model's own forward, so no architecture is named. What is held in each
-kind of operation is in `frozen_ops`, which factor of a product in `frozen_products`.
+kind of operation is in `frozen_ops` and
+`frozen_layers`, which factor of a product in `frozen_products`.
 """
 
 import functools
@@ -26,8 +27,9 @@ from torch.overrides import TorchFunctionMode
 from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
 from .frozen_modules import is_activation, name_of, opened
-from .frozen_ops import PASS, Rule, flows, rule_for
+from .frozen_ops import rule_for
 from .frozen_proof import nonlinear
+from .frozen_rules import PASS, Rule, flows
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -70,10 +72,7 @@ class _Mode(TorchFunctionMode):
         for place, value in enumerate(args):
             if isinstance(value, Parameter) or value.__class__ in (tuple, list):
                 args = (*args[:place], self.fix(value), *args[place + 1 :])
-        if kwargs:
-            kwargs = {name: self.fix(value) for name, value in kwargs.items()}
-        else:
-            kwargs = {}
+        kwargs = {name: self.fix(value) for name, value in kwargs.items()} if kwargs else {}
         result = func(*args, **kwargs) if rule is None else rule(self, func, args, kwargs)
         if self.paths is not None:
             self.place(func, result)
@@ -88,17 +87,16 @@ class _Mode(TorchFunctionMode):
             if known is None:
                 known = self.fixed[id(value)] = (value, value.detach())
             return known[1]
-        if value.__class__ is list or value.__class__ is tuple:
-            if any(isinstance(part, Parameter) for part in value):
-                return type(value)(map(self.fix, value))
+        if value.__class__ in (list, tuple) and any(isinstance(part, Parameter) for part in value):
+            return type(value)(map(self.fix, value))
         return value
 
     def note(self, function: str, held: str) -> None:
-        """See `frozen_ops.Frozen`."""
+        """See `frozen_rules.Frozen`."""
         self.report.held[function, held] += 1
 
     def inside(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """See `frozen_ops.Frozen`."""
+        """See `frozen_rules.Frozen`."""
         with self:
             return function(*args, **kwargs)
 
@@ -203,7 +201,7 @@ class FrozenNetwork:
             begun, held.waiting, held.start = held.mode is mode, None, None
             if begun:
                 held.mode = None
-                mode.__exit__(None, None, None)
+                mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         if not begun:
             raise UnsupportedModelError(f"{type(self.model).__name__}: {path} returned no vectors to begin with")
 
@@ -220,7 +218,7 @@ class FrozenNetwork:
         held.mode = mode
         leaf = mode.report.leaf = found.detach().requires_grad_()
         torch.set_grad_enabled(True)
-        mode.__enter__()
+        mode.__enter__()  # type: ignore[no-untyped-call]
         flowing = leaf.clone()  # some models work on it in place
         return (flowing, *output[1:]) if isinstance(output, tuple) else flowing
 

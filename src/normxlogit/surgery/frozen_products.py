@@ -12,8 +12,8 @@ applies:
    is that one: keys and queries that write to and read from a state.
 4. **Left.** Held is the left factor, where one writes weights: weights @ values.
 
-A tensor times itself is no such product. Squared, a ReLU is an activation; anything else is linear only inside something
-that is held anyway, as in a norm's mean of squares, and elsewhere the proof names it.
+A tensor times itself is no such product. Squared, a ReLU is an activation; anything else is linear only inside
+something that is held anyway, as in a norm's mean of squares, and elsewhere the proof names it.
 """
 
 from collections import deque
@@ -34,17 +34,18 @@ SIGNAL = "signal"
 
 GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid"})
 
-_KEEPING = frozenset(
-    "Alias AsStrided Expand Permute Transpose T Numpy_T Squeeze Unsqueeze View UnsafeView ReshapeAlias Clone ToCopy "
-    "Identity MovedimInt Swapaxes".split()
-)
+_KEEPING = frozenset([
+    "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Numpy_T", "Squeeze", "Unsqueeze", "View",
+    "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Identity", "MovedimInt", "Swapaxes",
+])  # fmt: skip
 """Autograd nodes that pass all of one tensor on, under another shape."""
 
-_PASSING = _KEEPING | frozenset(
-    "Add Sub Rsub Mul Div Neg Slice Select Split SplitWithSizes Chunk Unbind Index IndexSelect Gather Topk Sort "
-    "MaskedFill Where Clamp ClampMin ClampMax Repeat RepeatInterleave Flip Roll ConstantPadNd Cat Stack Narrow Unfold "
-    "Tril Triu Copies CopySlices Cumsum".split()
-)
+_PASSING = _KEEPING | frozenset([
+    "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
+    "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
+    "Repeat", "RepeatInterleave", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Narrow", "Unfold", "Tril",
+    "Triu", "Copies", "CopySlices", "Cumsum",
+])  # fmt: skip
 """Autograd nodes through which an activated tensor stays one, if nothing else flows into them."""
 
 
@@ -119,7 +120,7 @@ def _computed_from(late: Tensor, early: Tensor) -> bool:
         return False
     first = 0 if wanted[0] is None else wanted[0]._sequence_nr()
     waiting = deque([(late.grad_fn, late.output_nr)])
-    seen = set()
+    seen: set[tuple[Any, int]] = set()
     while waiting and len(seen) < STEPS:
         place = waiting.popleft()
         node = place[0]
