@@ -124,6 +124,12 @@ def _choice(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[s
     return maps.local(x, lambda leaf: function(leaf, *args[1:], **named))
 
 
+def _padding(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a padding that repeats what it is given; torch's backward of any other reads nothing."""
+    plain = _given("input pad mode", args, kwargs).get("mode", "constant") == "constant"
+    return function(*args, **kwargs) if plain else _choice(frozen, function, args, kwargs)
+
+
 def _glu(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold the gate."""
     given = _given("input dim", args, kwargs)
@@ -144,6 +150,7 @@ LAYERS: dict[str, Rule] = {
     **dict.fromkeys(("batch_norm", "instance_norm"), _batch_norm),
     **{f"{kind}{axes}d": _convolution for kind in ("conv", "conv_transpose") for axes in (1, 2, 3)},
     **{f"{kind}_pool{axes}d": _choice for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for axes in (1, 2, 3)},
-    **dict.fromkeys(("pad", "grid_sample"), _choice),
+    "pad": _padding,
+    "grid_sample": _choice,
 }
 """By the name of the function."""

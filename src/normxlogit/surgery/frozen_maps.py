@@ -128,8 +128,10 @@ class _Local(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        with torch.no_grad():
-            (slope,) = torch.autograd.grad(ctx.value, ctx.leaf, grad, retain_graph=True)
+        # Where the gradient itself has a gradient, it must go on: else what is not linear above would be hidden.
+        (slope,) = torch.autograd.grad(
+            ctx.value, ctx.leaf, grad, retain_graph=True, create_graph=grad.requires_grad and torch.is_grad_enabled()
+        )
         return slope, None
 
 

@@ -165,13 +165,29 @@ def _lerp(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str
     return function(*args[:2], still(args[2]), *args[3:], **kwargs)
 
 
+def _solution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the matrix of a linear system."""
+    right_first = function.__name__ == "triangular_solve"
+    args, kwargs = _first(args, kwargs, *(("b", "A") if right_first else ("A", "B")))
+    place = int(right_first)
+    if flows(args[place]):
+        frozen.note(function.__name__, "the matrix")
+        args = (*args[:place], args[place].detach(), *args[place + 1 :])
+    return function(*args, **kwargs)
+
+
+def _elementwise(equation: str) -> bool:
+    """Tell whether an equation multiplies tensors of one shape, element by element."""
+    return len(set(equation.replace(" ", "").replace("->", ",").split(","))) == 1
+
+
 def _einsum(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not isinstance(args[0], str):
         return function(*args, **kwargs)
     operands = list(args[1] if isinstance(args[1], (list, tuple)) else args[1:])
     moving = [place for place, operand in enumerate(operands) if flows(operand)]
     if len(moving) > 1 and not (len(moving) == 2 and same(operands[moving[0]], operands[moving[1]])):
-        kept = moving[signal_of([operands[place] for place in moving])]
+        kept = moving[signal_of([operands[place] for place in moving], _elementwise(args[0]))]
         for place in moving:
             if place != kept:
                 frozen.note("einsum", "a factor")
@@ -238,6 +254,8 @@ RULES: dict[str, Rule] = {
     "addcdiv": _addcdiv,
     "lerp": _lerp,
     "einsum": _einsum,
+    **_named("linalg_solve_triangular linalg_solve solve_triangular triangular_solve", _solution),
+    **_named("inverse linalg_inv linalg_pinv pinverse", _weight),
     **LAYERS,
     "set_grad_enabled": _always_on,
     **_named(
