@@ -33,7 +33,7 @@ DEPTH = 24
 SIGNAL = "signal"
 """Marks the autograd node of a product of two flowing factors: what it gives is a signal, whatever its factors were."""
 
-GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid"})
+GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid", "log_sigmoid"})
 
 _KEEPING = frozenset([
     "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Numpy_T", "Squeeze", "Unsqueeze", "View",
