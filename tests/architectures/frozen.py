@@ -67,6 +67,11 @@ def check(task: str, family: str, attention: str = "eager") -> dict[str, Any]:
         report = network.prove(run, own, TOLERANCE * max(1.0, own[own.abs() < 1e4].abs().max().item()))
     except UnsupportedModelError as error:
         raise Broken(str(error)) from error
+    with network.frozen():
+        answer, _ = run()
+    (slope,) = torch.autograd.grad(answer.flatten()[answer.masked_fill(answer > 1e4, 0.0).argmax()], leaf)
+    if not slope.isfinite().all() or not slope.any():
+        raise Broken("the slope is zero, or not finite")
     if any(parameter.grad is not None for parameter in model.parameters()):
         raise Broken("weights were given a gradient")
     return {"class": type(model).__name__, "held": {f"{f}: {h}": n for (f, h), n in report.held.items()}}

@@ -193,14 +193,14 @@ class FrozenNetwork:
                 self._hooked.add(path)
                 self.model.get_submodule(path).register_forward_hook(functools.partial(self._begin, path))
         mode, held = _Mode(Report()), self._held
-        held.waiting, held.start, held.calls = mode, path, calls
+        before, held.waiting, held.start, held.calls = held.mode, mode, path, calls
         try:
             with torch.no_grad():
                 yield mode.report
         finally:
             begun, held.waiting, held.start = held.mode is mode, None, None
             if begun:
-                held.mode = None
+                held.mode = before
                 mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         if not begun:
             raise UnsupportedModelError(f"{type(self.model).__name__}: {path} returned no vectors to begin with")
