@@ -339,3 +339,33 @@ def test_several_targets_share_one_pass():
     for label in (0, 1):
         (alone,) = torch.autograd.grad(logits[:, label].sum(), x, retain_graph=True)
         torch.testing.assert_close(together[label], alone)
+
+
+@pytest.mark.parametrize("activation", [nn.SiLU, nn.ReLU, nn.Hardswish])
+def test_an_activation_in_place_changes_what_it_was_given(activation):
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = activation(inplace=True)
+
+        def forward(self, x):
+            y = x * 2
+            return self.act(y) + 3 * y
+
+    x = torch.tensor([-1.5, 0.4, 2.0], requires_grad=True)
+    network, value = FrozenNetwork(Reads()), activation()(2 * x.detach())
+    network.prove(lambda: (network.model(x), x), 4 * value, 1e-5)
+    with network.frozen():
+        answer = network.model(x)
+    (slope,) = torch.autograd.grad(answer.sum(), x)
+    torch.testing.assert_close(slope, 4 * value / x.detach())
+
+
+def test_hooks_of_the_models_owner_see_no_probe():
+    model, seen = made("bert"), []
+    for module in model.modules():
+        module.register_forward_hook(lambda module, args, output: seen.append(module))
+    state = torch.get_rng_state()
+    FrozenNetwork(clone(model))
+    assert not seen
+    assert torch.equal(torch.get_rng_state(), state)

@@ -6,8 +6,7 @@ products are held as constants. What is left is affine, so that one backward pas
 the exact share of each x_i in the answer and the share of all biases (Ali et al., 2022; Modarressi et al., 2023).
 
 It is done by a `TorchFunctionMode` around the model's own forward, so no architecture is named. What is held in each
-kind of operation is in `frozen_ops` and
-`frozen_layers`, which factor of a product in `frozen_products`.
+kind of operation is in `frozen_ops` and `frozen_layers`, which factor of a product in `frozen_products`.
 """
 
 import functools
@@ -136,8 +135,8 @@ class FrozenNetwork:
     are constants and get no graph. Modes belong to a thread, so several threads may use one network.
 
     Args:
-        model: A structural clone of the model, in evaluation mode, whose activation modules are given another
-            `forward`: outside `frozen()` it does what it did.
+        model: A structural clone of the model for this network alone, in evaluation mode, whose activation modules
+            are given another `forward`: outside `frozen()` it does what it did.
 
     Example:
         network = FrozenNetwork(clone(model))
@@ -155,10 +154,12 @@ class FrozenNetwork:
         self._hooked: set[str] = set()
         self._paths = {id(module): path for path, module in model.named_modules()}
         self._opened = False
+        with torch.random.fork_rng(devices=[]):
+            steps = [module for module in model.modules() if is_activation(module)]
+        for module in steps:
+            self._one_step(module)
         for module in model.modules():
-            if is_activation(module):
-                self._one_step(module)
-            elif (other := opened(module)) is not None:
+            if (other := opened(module)) is not None:
                 self._two_ways(module, other)
 
     @contextmanager
@@ -236,16 +237,17 @@ class FrozenNetwork:
         own, held = module.forward, self._held
         name = name_of(module)
 
-        def forward(x: Tensor) -> Tensor:
+        def forward(*args: Any, **kwargs: Any) -> Any:
             mode = held.mode
-            if mode is None or not flows(x):
-                value: Tensor = own(x)
-                return value
+            if mode is None or len(args) != 1 or kwargs or not flows(args[0]):
+                return own(*args, **kwargs)
+            x, changes = args[0], bool(getattr(module, "inplace", False))
             with torch.no_grad(), torch._C.DisableTorchFunction():
-                value = own(x.detach())
+                value = own(x.detach().clone() if changes else x.detach())
                 mode.note(name, "f(x) / x")
                 with torch.enable_grad():
-                    return maps.ratio(x, value, name)
+                    result = maps.ratio(x, value, name)
+                    return x.copy_(result) if changes else result
 
         module.__dict__["forward"] = forward
 

@@ -235,7 +235,8 @@ def _named(names: str, rule: Rule) -> dict[str, Rule]:
 RULES: dict[str, Rule] = {
     **_named(
         "relu relu6 gelu silu mish tanh sigmoid hardtanh hardswish hardsigmoid elu celu selu leaky_relu rrelu softplus "
-        "softsign softshrink hardshrink tanhshrink threshold logsigmoid log_sigmoid erf expit abs prelu log log1p expm1 atan asinh",
+        "softsign softshrink hardshrink tanhshrink threshold logsigmoid log_sigmoid erf expit abs prelu log "
+        "log1p expm1 atan asinh",
         _activation,
     ),
     **_named(
