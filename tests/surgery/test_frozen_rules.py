@@ -95,6 +95,8 @@ def test_norms_hold_their_spread_and_let_the_mean_flow():
         (lambda x: torch.mul(x @ B, torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),
         (lambda x: (x @ B) * F.softmax(x @ A, -1), F.softmax(X @ A, -1)),
         (lambda x: (x @ B) * torch.exp(x @ A), torch.exp(X @ A)),
+        (lambda x: (x @ B) * 2 ** (x @ A), 2 ** (X @ A)),
+        (lambda x: (x @ B) * (x @ A).abs() ** -0.5, (X @ A).abs() ** -0.5),
         (lambda x: (x @ B).mul_(torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),
         (lambda x: torch.sigmoid(x @ A).mul_(x @ B), torch.sigmoid(X @ A)),
         (lambda x: F.glu(torch.cat((x @ B, x @ A), -1)), torch.sigmoid(X @ A)),

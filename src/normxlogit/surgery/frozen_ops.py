@@ -240,7 +240,7 @@ RULES: dict[str, Rule] = {
         _activation,
     ),
     **_named(
-        "softmax softmin gumbel_softmax exp exp2 sqrt rsqrt reciprocal logsumexp cumprod logcumsumexp _softmax sign",
+        "softmax softmin gumbel_softmax exp exp2 rpow sqrt rsqrt reciprocal logsumexp cumprod logcumsumexp _softmax sign",
         _weight,
     ),
     **_named("mul multiply", _products(0, False)),
@@ -250,7 +250,7 @@ RULES: dict[str, Rule] = {
     **_named("linear bilinear", _linear),
     **_named("div divide true_divide", _division),
     **_named("rdiv rtruediv", _divided),
-    **_named("pow float_power rpow", _power),
+    **_named("pow float_power", _power),
     **_named("square", _square),
     "addcdiv": _addcdiv,
     "lerp": _lerp,
