@@ -240,7 +240,8 @@ RULES: dict[str, Rule] = {
         _activation,
     ),
     **_named(
-        "softmax softmin gumbel_softmax exp exp2 rpow sqrt rsqrt reciprocal logsumexp cumprod logcumsumexp _softmax sign",
+        "softmax softmin gumbel_softmax exp exp2 rpow "
+        "sqrt rsqrt reciprocal logsumexp cumprod logcumsumexp _softmax sign",
         _weight,
     ),
     **_named("mul multiply", _products(0, False)),
