@@ -184,13 +184,13 @@ def main() -> None:
 
     def tell(pair: tuple[str, str], result: dict[str, Any]) -> None:
         if "error" in result:
-            print(*pair, result["error"], result.get("where", ""), sep=" | ", flush=True)  # noqa: T201
+            print(*pair, result["error"], result.get("where", ""), sep=" | ", flush=True)
 
     results = survey(todo, arguments.processes, tell, FrozenWorker)
     counts = Counter((task, _verdict(result)) for (task, _), result in results.items())
-    print("task | exact and affine | not affine | could not run")  # noqa: T201
+    print("task | exact and affine | not affine | could not run")
     for task in dict.fromkeys(task for task, _ in todo):
-        print(task, *(counts[task, verdict] for verdict in ("affine", "not affine", "failed")), sep=" | ")  # noqa: T201
+        print(task, *(counts[task, verdict] for verdict in ("affine", "not affine", "failed")), sep=" | ")
 
 
 def _verdict(result: dict[str, Any]) -> str:

@@ -198,6 +198,7 @@ class FrozenModel:
         for start in range(0, len(sums), AT_ONCE):
             part = sums[start : start + AT_ONCE]  # (k,)
             last = start + AT_ONCE >= len(sums)
+            found: Sequence[Tensor | None]
             if len(part) == 1:
                 found = [
                     None if g is None else g[None]

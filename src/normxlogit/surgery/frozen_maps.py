@@ -189,7 +189,7 @@ class _Attended(Function):
             rows = grad if step >= q.shape[-2] else grad.narrow(-2, start, weights.shape[-2])
             found = found + weights.transpose(-2, -1) @ rows  # (..., S, D)
         if found.ndim > 3 and found.shape[-3] != ctx.shape[-3]:  # heads that share their keys and values
-            found = found.unflatten(-3, (ctx.shape[-3], heads // ctx.shape[-3])).sum(-3)
+            found = found.reshape(*found.shape[:-3], ctx.shape[-3], heads // ctx.shape[-3], *found.shape[-2:]).sum(-3)
         if found.shape != ctx.shape:
             found = found.sum_to_size(ctx.shape)
         return found, None, None, None, None
