@@ -14,7 +14,6 @@ from normxlogit.errors import InputError
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.batching import batches
 from normxlogit.models.loading import load
-from normxlogit.models.targets import ALL
 from normxlogit.paper.costs.random_models import device, random_bert, random_ids, reference_tokenizer
 from normxlogit.paper.costs.timing import Timing, in_turn
 
