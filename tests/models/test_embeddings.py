@@ -54,7 +54,10 @@ def test_vectors_of_another_width_are_refused():
     model = task_model("bert")
     batch = batch_of(model)
     ids = batch.inputs["input_ids"]
-    with pytest.raises(UnsupportedModelError, match="width 32"), model.embeddings.given(torch.zeros(*ids.shape, 5), ids):
+    with (
+        pytest.raises(UnsupportedModelError, match="width 32"),
+        model.embeddings.given(torch.zeros(*ids.shape, 5), ids),
+    ):
         model.answer(batch.inputs)
     torch.testing.assert_close(model.answer(batch.inputs), model.module(**batch.inputs).logits)
 

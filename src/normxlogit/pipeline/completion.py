@@ -76,7 +76,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
         raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
     config, rest = _generation_config(model, options, room)
     with torch.inference_mode():
-        written = _written(model, encoding, config, rest)
+        written = model.write(encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
     found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
     return Completed(found, count, len(text))
@@ -155,9 +155,11 @@ def explain_completion(model: TaskModel, completed: Completed, request: Request)
         scores = _at_once(model, run, request, layers, wanted_ids, contrast)  # (G, L, T - 1)
     else:
         scores = _one_by_one(model, completed, request, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    scores = scores.float().cpu()
+    model.check_finite(scores, run.batch)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
-    scores = torch.nn.functional.pad(scores.float().cpu() * seen[:, None], (0, 1))  # (G, L, T)
+    scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
     table: FloatArray = (scores if layers else scores[:, 0]).contiguous().numpy()
     names = [name_of(model, i) for i in wanted_ids]
     other = None if contrast is None else name_of(model, contrast)
@@ -292,18 +294,6 @@ def _generation_config(
     config.max_length = None
     rest = config.update(**given | {"max_new_tokens": room})
     return config, rest
-
-
-def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
-    """The tokens that the model writes."""
-    if isinstance(model, Seq2SeqModel):
-        return model.write(prompt, config, options)
-    ids = torch.tensor([prompt.ids], device=model.device)  # (1, P)
-    found: Any = model.module.generate(  # type: ignore[operator]
-        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
-    )
-    sequence: Tensor = getattr(found, "sequences", found)  # (1, P + G)
-    return [int(i) for i in sequence[0, len(prompt) :]]
 
 
 def _check_task(model: TaskModel) -> None:
