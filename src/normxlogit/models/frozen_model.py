@@ -111,7 +111,7 @@ class FrozenModel:
         model, network, seen = self.model, self._network, self._seen
         first = None if 0 in places else self._output(min(places))
         with ExitStack() as stack:
-            record = stack.enter_context(model.recording(stop=model.task.vocabulary))
+            record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
             stack.enter_context(self._listening(places))
             states: dict[int, Tensor] = {}
             if first is None:

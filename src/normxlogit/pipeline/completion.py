@@ -75,7 +75,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
         raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
     config, rest = _generation_config(model, options, room)
     with torch.inference_mode():
-        written = _written(model, encoding, config, rest)
+        written = model.write(encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
     found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
     return Completed(found, count, len(text))
@@ -159,6 +159,8 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         diagnostics = {name: tuple(values[0].tolist()) for name, values in each.diagnostics.items()}
     else:
         scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    scores = scores.float().cpu()
+    model.check_finite(scores, run.batch)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
@@ -303,18 +305,6 @@ def _generation_config(
     config.max_length = None
     rest = config.update(**given | {"max_new_tokens": room})
     return config, rest
-
-
-def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
-    """The tokens that the model writes."""
-    if isinstance(model, Seq2SeqModel):
-        return model.write(prompt, config, options)
-    ids = torch.tensor([prompt.ids], device=model.device)  # (1, P)
-    found: Any = model.module.generate(  # type: ignore[operator]
-        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
-    )
-    sequence: Tensor = getattr(found, "sequences", found)  # (1, P + G)
-    return [int(i) for i in sequence[0, len(prompt) :]]
 
 
 def _check_task(model: TaskModel) -> None:
