@@ -34,7 +34,8 @@ def locate(encodings: list[Encoding], position: Position, task: Task) -> list[En
     if task.name not in ("token-classification", "masked-lm"):
         hint = "; use explain_completion for the tokens of a text" if task.name == "causal-lm" else ""
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
-    places: list[Any] = list(position) if _several(position) else [position] * len(encodings)
+    asked: Any = position
+    places = list(asked) if _several(asked) else [asked] * len(encodings)
     if len(places) != len(encodings):
         raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
     found = zip(encodings, places, strict=True)
