@@ -45,7 +45,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         _token_predictions(model, run, options.token_predictions),
     )
     if said is not None:
-        model.check_finite(torch.from_numpy(said), batch)
+        model.check_finite(torch.from_numpy(said[:, :1]), batch)  # values; regression has no chances
     check_finite(method, request, each)
     texts = answers(run) if said is None else predictions(model, said)
     tokens = None if heard is None else predictions(model, heard)
