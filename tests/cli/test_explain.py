@@ -250,7 +250,7 @@ def test_html(run):
     code, out, _ = run("explain", "a", "--format", "html")
     assert code == 0
     assert out.lstrip().startswith("<!DOCTYPE html>")
-    assert "medi</mark>" in out
+    assert "medi</span>" in out
 
 
 def test_words_in_the_terminal(run):

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..results.characters import safe_output
 from ..results.files import write_text
 
-__all__ = ["Format", "deliver", "format_for", "layer_numbers", "progress", "quiet", "write"]
+__all__ = ["Format", "check_output", "deliver", "format_for", "layer_numbers", "progress", "quiet", "write"]
 
 
 class Format(str, Enum):
@@ -21,6 +21,16 @@ class Format(str, Enum):
     terminal = "terminal"
     json = "json"
     html = "html"
+    csv = "csv"
+
+
+_SUFFIXES = {
+    **dict.fromkeys(("", ".txt", ".md", ".log"), Format.terminal),
+    ".json": Format.json,
+    ".html": Format.html,
+    ".htm": Format.html,
+    ".csv": Format.csv,
+}
 
 
 def write(text: str) -> None:
@@ -44,9 +54,27 @@ def deliver(content: str, output: Path | None) -> None:
 
 
 def format_for(output: Path | None) -> Format:
-    """The format that a file's name asks for."""
+    """Return the format that a file's name asks for.
+
+    Raises:
+        InputError: If it asks for one that is not written.
+    """
     suffix = output.suffix.lower() if output is not None else ""
-    return {".json": Format.json, ".html": Format.html, ".htm": Format.html}.get(suffix, Format.terminal)
+    if suffix not in _SUFFIXES:
+        raise InputError(f"cannot write {suffix} files; end --output in .json, .html, .csv or .txt, or give --format")
+    return _SUFFIXES[suffix]
+
+
+def check_output(output: Path | None, *read: Path | None) -> None:
+    """Refuse to write over a file that is read.
+
+    Raises:
+        InputError: If the output is one of them, under whatever name.
+    """
+    if output is not None and output.exists():
+        for source in read:
+            if source is not None and source.exists() and output.samefile(source):
+                raise InputError(f"--output {output} is the file that is read; write to another")
 
 
 def layer_numbers(layers: str | None) -> str | list[int] | None:

@@ -1,6 +1,5 @@
 """The commands that explain texts and list the methods."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, MethodError
-from .console import Format, deliver, format_for, layer_numbers, quiet, write
+from .console import Format, check_output, deliver, format_for, layer_numbers, quiet, write
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -77,8 +76,9 @@ def explain(
     output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
 ) -> None:
     """Colour the tokens that a model's answer rests on."""
+    check_output(output, file)
     inputs = _inputs(texts or [], file)
-    chosen = layer_numbers(layers)
+    kind, chosen = output_format or format_for(output), layer_numbers(layers)
     calls = [(name, _settings(name, method or [], norm_of)) for name in method or ["normxlogit"]]
     common: dict[str, Any] = {"target": target, "contrast": contrast, "layers": chosen}
     common["long_text"] = "truncate" if long_text is LongText.window_first else long_text.value
@@ -88,7 +88,7 @@ def explain(
         explainer = Explainer.from_pretrained(model)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
-    content = _render(results, output_format or format_for(output), words, merge, output)
+    content = _render(results, kind, words, merge, output)
     deliver(content, output)
 
 
@@ -192,13 +192,17 @@ def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merg
         from ..render.html import page
 
         return page(results, words=words, merge=merge.value)
+    if kind is Format.csv:
+        from ..results.collection import Attributions
+
+        return Attributions(results).to_csv()
     if kind is Format.json:
         from ..results.base import FORMAT_VERSION
+        from ..results.files import json_text
 
         states = [_state(result, words, merge) for result in results]
         utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
-        document = {"format_version": FORMAT_VERSION, "attributions": states}
-        return json.dumps(document, ensure_ascii=not utf8, indent=1) + "\n"
+        return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=not utf8)
     from ..render.terminal import to_text
 
     color = None if output is None else False
@@ -209,8 +213,7 @@ def _state(result: "Attribution", words: bool, merge: Merge) -> dict[str, Any]:
     """The result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
     state = result.to_dict()
     if words:
-        import numpy as np
+        from ..results.fields import plain
 
-        merged = [word._asdict() for word in result.words(merge.value)]
-        state["words"] = [word | {"score": np.asarray(word["score"]).tolist()} for word in merged]
+        state["words"] = plain(result.words(merge.value))
     return state
