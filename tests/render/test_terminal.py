@@ -351,6 +351,8 @@ def test_the_sign_of_a_bar_is_that_of_the_score():
     assert re.search(r"^film +-40\.0 +-{16} +against negative$", text, re.M)
     colored = to_text(make_attribution(("a", "film"), (-19.3, -40.0), text="a film"), color=True)
     assert re.findall(r"\x1b\[([0-9;]*)m(█+)", colored) == [("38;2;62;112;220", "█" * n) for n in (16, 1)]
+    positive = to_text(make_attribution(("a", "film"), (19.3, 40.0), text="a film"), color=True)
+    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", positive) == [("38;2;214;60;60", "█" * n) for n in (16, 1)]
 
 
 def test_a_contrast_says_what_a_negative_score_is_for():
