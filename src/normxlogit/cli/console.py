@@ -78,7 +78,7 @@ def check_output(output: Path | None, *read: Path | None) -> None:
 
 
 def layer_numbers(layers: str | None) -> str | list[int] | None:
-    """The layers of a command line.
+    """Return the layers of a command line.
 
     Raises:
         InputError: If they are neither "all" nor numbers.
@@ -114,7 +114,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error with what is running and what is left; nothing where nobody looks."""
+    """Show a bar on standard error with what is running and what is left; nothing where nobody looks."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

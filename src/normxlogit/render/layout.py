@@ -243,7 +243,7 @@ def said(prediction: Prediction) -> str:
 
 
 def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> tuple[FloatArray, FloatArray]:
-    """The magnitudes that each row is coloured between, its own layer's over all labels.
+    """Return the magnitudes that each row is coloured between, its own layer's over all labels.
 
     Returns:
         The largest magnitude, and the smallest if the row's scores have one sign (0 otherwise).
@@ -298,7 +298,7 @@ class _Pen:
         self.plain(sequence, text)
 
     def trimmed(self) -> list[list[Segment]]:
-        """The texts without white space that stands after everything else."""
+        """Return the texts without white space that stands after everything else."""
         for pieces in self.texts:
             while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
                 pieces.pop()
