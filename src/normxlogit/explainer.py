@@ -31,6 +31,7 @@ from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_texts
 from .results.attribution import Attribution
 from .results.collection import Attributions
+from .results.comparison import Comparison
 from .results.generation import GenerationAttribution
 
 if TYPE_CHECKING:
@@ -204,6 +205,40 @@ class Explainer:
         if self.model.task.kind == "choice":
             return explain_questions(self.model, inputs, options)
         return explain_texts(self.model, inputs, options)
+
+    def compare(
+        self,
+        text: Any,
+        methods: Sequence[str | Method] = ("normxlogit", "frozen-gradient"),
+        *,
+        target: Choice | None = None,
+        contrast: Choice | None = None,
+        position: Position = None,
+        long_text: LongText | None = None,
+    ) -> Comparison:
+        """Explain one text by several methods, side by side.
+
+        Args:
+            text: One input, as `__call__` takes it.
+            methods: What to compare.
+            target: One label or token; None for the prediction.
+            contrast: As in `__call__`.
+            position: As in `__call__`.
+            long_text: As in `__call__`.
+
+        Returns:
+            One result for each method, which say how far their rankings agree.
+
+        Raises:
+            InputError: If more than one input is given.
+        """
+        results = [
+            self(text, method=method, target=target, contrast=contrast, position=position, long_text=long_text)
+            for method in methods
+        ]
+        if not all(isinstance(result, Attribution) for result in results):
+            raise InputError("methods are compared on one text; pass a single one")
+        return Comparison(results)
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.
