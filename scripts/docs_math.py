@@ -1,4 +1,4 @@
-"""MkDocs hook: formulas become MathML, which browsers draw without a script."""
+"""MkDocs hook: turn formulas into MathML, which browsers draw without a script."""
 
 import html
 import re
@@ -10,7 +10,7 @@ _FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Replace what pymdownx.arithmatex marked."""
+    """Replace the formulas that pymdownx.arithmatex marked."""
     return _FORMULA.sub(
         lambda m: convert(html.unescape(m[3]).strip(), display="block" if m[2] == "[" else "inline"), content
     )

@@ -9,7 +9,7 @@ BEGIN, END = "<!-- methods: begin -->", "<!-- methods: end -->"
 
 
 def table() -> str:
-    """The registered methods as a Markdown table."""
+    """Return the registered methods as a Markdown table."""
     pages = sorted((p.stem for p in PAGE.parent.glob("*.md")), key=len, reverse=True)
     lines = ["| method | scores | source | needs | layers | signed | cost |", "|---|---|---|---|---|---|---|"]
     for m in list_methods():
@@ -22,7 +22,7 @@ def table() -> str:
 
 
 def written(page: str) -> str:
-    """The page with its table renewed."""
+    """Return the page with its table renewed."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"

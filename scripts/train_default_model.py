@@ -132,7 +132,7 @@ def train(
 
 
 def accuracy(model: nn.Module, tokenizer: PreTrainedTokenizerBase, split: Dataset) -> float:
-    """Share of right predictions on a tokenised split."""
+    """Return the share of right predictions on a tokenised split."""
     model.eval()
     collate = DataCollatorWithPadding(tokenizer)
     right = 0
@@ -166,7 +166,7 @@ def pruned_vocabulary(tokenizer: PreTrainedTokenizerFast, splits: Dataset, size:
 
 
 def prune_tokenizer(tokenizer: PreTrainedTokenizerFast, kept: list[int]) -> PreTrainedTokenizerFast:
-    """The same tokenizer with only the kept pieces, renumbered in order."""
+    """Return the same tokenizer with only the kept pieces, renumbered in order."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     new_id = {old: new for new, old in enumerate(kept)}
     state["model"]["vocab"] = {p: new_id[i] for p, i in state["model"]["vocab"].items() if i in new_id}
@@ -195,7 +195,7 @@ def prune_tokenizer(tokenizer: PreTrainedTokenizerFast, kept: list[int]) -> PreT
 def cut_student(
     teacher: BertForSequenceClassification, kept_ids: list[int], kept_layers: list[int], inner: int
 ) -> BertForSequenceClassification:
-    """A smaller model from the teacher's own weights."""
+    """Make a smaller model from the teacher's own weights."""
     config = type(teacher.config).from_dict(teacher.config.to_dict())
     config.num_hidden_layers = len(kept_layers)
     config.vocab_size = len(kept_ids)

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from normxlogit import Explainer, InputError
+from normxlogit import ALL, Explainer, InputError
 from normxlogit.inputs.batching import batches
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.pipeline.explain import to_host
@@ -77,7 +77,7 @@ def flops(work):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"target": "all"}, {"layers": "all"}, {"target": "all", "layers": "all"}, {"token_predictions": True}],
+    [{}, {"target": ALL}, {"layers": ALL}, {"target": ALL, "layers": ALL}, {"token_predictions": True}],
     ids=str,
 )
 def test_one_trunk_call_for_a_batch(layer_calls, options):
@@ -93,14 +93,14 @@ def test_one_trunk_call_for_a_generated_text(layer_calls):
     e = explainer("llama", "CausalLM")
     e.explain_completion("the movie", " is good")
     calls = layer_calls(e.model.module.model.layers)
-    e.explain_completion("the cat sat", " on the mat .", layers="all")
+    e.explain_completion("the cat sat", " on the mat .", layers=ALL)
     assert len(calls) == 3
 
 
 def test_one_trunk_call_for_a_language_model(layer_calls):
     e = warm(explainer("roberta", "MaskedLM"))
     calls = layer_calls(e.model.module.roberta.encoder.layer)
-    e(tiny.MASKED, target=["are", "is"], layers="all")
+    e(tiny.MASKED, target=["are", "is"], layers=ALL)
     assert len(calls) == 3
 
 
@@ -111,7 +111,7 @@ def test_from_outputs_calls_no_trunk(layer_calls):
         outputs = e.model.module(**inputs, output_hidden_states=True)
     e.from_outputs(inputs, outputs)
     calls = layer_calls(e.model.module.bert.encoder.layer)
-    e.from_outputs(inputs, outputs, layers="all")
+    e.from_outputs(inputs, outputs, layers=ALL)
     assert not calls
 
 
@@ -123,13 +123,14 @@ def test_the_head_costs_its_operations_on_real_tokens():
     encodings = e.encode(["the movie is not good", "a cat sat on the mat ."])
     batch = e.model.batch(encodings, [0, 1])
     assert batch.padded, "else the test would not notice padding"
+    e(encodings)  # once, to see that the one does not change beside the other
     bare = flops(lambda: e.model.module(**batch.inputs))
     tokens, width = sum(map(len, encodings)), e.model.config.hidden_size
     head = 2 * tokens * (width * width + 3 * width)  # pooler and classifier
     assert flops(lambda: e(encodings)) == bare + head
-    assert flops(lambda: e(encodings, target="all")) == bare + head, "more labels are read off the same logits"
+    assert flops(lambda: e(encodings, target=ALL)) == bare + head, "more labels are read off the same logits"
     below = e.model.parts.layers - 1
-    assert flops(lambda: e(encodings, layers="all")) == bare + (1 + below) * head
+    assert flops(lambda: e(encodings, layers=ALL)) == bare + (1 + below) * head
 
 
 @pytest.mark.parametrize(("family", "kind"), [("bert", "MaskedLM"), ("roberta", "MaskedLM"), ("llama", "CausalLM")])
@@ -137,7 +138,7 @@ def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
     e = warm(explainer(family, kind, vocab_size=WIDE))
     texts = [tiny.MASKED, tiny.MASKED + " and there"]
     with Operations(e.model.module) as operations:
-        e(texts, layers="all")
+        e(texts, layers=ALL)
         e(texts, target=["are", "is"], contrast="was")
     assert 0 < operations.rows_of(WIDE) <= len(texts)
 
@@ -194,7 +195,7 @@ def test_no_hook_is_left_behind_that_would_slow_later_passes():
     e(tiny.TEXTS)
     assert hooks(e.model.module) == 2, "one at the trunk, one where the embeddings pass by"
     for method in ("normxlogit", "value-zeroing", "attention-rollout"):
-        e(tiny.TEXTS, method=method, layers="all")
+        e(tiny.TEXTS, method=method, layers=ALL)
     for method in ("decompx", "occlusion"):
         e(tiny.TEXTS, method=method)
     assert hooks(e.model.module) == 2

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
         UnsupportedModelError,
     )
     from .explainer import Explainer
-    from .methods.registry import MethodInfo, list_methods, register
+    from .methods import Method, MethodInfo, Request, Scores, list_methods, register
+    from .models.targets import ALL
     from .results.attribution import Attribution, Prediction, TargetInfo, Token
     from .results.collection import Attributions
     from .results.generation import GenerationAttribution
@@ -23,40 +24,46 @@ if TYPE_CHECKING:
     from .results.words import Word
 
 __all__ = [
+    "ALL",
+    "Explainer",
     "Attribution",
     "Attributions",
     "AudioAttribution",
-    "DataError",
-    "Explainer",
     "GenerationAttribution",
-    "HeadMismatchError",
     "ImageAttribution",
-    "InputError",
-    "MethodError",
-    "MethodInfo",
-    "NormXLogitError",
     "Prediction",
-    "TargetError",
     "TargetInfo",
     "Token",
-    "UnsupportedModelError",
     "Word",
-    "__version__",
+    "Method",
+    "MethodInfo",
+    "Request",
+    "Scores",
     "list_methods",
     "register",
+    "NormXLogitError",
+    "DataError",
+    "HeadMismatchError",
+    "InputError",
+    "MethodError",
+    "TargetError",
+    "UnsupportedModelError",
+    "__version__",
 ]
 
-_HOMES = {
-    "Explainer": "explainer",
-    "Attributions": "results.collection",
-    "AudioAttribution": "results.signals",
-    "GenerationAttribution": "results.generation",
-    "ImageAttribution": "results.signals",
-    "Word": "results.words",
-    "MethodInfo": "methods",
-    "list_methods": "methods",
-    "register": "methods",
-} | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token"), "results.attribution")
+_HOMES = (
+    {
+        "ALL": "models.targets",
+        "Explainer": "explainer",
+        "Attributions": "results.collection",
+        "AudioAttribution": "results.signals",
+        "GenerationAttribution": "results.generation",
+        "ImageAttribution": "results.signals",
+        "Word": "results.words",
+    }
+    | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
+    | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token"), "results.attribution")
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,22 +1,22 @@
 """The front door: texts in, attributions out."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor, nn
 
 from .errors import InputError
 from .inputs.batching import Batch
-from .inputs.encoding import Encoding, LongText, Text
-from .methods.registry import create
+from .inputs.encoder import LongText
+from .inputs.encoding import Encoding
+from .inputs.texts import Text
+from .methods import Method, method_named
 from .models.factory import as_language_model, refuse_source, task_model
-from .models.forward_pass import ForwardPass
+from .models.layers import Layers
 from .models.loading import load
-from .models.map_batches import map_batches
 from .models.positions import Position, locate
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
@@ -24,14 +24,23 @@ from .models.task_model import TaskModel
 from .models.tasks import TaskName
 from .pipeline import completion as completions
 from .pipeline.completion import Prompt
-from .pipeline.explain import Layers, Request, explain
-from .pipeline.long_texts import explain_long
-from .pipeline.multiple_choice import Question, as_choice, chosen_index, questions_in
+from .pipeline.explain import explain_batch
+from .pipeline.multiple_choice import Question, explain_questions
+from .pipeline.options import ExplainOptions, Options
 from .pipeline.signals import explain_signals
+from .pipeline.texts import explain_texts
 from .results.attribution import Attribution
+from .results.collection import Attributions
 from .results.generation import GenerationAttribution
 
+if TYPE_CHECKING:
+    from transformers import Pipeline
+    from typing_extensions import Unpack
+
 __all__ = ["Explainer"]
+
+SHOWN_LABELS = 6
+"""Most labels that an explainer's own description lists."""
 
 
 class Explainer:
@@ -41,8 +50,8 @@ class Explainer:
     be used from several threads.
 
     Args:
-        model: A `transformers` task model, plain, compiled or wrapped by PEFT.
-        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor.
+        model: A `transformers` task model, plain, compiled or wrapped by PEFT; or a `transformers` pipeline.
+        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -58,13 +67,33 @@ class Explainer:
 
     def __init__(
         self,
-        model: nn.Module,
-        tokenizer: Any,
+        model: "nn.Module | Pipeline",
+        tokenizer: Any = None,
         *,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        self.model = task_model(model, tokenizer, name, batch_tokens)
+        module, reader = _taken_apart(model, tokenizer)
+        self._given = {"model": module, "tokenizer": reader, "name": name, "batch_tokens": batch_tokens}
+        self.model = task_model(module, reader, name, batch_tokens)
+
+    def __repr__(self) -> str:
+        task = self.model.task
+        about = f"{self.model.name!r}, task={task.name!r}"
+        if task.labels:
+            shown = ", ".join(map(repr, task.labels[:SHOWN_LABELS]))
+            more = len(task.labels) - SHOWN_LABELS
+            about += f", labels=[{shown}{f', ... {more} more' if more > 0 else ''}]"
+        layers = getattr(self.model.config.get_text_config(), "num_hidden_layers", None)
+        return f"Explainer({about}{'' if layers is None else f', layers={layers}'})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep what the explainer was made of; the model is taken apart anew where it is read back."""
+        return self._given
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the explainer anew."""
+        Explainer.__init__(self, **state)
 
     @classmethod
     def from_pretrained(
@@ -108,48 +137,51 @@ class Explainer:
         return cls(model, tokenizer, name=label, batch_tokens=batch_tokens)
 
     @overload
-    def __call__(self, inputs: Text | Question, **options: Any) -> Attribution: ...
+    def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
+        self, inputs: str | tuple[str, str] | Question, **options: "Unpack[ExplainOptions]"
+    ) -> Attribution: ...
     @overload
     def __call__(
-        self, inputs: Sequence[Text] | Sequence[Question] | Sequence[Encoding] | Mapping[str, Any], **options: Any
-    ) -> list[Attribution]: ...
+        self,
+        inputs: Iterable[Text] | Iterable[Question] | Iterable[Encoding] | Mapping[str, Any],
+        **options: "Unpack[ExplainOptions]",
+    ) -> Attributions[Attribution]: ...
 
     def __call__(
         self,
-        inputs: Text | Question | Sequence[Text] | Sequence[Question] | Sequence[Encoding] | Mapping[str, Any],
+        inputs: Any,
         *,
-        target: TargetSpec = "predicted",
+        target: TargetSpec = None,
+        targets: Sequence[Choice] | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str = "normxlogit",
+        method: str | Method = "normxlogit",
         position: Position = None,
-        long_text: LongText = "truncate",
+        long_text: LongText | None = None,
         token_predictions: bool | None = None,
-        **settings: Any,
-    ) -> Attribution | list[Attribution]:
+    ) -> Attribution | Attributions[Attribution]:
         """Explain one text or many.
 
         Args:
-            inputs: A string, a pair (tuple of two strings), a list of these, what `encode` returned, or a
+            inputs: A string, a pair (tuple of two strings), several of these, what `encode` returned, or a
                 tokenizer's output; for question answering the pair (question, context), for multiple choice a tuple
-                (prompt, list of choices); for
-                image and audio classification a picture or samples, or a list of them.
-            target: "predicted", "all", a label name or index, a token string or index (language models), "start" or
-                "end" (question answering; "predicted" is the start), a choice or its index (multiple choice), or a
-                list of these. A token string without a leading space means the start of a word.
+                (prompt, list of choices); for image and audio classification a picture or samples, or a list of them.
+            target: None for the prediction, `ALL` labels, a label name or index, a token string or index (language
+                models), "start" or "end" (question answering; by default the start), a choice or its index (multiple
+                choice), or a list of these. A token string without a leading space means the start of a word.
+            targets: One target for each input, instead of `target`.
             contrast: A label or token whose logit is subtracted.
-            layers: "all", a layer number (1 to L) or a list of them; None for the model's answer as it is.
-            method: Name of a registered method.
+            layers: `ALL`, a layer number (1 to L) or a list of them; None for the model's answer as it is.
+            method: Name of a registered method, with settings as "name:setting=value,setting=value", or a method.
             position: The token whose label is explained (token classification) or the mask (masked language models
                 with several): its index, a piece of the text, or a span (start, end) of characters, for all inputs
                 or a list with one for each. By default the first token with a label other than "O".
-            long_text: What to do with a text beyond the model's length: "truncate" explains the first window and notes
-                it, "window" reads it in overlapping windows and explains it whole, "error" raises.
+            long_text: What to do with a text beyond the model's length: "truncate" (the default) explains the first
+                window and notes it, "window" reads it in overlapping windows and explains it whole, "error" raises.
             token_predictions: Also report what the head says at each token; by default for heads with few outputs.
-            **settings: Settings of the method.
 
         Returns:
-            One attribution for a string or pair, otherwise a list in the order of the inputs.
+            One attribution for a single input, otherwise `Attributions`, a list in the order of the inputs.
 
         Raises:
             InputError: If an input cannot be read.
@@ -157,52 +189,21 @@ class Explainer:
             MethodError: If the method or a setting does not exist, or it cannot give layers.
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
-        request = Request(target, contrast, layers, token_predictions, *create(method, settings))
+        options = Options(
+            target, targets, contrast, layers, method_named(method), position, long_text, token_predictions
+        )
         refuse_source(self.model)
         if isinstance(self.model, SignalModel):
-            return explain_signals(self.model, inputs, request)
-        single = isinstance(inputs, str | tuple)
+            return explain_signals(self.model, inputs, options)
         if self.model.task.kind == "choice":
-            questions = questions_in([inputs] if single else inputs)
-            chosen = [self._explain_choice(q, request, long_text) for q in questions]
-            return chosen[0] if single else chosen
-        if isinstance(inputs, Mapping):
-            encodings = self.model.encoder.from_batch(inputs)
-        elif isinstance(inputs, list) and inputs and isinstance(inputs[0], Encoding):
-            encodings = inputs
-        elif single or isinstance(inputs, Sequence):
-            encodings = self.model.encoder([inputs] if single else inputs, long_text=long_text)  # type: ignore[list-item, arg-type]
-        else:
-            raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
-        encodings = locate(encodings, position, self.model.task)
-        results: list[Attribution | None] = [None] * len(encodings)
-        limit = self.model.encoder.limit
-        short = [i for i, e in enumerate(encodings) if limit is None or len(e) <= limit]
-        for place in sorted(set(range(len(encodings))) - set(short)):
-            if long_text != "window":
-                raise InputError(
-                    f"input {place} has {len(encodings[place])} tokens and the model reads {limit}; long_text='window' "
-                    "reads encoded input in windows"
-                )
-            results[place] = explain_long(self.model, encodings[place], request)
+            return explain_questions(self.model, inputs, options)
+        return explain_texts(self.model, inputs, options)
 
-        def work(group: list[int]) -> list[Attribution]:
-            batch = self.model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
-            with torch.inference_mode():
-                run = self.model.run(batch, layers=layers is not None)
-            return explain(self.model, run, request)
-
-        for group, explained in map_batches(self.model, [encodings[i] for i in short], work):
-            for i, result in zip(group, explained, strict=True):
-                results[short[i]] = result
-        found = [r for r in results if r is not None]
-        return found[0] if single else found
-
-    def encode(self, texts: Sequence[Text], *, max_length: int | None = None) -> list[Encoding]:
+    def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.
 
         Args:
-            texts: Strings or pairs.
+            texts: Strings or pairs, in any container; a bare string or pair is one text.
             max_length: Read at most this many tokens of each.
 
         Raises:
@@ -215,14 +216,14 @@ class Explainer:
         inputs: Mapping[str, Any],
         outputs: Mapping[str, Any],
         *,
-        target: TargetSpec = "predicted",
+        target: TargetSpec = None,
+        targets: Sequence[Choice] | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str = "normxlogit",
+        method: str | Method = "normxlogit",
         position: Position = None,
         token_predictions: bool | None = None,
-        **settings: Any,
-    ) -> list[Attribution]:
+    ) -> Attributions[Attribution]:
         """Explain a forward pass that was already run, without another.
 
         The first call on a model proves its head on two of the texts, which takes a small forward pass. Layers of the
@@ -232,22 +233,23 @@ class Explainer:
             inputs: What the model was given.
             outputs: What it returned, called with `output_hidden_states=True` in evaluation mode.
             target: As in `__call__`.
+            targets: As in `__call__`.
             contrast: As in `__call__`.
             layers: As in `__call__`.
             method: As in `__call__`.
             position: As in `__call__`.
             token_predictions: As in `__call__`.
-            **settings: Settings of the method.
 
         Raises:
             InputError: If the outputs hold no hidden states or are of another shape.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
+        options = Options(target, targets, contrast, layers, method_named(method), position, None, token_predictions)
         refuse_source(self.model)
-        request = Request(target, contrast, layers, token_predictions, *create(method, settings))
         if self.model.task.kind == "choice":
             raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
         encodings = locate(self.model.encoder.from_batch(inputs), position, self.model.task)
+        options.check_count(len(encodings))
         tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
         ids = tensors.get("input_ids")
         if ids is None:
@@ -256,18 +258,17 @@ class Explainer:
         batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
         with torch.inference_mode():
             run = self.model.from_outputs(batch, outputs, layers=layers is not None)
-        return explain(self.model, run, request)
+        return Attributions(explain_batch(self.model, run, options))
 
     def generate(
         self,
         prompt: Prompt,
         *,
         max_new_tokens: int = 40,
-        target: TargetSpec = "generated",
+        target: Choice | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str = "normxlogit",
-        settings: Mapping[str, Any] | None = None,
+        method: str | Method = "normxlogit",
         **options: Any,
     ) -> GenerationAttribution:
         """Let a causal language model continue a prompt, and explain every token that it wrote.
@@ -279,7 +280,6 @@ class Explainer:
             contrast: As in `explain_completion`.
             layers: As in `__call__`.
             method: As in `__call__`.
-            settings: Settings of the method.
             **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
 
         Raises:
@@ -287,63 +287,62 @@ class Explainer:
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
-        request = Request(target, contrast, layers, False, *create(method, dict(settings or {})))
-        sequence = completions.generate(self._writing, prompt, max_new_tokens, options)
-        return completions.explain_completion(self._writing, sequence, request)
+        wanted = Options(target, None, contrast, layers, method_named(method))
+        sequence = completions.generate(self._language_model, prompt, max_new_tokens, options)
+        return completions.explain_completion(self._language_model, sequence, wanted)
 
     def explain_completion(
         self,
         prompt: Prompt,
         completion: str | Sequence[int],
         *,
-        target: TargetSpec = "generated",
+        target: Choice | None = None,
+        targets: Sequence[Choice] | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str = "normxlogit",
-        **settings: Any,
+        method: str | Method = "normxlogit",
     ) -> GenerationAttribution:
         """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
 
         Args:
             prompt: A text, or a list of chat messages for the tokenizer's template.
             completion: The text that follows as it is (mind the space), or its token ids.
-            target: "generated" explains each token itself; a token or index the same one at every place; a list one
-                for each.
+            target: A token or index that is explained at every place; None explains each token itself.
+            targets: A token or index for each place.
             contrast: A token whose logit is subtracted.
             layers: As in `__call__`.
             method: As in `__call__`.
-            **settings: Settings of the method.
 
         Raises:
             InputError: If prompt or completion is empty, or both are longer than the model reads.
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
-        request = Request(target, contrast, layers, False, *create(method, settings))
-        sequence = completions.read_completion(self._writing, prompt, completion)
-        return completions.explain_completion(self._writing, sequence, request)
+        options = Options(target, targets, contrast, layers, method_named(method))
+        sequence = completions.read_completion(self._language_model, prompt, completion)
+        return completions.explain_completion(self._language_model, sequence, options)
 
     @cached_property
-    def _writing(self) -> TaskModel:
+    def _language_model(self) -> TaskModel:
         return as_language_model(self.model)
 
-    def _explain_choice(self, question: Question, request: Request, long_text: LongText) -> Attribution:
-        prompt, choices = question
-        if long_text == "window":
-            raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
-        encodings = self.model.encoder([(prompt, choice) for choice in choices], long_text=long_text)
 
-        def work(group: list[int]) -> list[tuple[ForwardPass, int]]:
-            batch = self.model.batch([encodings[i] for i in group], group)
-            with torch.inference_mode():
-                run = self.model.run(batch, layers=request.layers is not None)
-            return [(run, row) for row in range(len(group))]
+def _taken_apart(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
+    """Return the module and what reads its inputs, also of a pipeline.
 
-        read = dict(
-            pair for group, found in map_batches(self.model, encodings, work) for pair in zip(group, found, strict=True)
+    Raises:
+        InputError: If there is no module, or nothing that reads its inputs.
+    """
+    module = model
+    if not isinstance(model, nn.Module):
+        module = getattr(model, "model", None)
+        readers = ("tokenizer", "image_processor", "feature_extractor")
+        tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "
+            "Explainer.from_pretrained takes a name or folder"
         )
-        logits = torch.stack([run.logits[row] for run, row in (read[i] for i in range(len(choices)))])  # (N, 1)
-        index = chosen_index(choices, logits, request.target, request.contrast)
-        run, row = read[index]
-        result = explain(self.model, run.row(row), replace(request, target="predicted"))[0]
-        return as_choice(result, choices, logits, index)
+    if tokenizer is None:
+        raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
+    return module, tokenizer

@@ -6,7 +6,7 @@ import torch
 from tokenizers import processors
 from transformers import PreTrainedModel
 
-from normxlogit import Attribution, Explainer
+from normxlogit import ALL, Attribution, Explainer
 from normxlogit.inputs.batching import Batch
 from normxlogit.methods.normxlogit import NormXLogit
 from normxlogit.models.targets import resolve
@@ -140,7 +140,7 @@ def _layers(explainer: Explainer, text: Any) -> int:
     """Every layer's scores are finite, and the last layer's are the default ones."""
     if explainer.model.task.name == "multiple-choice":
         text = (text[0], [text[1], "a film"])
-    layered = torch.tensor(explainer(text, layers="all").scores)  # (L, T)
+    layered = torch.tensor(explainer(text, layers=ALL).scores)  # (L, T)
     if not layered.isfinite().all():
         raise Broken("scores of a layer are not finite")
     near(layered[-1], torch.tensor(explainer(text).scores), "last layer against the default")

@@ -28,7 +28,7 @@ For each class the checks are, to 1e-4 (relative to the largest value, where tha
 2. where the model answers at every token, the head gives each token the model's logit there; where its head reads one
    position, the head on that position alone gives the model's output;
 3. NormXLogit equals a plain loop over one text, token by token, with the norms from the model's own outputs;
-4. the scores of `layers="all"` are finite and the last layer's are the default ones.
+4. the scores of `layers=ALL` are finite and the last layer's are the default ones.
 
 """
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.pipeline.signals import _encoding  # the names of patches do not matter here
 from tests.architectures.base import Broken, build, near, stir, tokens_read
@@ -54,7 +54,7 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
             torch.tensor(result.scores), own.hidden_states[0][0].norm(dim=-1) * each, "NormXLogit against a plain loop"
         )
     try:
-        layered = torch.tensor(explainer({model.main_input_name: values}, layers="all")[0].scores)  # (L, T)
+        layered = torch.tensor(explainer({model.main_input_name: values}, layers=ALL)[0].scores)  # (L, T)
     except UnsupportedModelError:
         layered = torch.zeros(0)
     if len(layered):

@@ -23,7 +23,7 @@ def explainer():
 
 @pytest.fixture(scope="module")
 def ours(explainer):
-    attributions = explainer(TEXTS, method="gradient-x-input-signed")
+    attributions = explainer(TEXTS, method="gradient-x-input")
     return attributions, measure_attributions(explainer, attributions, [0, 1])
 
 

@@ -1,15 +1,16 @@
-"""Runs that stop and go on, N/A cells, tables and figures."""
+"""Runs that stop and go on, N/A, tables and figures."""
 
 import json
 
 import pytest
 import torch
 
-from normxlogit import DataError, Explainer, MethodError, UnsupportedModelError, register
+from normxlogit import DataError, Explainer, Method, MethodError, UnsupportedModelError, register
+from normxlogit.cli.options import methods_of
 from normxlogit.evaluation import report, result_cache, runs
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import Faithfulness
-from normxlogit.methods import registry
+from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, method_named, registry
 from normxlogit.paper import tables
 from tests import tiny
 
@@ -26,8 +27,8 @@ def refusing():
     """A method that works on no model."""
 
     @register("refusing", paper="none")
-    class Refusing:
-        def __call__(self, model, run, target, layers):
+    class Refusing(Method):
+        def score(self, request):
             raise UnsupportedModelError("no model will do")
 
     yield "refusing"
@@ -40,28 +41,28 @@ def result(name, aopc, quality=0.5, kind="accuracy"):
 
 
 def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
-    methods = [("normxlogit", {}), ("normxlogit", {"norm_of": "word_embedding"}), (refusing, {})]
-    first = runs.run_cells(explainer, EXAMPLES, methods, folder=tmp_path)
+    methods = [NormXLogit(), NormXLogit(norm_of="word_embedding"), method_named(refusing)]
+    first = runs.run_methods(explainer, EXAMPLES, methods, folder=tmp_path)
     assert first[2] is None, "what a method cannot do is N/A, not an error"
     assert first[0].aopc != first[1].aopc
     assert len(list(tmp_path.iterdir())) == 3
     calls = []
     explainer.model.run = lambda *_, **__: calls.append(1)
     told = []
-    again = runs.run_cells(
+    again = runs.run_methods(
         explainer, EXAMPLES, methods, folder=tmp_path, on_progress=lambda name, done, total: told.append((name, done))
     )
-    assert told == [(name, len(EXAMPLES)) for name, _ in methods], "each cell is told of once, or a bar would run over"
+    assert told == [(method.spec, len(EXAMPLES)) for method in methods], "each is told of once, or a bar would run over"
     assert not calls
     assert again == first
 
 
 def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
-    runs.run_cells(explainer, EXAMPLES, [("random", {})], folder=tmp_path)
-    runs.run_cells(explainer, EXAMPLES[:2], [("random", {})], folder=tmp_path)
-    runs.run_cells(explainer, EXAMPLES, [("random", {})], folder=tmp_path, protocol="published")
+    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
+    runs.run_methods(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
+    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
     other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
-    runs.run_cells(other, EXAMPLES, [("random", {})], folder=tmp_path)
+    runs.run_methods(other, EXAMPLES, [Random()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 4
     assert not list(tmp_path.glob("*.part"))
 
@@ -79,14 +80,17 @@ def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
     assert result_cache.fingerprint(explainer) != first
 
 
-def test_methods_with_settings():
-    assert runs.parse_method("logat") == ("logat", {})
-    assert runs.parse_method("random:seed=3") == ("random", {"seed": 3})
-    assert runs.parse_method("input-norm:norm_of=word_embedding") == ("input-norm", {"norm_of": "word_embedding"})
+def test_methods_of_a_command_line():
+    assert methods_of("logat random:seed=3  input-norm:norm_of=word_embedding") == [
+        LogAt(),
+        Random(seed=3),
+        InputNorm(norm_of="word_embedding"),
+    ]
     for wrong in ("nothing", "random:seeds=3", "random:3"):
-        with pytest.raises(MethodError):
-            runs.parse_method(wrong)
-    assert ("normxlogit", {"norm_of": "word_embedding"}) in runs.all_methods()
+        with pytest.raises(MethodError, match=wrong.partition(":")[2][:5] or wrong):
+            methods_of(wrong)
+    assert methods_of("all") == runs.all_methods()
+    assert NormXLogit(norm_of="word_embedding") in runs.all_methods()
 
 
 def test_table_orders_marks_and_names_what_is_missing():
@@ -132,7 +136,7 @@ def test_table_one_from_checkpoints(tmp_path):
     text = tables.run_table(
         "table1",
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
-        [("normxlogit", {}), ("input-norm", {"norm_of": "word_embedding"})],
+        [NormXLogit(), InputNorm(norm_of="word_embedding")],
         tmp_path / "out",
         data_dir=tmp_path / "data",
         on_progress=lambda what, done, total: seen.append((what, done, total)),
@@ -149,14 +153,14 @@ def test_table_one_from_checkpoints(tmp_path):
     accuracy = tables.run_table(
         "table-accuracy",
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
-        [("normxlogit", {})],
+        [NormXLogit()],
         tmp_path / "out",
         data_dir=tmp_path / "data",
     )
     assert "STS-B" not in accuracy.split("\n\n", 2)[2]
     files = tables.run_figures(
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
-        [("normxlogit", {}), ("random", {})],
+        [NormXLogit(), Random()],
         tmp_path / "out",
         data_dir=tmp_path / "data",
         limits={"all": 2, "stsb": 3},

@@ -8,17 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Attribution, Explainer, MethodError, UnsupportedModelError
+from normxlogit import ALL, Attribution, Explainer, MethodError, UnsupportedModelError
+from normxlogit.methods import IntegratedGradients
 from tests import tiny
 
+from .spell import spelled
+
 NORMS = {"l1": lambda g: g.abs().sum(-1), "l2": lambda g: g.pow(2).sum(-1).sqrt(), "sum": lambda g: g.sum(-1)}
-METHODS = [
-    "gradient-norm",
-    "gradient-x-input",
-    "gradient-x-input-signed",
-    "integrated-gradients",
-    "integrated-gradients-signed",
-]
+METHODS = ["gradient-norm", "gradient-x-input", "gradient-x-input:aggregate=l1", "integrated-gradients:steps=3"]
 
 
 def close(a, b, tolerance=1e-4):
@@ -61,22 +58,26 @@ def test_gradient_norm_and_gradient_x_input_equal_autograd(aggregate):
     label = int(model(**inputs).logits.argmax())
     words, gradient = by_hand(model, inputs, lambda logits: logits[0, label])
     e = Explainer(model, made)
-    close(e(tiny.PAIR, method="gradient-norm", aggregate=aggregate).scores, NORMS[aggregate](gradient))
-    close(e(tiny.PAIR, method="gradient-x-input", aggregate=aggregate).scores, NORMS[aggregate](gradient * words))
+    close(e(tiny.PAIR, method=f"gradient-norm:aggregate={aggregate}").scores, NORMS[aggregate](gradient))
+    close(e(tiny.PAIR, method=f"gradient-x-input:aggregate={aggregate}").scores, NORMS[aggregate](gradient * words))
 
 
-def test_names_and_signs():
+@pytest.mark.parametrize("name", ["gradient-x-input", "integrated-gradients"])
+def test_the_sum_over_the_width_is_the_default_and_keeps_the_sign(name):
     e = Explainer(*classifier())
-    text = tiny.TEXTS[0]
-    for name in ("gradient-x-input", "integrated-gradients"):
-        plain, signed = e(text, method=name), e(text, method=name + "-signed")
-        assert (plain.signed, signed.signed) == (False, True)
-        assert (plain.settings["aggregate"], signed.settings["aggregate"]) == ("l1", "sum")
-        assert (plain.scores >= 0).all()
-        assert (signed.scores < 0).any()
-        same = e(text, method=name, aggregate="sum")
-        np.testing.assert_array_equal(same.scores, signed.scores)
-        assert same.signed, "what the settings make of it counts"
+    signed, sizes = e(tiny.TEXTS[0], method=name), e(tiny.TEXTS[0], method=f"{name}:aggregate=l1")
+    assert (signed.signed, sizes.signed) == (True, False), "what the settings make of it counts"
+    assert (signed.settings["aggregate"], sizes.settings["aggregate"]) == ("sum", "l1")
+    assert (signed.scores < 0).any()
+    assert (sizes.scores >= 0).all()
+    same = e(tiny.TEXTS[0], method=f"{name}:aggregate=sum")
+    np.testing.assert_array_equal(same.scores, signed.scores)
+
+
+def test_gradient_norm_has_a_sign_when_it_is_summed():
+    e = Explainer(*classifier())
+    assert not e(tiny.TEXTS[0], method="gradient-norm").signed
+    assert e(tiny.TEXTS[0], method="gradient-norm:aggregate=sum").signed
 
 
 def test_integrated_gradients_equal_a_plain_loop():
@@ -84,10 +85,11 @@ def test_integrated_gradients_equal_a_plain_loop():
     inputs = made(tiny.TEXTS[2], return_tensors="pt")
     expected = integrated(model, inputs, lambda logits: logits[0, 1], 7, 0.0)
     e = Explainer(model, made)
-    result = e(tiny.TEXTS[2], target=1, method="integrated-gradients-signed", steps=7)
+    result = e(tiny.TEXTS[2], target=1, method="integrated-gradients:steps=7")
     close(result.scores, expected.sum(-1))
-    close(e(tiny.TEXTS[2], target=1, method="integrated-gradients", steps=7).scores, expected.abs().sum(-1))
-    in_pieces = e(tiny.TEXTS[2], target=1, method="integrated-gradients-signed", steps=7, internal_batch_size=2)
+    sizes = e(tiny.TEXTS[2], target=1, method=IntegratedGradients("l1", steps=7))
+    close(sizes.scores, expected.abs().sum(-1))
+    in_pieces = e(tiny.TEXTS[2], target=1, method="integrated-gradients:steps=7,internal_batch_size=2")
     close(in_pieces.scores, expected.sum(-1))
 
 
@@ -101,7 +103,7 @@ def test_integrated_gradients_are_complete_and_say_how_far():
     e = Explainer(model, made)
     errors = []
     for steps in (2, 50):
-        result = e(tiny.TEXTS[2], target="all", method="integrated-gradients-signed", steps=steps)
+        result = e(tiny.TEXTS[2], target=ALL, method=f"integrated-gradients:steps={steps}")
         gap = result.scores.sum(-1) - (whole - nothing).numpy()
         np.testing.assert_allclose(result.diagnostics["convergence_error"], gap, atol=1e-4)
         assert result.select(label=1).diagnostics["convergence_error"] == result.diagnostics["convergence_error"][1]
@@ -120,9 +122,7 @@ def test_baselines_of_tokens_leave_special_tokens_alone(baseline):
     ids[0, 1:-1] = tiny.VOCABULARY["[PAD]" if baseline == "pad" else "[MASK]"]
     start = model.get_input_embeddings()(ids).detach()
     expected = integrated(model, inputs, lambda logits: logits[0, 0], 5, start).sum(-1)
-    result = Explainer(model, made)(
-        tiny.TEXTS[0], target=0, method="integrated-gradients-signed", steps=5, baseline=baseline
-    )
+    result = Explainer(model, made)(tiny.TEXTS[0], target=0, method=f"integrated-gradients:steps=5,baseline={baseline}")
     close(result.scores, expected)
     assert result.scores[0] == 0
     assert result.scores[-1] == 0
@@ -136,10 +136,13 @@ def test_published_protocol_feeds_the_embedding_layers_output_back():
     words, gradient = by_hand(model, without_types, lambda logits: logits[0, 1], twice)
     path = integrated(model, without_types, lambda logits: logits[0, 1], 6, 0.0, twice)
     e = Explainer(model, made)
-    options = {"target": 1, "protocol": "published"}
-    close(e(tiny.PAIR, method="gradient-norm", **options).scores, gradient.abs().sum(-1))
-    close(e(tiny.PAIR, method="gradient-x-input", **options).scores, (gradient * words).abs().sum(-1))
-    close(e(tiny.PAIR, method="integrated-gradients", steps=6, **options).scores, path.abs().sum(-1))
+    for name, settings, expected in (
+        ("gradient-norm", {}, gradient),
+        ("gradient-x-input", {"aggregate": "l1"}, gradient * words),
+        ("integrated-gradients", {"aggregate": "l1", "steps": 6}, path),
+    ):
+        found = e(tiny.PAIR, method=spelled(name, protocol="published", **settings), target=1)
+        close(found.scores, expected.abs().sum(-1))
     other = e(tiny.PAIR, method="gradient-norm", target=1).scores
     assert np.abs(other - gradient.abs().sum(-1).numpy()).max() > 1e-3
 
@@ -153,9 +156,9 @@ def test_masked_lm_reads_the_mask_and_the_contrast():
     place = inputs["input_ids"][0].tolist().index(made.mask_token_id)
     target, other = tiny.VOCABULARY["are"], tiny.VOCABULARY["is"]
     words, gradient = by_hand(model, inputs, lambda logits: logits[0, place, target] - logits[0, place, other])
-    found = Explainer(model, made)(tiny.MASKED, target="are", contrast="is", method="gradient-x-input-signed")
+    found = Explainer(model, made)(tiny.MASKED, target="are", contrast="is", method="gradient-x-input")
     close(found.scores, (words * gradient).sum(-1))
-    masked = Explainer(model, made)(tiny.MASKED, target="are", method="integrated-gradients", baseline="pad", steps=3)
+    masked = Explainer(model, made)(tiny.MASKED, target="are", method="integrated-gradients:baseline=pad,steps=3")
     assert masked.scores[place] == 0, "the mask is the question, not a part of the answer"
 
 
@@ -173,14 +176,14 @@ def test_causal_lm_reads_the_last_position(family):
         words = words.detach()[0]
     else:
         words, gradient = by_hand(model, inputs, lambda logits: logits[0, -1, target])
-    found = Explainer(model, made)(tiny.TEXTS, target="good", method="gradient-x-input-signed")[0]
+    found = Explainer(model, made)(tiny.TEXTS, target="good", method="gradient-x-input")[0]
     close(found.scores, (words * gradient).sum(-1))
 
 
 def test_regression_explains_the_value_with_its_sign():
     model, made = classifier(num_labels=1)
     words, gradient = by_hand(model, made(tiny.TEXTS[0], return_tensors="pt"), lambda logits: logits[0, 0])
-    found = Explainer(model, made)(tiny.TEXTS[0], method="gradient-x-input-signed")
+    found = Explainer(model, made)(tiny.TEXTS[0], method="gradient-x-input")
     close(found.scores, (words * gradient).sum(-1))
     assert found.signed
 
@@ -188,7 +191,7 @@ def test_regression_explains_the_value_with_its_sign():
 def test_token_classification_and_answers_are_read_at_their_positions():
     model, made = tiny.model("bert", "TokenClassification"), tiny.tokenizer_for("bert")
     words, gradient = by_hand(model, made(tiny.TEXTS[0], return_tensors="pt"), lambda logits: logits[0, 3, 1])
-    found = Explainer(model, made)(tiny.TEXTS[0], target=1, position=3, method="gradient-x-input-signed")
+    found = Explainer(model, made)(tiny.TEXTS[0], target=1, position=3, method="gradient-x-input")
     close(found.scores, (words * gradient).sum(-1))
     reader = Explainer(tiny.model("bert", "QuestionAnswering"), made)
     assert reader(tiny.PAIR, target="end", method="gradient-norm").scores.max() > 0
@@ -197,12 +200,9 @@ def test_token_classification_and_answers_are_read_at_their_positions():
 def test_every_target_has_a_row_of_its_own():
     e = Explainer(*classifier(num_labels=3))
     for method in METHODS:
-        settings = {"steps": 3} if "integrated" in method else {}
-        everything = e(tiny.TEXTS, target="all", method=method, **settings)
+        everything = e(tiny.TEXTS, target=ALL, method=method)
         for label in range(3):
-            for all_of_them, one in zip(
-                everything, e(tiny.TEXTS, target=label, method=method, **settings), strict=True
-            ):
+            for all_of_them, one in zip(everything, e(tiny.TEXTS, target=label, method=method), strict=True):
                 close(all_of_them.scores[label], one.scores)
 
 
@@ -210,14 +210,13 @@ def test_every_target_has_a_row_of_its_own():
 
 
 @pytest.mark.parametrize("family", tiny.CLASSIFIERS)
-@pytest.mark.parametrize("method", ["gradient-x-input", "integrated-gradients-signed"])
+@pytest.mark.parametrize("method", ["gradient-x-input:aggregate=l1", "integrated-gradients:steps=4"])
 def test_alone_or_in_a_batch(family, method):
     model, made = classifier(family, scale=2.0)
-    settings = {"steps": 4} if "integrated" in method else {}
-    together = Explainer(model, made)(tiny.TEXTS, method=method, target=0, **settings)
-    small = Explainer(model, made, batch_tokens=9)(tiny.TEXTS, method=method, target=0, **settings)
+    together = Explainer(model, made)(tiny.TEXTS, method=method, target=0)
+    small = Explainer(model, made, batch_tokens=9)(tiny.TEXTS, method=method, target=0)
     for text, one, other in zip(tiny.TEXTS, together, small, strict=True):
-        alone = Explainer(model, made)(text, method=method, target=0, **settings)
+        alone = Explainer(model, made)(text, method=method, target=0)
         close(one.scores, alone.scores)
         close(other.scores, alone.scores)
 
@@ -251,7 +250,7 @@ def test_the_callers_model_is_untouched():
     weights = copy.deepcopy(model.state_dict())
     e = Explainer(model, made)
     with torch.inference_mode():
-        e(tiny.TEXTS, method="integrated-gradients", steps=2)
+        e(tiny.TEXTS, method="integrated-gradients:steps=2")
     e(tiny.TEXTS, method="gradient-norm")
     with pytest.raises(UnsupportedModelError):
         e(tiny.TEXTS, method="gradient-norm", target=_broken(e))
@@ -278,11 +277,11 @@ def _broken(e):
 def test_several_threads_at_once():
     model, made = classifier()
     e = Explainer(model, made)
-    expected = [e(text, method="integrated-gradients", steps=4).scores for text in tiny.TEXTS]
+    expected = [e(text, method="integrated-gradients:steps=4").scores for text in tiny.TEXTS]
     found = [None] * 6
 
     def work(place):
-        found[place] = e(tiny.TEXTS[place % 3], method="integrated-gradients", steps=4).scores
+        found[place] = e(tiny.TEXTS[place % 3], method="integrated-gradients:steps=4").scores
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(6)]
     for thread in threads:
@@ -295,9 +294,9 @@ def test_several_threads_at_once():
 
 def test_half_precision_follows_single():
     model, made = classifier(scale=2.0)
-    single = Explainer(model, made)(tiny.TEXTS[2], method="integrated-gradients-signed", target=0).scores
+    single = Explainer(model, made)(tiny.TEXTS[2], method="integrated-gradients", target=0).scores
     half = Explainer(copy.deepcopy(model).bfloat16(), made)(
-        tiny.TEXTS[2], method="integrated-gradients-signed", target=0
+        tiny.TEXTS[2], method="integrated-gradients", target=0
     ).scores
     assert np.corrcoef(single, half)[0, 1] > 0.98
     assert half.dtype == np.float32
@@ -319,27 +318,32 @@ def test_a_model_without_gradients_names_what_would_do():
 
 
 @pytest.mark.parametrize(
-    ("method", "settings", "message"),
+    ("method", "message"),
     [
-        ("gradient-norm", {"aggregate": "max"}, "aggregate must be one of 'l1', 'l2', 'sum'"),
-        ("gradient-x-input", {"protocol": "mine"}, "protocol must be"),
-        ("integrated-gradients", {"baseline": "noise"}, "baseline must be"),
-        ("integrated-gradients", {"steps": 0}, "must be positive"),
-        ("integrated-gradients", {"baseline": "mask", "protocol": "published"}, "zero"),
-        ("gradient-norm", {"steps": 3}, "has no setting 'steps'"),
-        ("gradient-norm", {"layers": "all"}, "gives no scores for single layers"),
+        ("gradient-norm:aggregate=max", "gradient-norm: aggregate must be 'l1', 'l2' or 'sum', not 'max'"),
+        ("gradient-x-input:protocol=mine", "protocol must be 'default' or 'published', not 'mine'"),
+        ("integrated-gradients:baseline=noise", "baseline must be 'zero', 'pad' or 'mask', not 'noise'"),
+        ("integrated-gradients:steps=0", "must be positive"),
+        ("integrated-gradients:internal_batch_size=0", "must be positive"),
+        ("integrated-gradients:baseline=mask,protocol=published", "has baseline='zero' only"),
+        ("gradient-norm:steps=3", "gradient-norm has no setting 'steps'; it has aggregate, protocol"),
     ],
 )
-def test_settings_that_do_not_exist(method, settings, message):
+def test_settings_that_do_not_exist(method, message):
     with pytest.raises(MethodError, match=message):
-        Explainer(*classifier())(tiny.TEXTS[0], method=method, **settings)
+        Explainer(*classifier())(tiny.TEXTS[0], method=method)
+
+
+def test_there_are_no_layers():
+    with pytest.raises(MethodError, match="gradient-norm gives no scores for single layers"):
+        Explainer(*classifier())(tiny.TEXTS[0], method="gradient-norm", layers=ALL)
 
 
 def test_mask_baseline_without_a_mask():
     model, made = classifier()
     made.mask_token = None
     with pytest.raises(MethodError, match="no mask token"):
-        Explainer(model, made)(tiny.TEXTS[0], method="integrated-gradients", baseline="mask")
+        Explainer(model, made)(tiny.TEXTS[0], method="integrated-gradients:baseline=mask")
 
 
 @pytest.mark.parametrize("method", METHODS)

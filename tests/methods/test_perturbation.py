@@ -12,9 +12,11 @@ import torch
 from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from normxlogit import Explainer, MethodError
+from normxlogit import ALL, Explainer, MethodError
 from normxlogit.models.masking import remove_tokens
 from tests import tiny
+
+from .spell import spelled
 
 METHODS = ["occlusion", "lime", "kernel-shap"]
 MASK = tiny.VOCABULARY["[MASK]"]
@@ -103,7 +105,7 @@ def test_occlusion_equals_a_plain_loop():
     loss = [0.0 if i in special else float((whole - masked_logits(model, inputs, [i]))[label]) for i in range(count)]
     e = Explainer(model, made)
     close(e(tiny.PAIR, method="occlusion").scores, loss)
-    everything = e(tiny.PAIR, method="occlusion", target="all").scores
+    everything = e(tiny.PAIR, method="occlusion", target=ALL).scores
     assert everything.shape == (3, count)
     close(everything[label], loss)
 
@@ -116,8 +118,8 @@ def test_a_window_takes_out_neighbours():
     losses = [float(whole - masked_logits(model, inputs, window)[0]) for window in windows]
     expected = [0.0] + [np.mean([x for w, x in zip(windows, losses, strict=True) if i in w]) for i in range(1, 5)] + [0]
     e = Explainer(model, made)
-    close(e(FOUR, method="occlusion", window=2, target=0).scores, expected)
-    together = e([*tiny.TEXTS, FOUR], method="occlusion", window=2, target=0)[-1]
+    close(e(FOUR, method="occlusion:window=2", target=0).scores, expected)
+    together = e([*tiny.TEXTS, FOUR], method="occlusion:window=2", target=0)[-1]
     close(together.scores, expected)
 
 
@@ -170,8 +172,8 @@ def test_linear_models_are_recovered():
     for text in (FOUR, "bad", tiny.TEXTS[2]):
         expected = token_weights(model, made, text, 1)
         close(e(text, method="occlusion", target=1).scores, expected)
-        close(e(text, method="kernel-shap", target=1, samples=100).scores, expected, 1e-4)
-        close(e(text, method="lime", target=1, alpha=0).scores, expected, 1e-3)
+        close(e(text, method="kernel-shap:samples=100", target=1).scores, expected, 1e-4)
+        close(e(text, method="lime:alpha=0", target=1).scores, expected, 1e-3)
         assert np.corrcoef(e(text, method="lime", target=1).scores, expected)[0, 1] > 0.9
 
 
@@ -179,8 +181,8 @@ def test_sampled_subsets_come_close_to_enumeration():
     model, made = bert(scale=8.0)
     e = Explainer(model, made)
     text = "the movie never was very good and awful"
-    exact = e(text, method="kernel-shap", target=1, samples=256).scores
-    sampled = e(text, method="kernel-shap", target=1, samples=180).scores
+    exact = e(text, method="kernel-shap:samples=256", target=1).scores
+    sampled = e(text, method="kernel-shap:samples=180", target=1).scores
     assert np.corrcoef(exact, sampled)[0, 1] > 0.95
     assert np.abs(exact - sampled).max() > 1e-6, "one enumerates and the other samples"
     close(sampled.sum(), exact.sum(), 1e-2)
@@ -198,7 +200,7 @@ def test_lime_weighs_and_penalises_as_captum_does():
         return masked_logits(model, inputs, (1 + (presence[0] == 0).nonzero()[:, 0]).tolist())[:1]
 
     expected = Lime(ask).attribute(torch.ones(1, 5), n_samples=400).flatten()
-    found = Explainer(model, made)(tiny.TEXTS[0], method="lime", target=0, samples=400).scores[1:-1]
+    found = Explainer(model, made)(tiny.TEXTS[0], method="lime:samples=400", target=0).scores[1:-1]
     np.testing.assert_allclose(found, expected, atol=0.1 * float(expected.abs().max()))  # samples differ, kernels not
 
 
@@ -211,24 +213,26 @@ def test_lime_weighs_and_penalises_as_captum_does():
 )
 def test_alone_or_in_a_batch_and_again(family, kind, method):
     model, made = tiny.model(family, kind), tiny.tokenizer_for(family)
-    settings = {} if method == "occlusion" else {"samples": 40}
-    together = Explainer(model, made)(tiny.TEXTS, method=method, target=7 if kind == "CausalLM" else 0, **settings)
+    if method != "occlusion":
+        method = f"{method}:samples=40"
+    together = Explainer(model, made)(tiny.TEXTS, method=method, target=7 if kind == "CausalLM" else 0)
     e = Explainer(model, made, batch_tokens=9)
     for text, one in zip(tiny.TEXTS, together, strict=True):
         torch.manual_seed(len(text))
-        alone = e(text, method=method, target=7 if kind == "CausalLM" else 0, **settings)
+        alone = e(text, method=method, target=7 if kind == "CausalLM" else 0)
         close(one.scores, alone.scores, 1e-3)
 
 
 @pytest.mark.parametrize("method", ["lime", "kernel-shap"])
 def test_seeds(method):
     e = Explainer(*bert(scale=8.0))
-    text, settings = tiny.TEXTS[2], {"method": method, "samples": 60} | ({"alpha": 0} if method == "lime" else {})
+    text, settings = tiny.TEXTS[2], {"samples": 60} | ({"alpha": 0} if method == "lime" else {})
+    spec = spelled(method, **settings)
     before = torch.random.get_rng_state()
-    first = e(text, **settings).scores
+    first = e(text, method=spec).scores
     assert torch.equal(torch.random.get_rng_state(), before), "the caller's random state stays"
-    np.testing.assert_array_equal(first, e(text, **settings).scores)
-    assert np.abs(first - e(text, seed=1, **settings).scores).max() > 1e-6
+    np.testing.assert_array_equal(first, e(text, method=spec).scores)
+    assert np.abs(first - e(text, method=f"{spec},seed=1").scores).max() > 1e-6
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -271,7 +275,7 @@ def test_the_same_text_is_asked_once(monkeypatch):
     rows = []
     answer = e.model.answer
     monkeypatch.setattr(e.model, "answer", lambda i, *rest: rows.append(len(i["input_ids"])) or answer(i, *rest))
-    e(FOUR, method="kernel-shap", target="all")
+    e(FOUR, method="kernel-shap", target=ALL)
     assert sum(rows) == 16, "four tokens have sixteen subsets, whatever the number of targets and samples"
     rows.clear()
     e(tiny.TEXTS, method="occlusion")
@@ -282,7 +286,7 @@ def test_regression_and_contrast_and_all():
     e = Explainer(*bert(num_labels=1))
     assert e(tiny.TEXTS[0], method="occlusion").signed
     e = Explainer(*bert(num_labels=3))
-    everything = e(FOUR, method="kernel-shap", target="all").scores
+    everything = e(FOUR, method="kernel-shap", target=ALL).scores
     difference = e(FOUR, method="kernel-shap", target=0, contrast=2).scores
     np.testing.assert_allclose(everything[0] - everything[2], difference, atol=1e-4)
 
@@ -309,11 +313,11 @@ def test_the_callers_model_is_untouched(method):
 
 def test_several_threads_at_once():
     e = Explainer(*bert())
-    expected = [e(text, method="kernel-shap", samples=30).scores for text in tiny.TEXTS]
+    expected = [e(text, method="kernel-shap:samples=30").scores for text in tiny.TEXTS]
     found = [None] * 6
 
     def work(place):
-        found[place] = e(tiny.TEXTS[place % 3], method="kernel-shap", samples=30).scores
+        found[place] = e(tiny.TEXTS[place % 3], method="kernel-shap:samples=30").scores
 
     threads = [threading.Thread(target=work, args=(place,)) for place in range(6)]
     for thread in threads:
@@ -340,19 +344,25 @@ def test_taken_out_is_what_the_methods_ask():
 
 
 @pytest.mark.parametrize(
-    ("method", "settings"),
+    ("method", "message"),
     [
-        ("occlusion", {"window": 0}),
-        ("lime", {"samples": 0}),
-        ("lime", {"alpha": -1}),
-        ("kernel-shap", {"samples": 1}),
-        ("occlusion", {"samples": 3}),
-        ("lime", {"layers": "all"}),
+        ("occlusion:window=0", "occlusion: window must be positive"),
+        ("occlusion:window=two", "window must be a whole number, not 'two'"),
+        ("lime:samples=0", "lime: samples must be positive"),
+        ("lime:alpha=-1", "alpha must not be negative"),
+        ("kernel-shap:samples=1", "samples must be 2 or more"),
+        ("occlusion:samples=3", "occlusion has no setting 'samples'; it has window"),
+        (f"lime:seed={2**63}", "lime: seed must fit into 64 bits"),
     ],
 )
-def test_settings_that_do_not_exist(method, settings):
-    with pytest.raises(MethodError):
-        Explainer(*bert())(FOUR, method=method, **settings)
+def test_settings_that_do_not_exist(method, message):
+    with pytest.raises(MethodError, match=message):
+        Explainer(*bert())(FOUR, method=method)
+
+
+def test_there_are_no_layers():
+    with pytest.raises(MethodError, match="lime gives no scores for single layers"):
+        Explainer(*bert())(FOUR, method="lime", layers=ALL)
 
 
 @pytest.mark.parametrize(

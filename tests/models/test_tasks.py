@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from normxlogit import Attribution, Explainer, InputError, TargetError
+from normxlogit import ALL, Attribution, Explainer, InputError, TargetError
 from tests import tiny
 
 TAGS = {"id2label": {0: "O", 1: "PER", 2: "LOC"}, "label2id": {"O": 0, "PER": 1, "LOC": 2}}
@@ -41,7 +41,7 @@ def test_token_classification_is_the_tag_logit_of_each_token_times_its_norm(fami
     assert a.prediction.id == int(tags[3])
     said = explainer(TEXT, position=3)
     torch.testing.assert_close(torch.tensor(said.scores), wanted[:, tags[3]], rtol=1e-4, atol=1e-5)
-    every = explainer(TEXT, position=3, target="all")
+    every = explainer(TEXT, position=3, target=ALL)
     torch.testing.assert_close(torch.tensor(every.scores), wanted.T, rtol=1e-4, atol=1e-5)
 
 
@@ -122,7 +122,7 @@ def test_question_answering_is_the_start_or_end_logit_of_each_token_times_its_no
     with torch.inference_mode():
         wanted = by_hand(model, encoded, model.qa_outputs)  # (T, 2)
         outputs = model(**encoded)
-    a = explainer((question, context), target="all")
+    a = explainer((question, context), target=ALL)
     assert a.target.labels == ("start", "end")
     torch.testing.assert_close(torch.tensor(a.scores), wanted.T, rtol=1e-4, atol=1e-5)
     start = explainer((question, context))
@@ -234,7 +234,7 @@ def test_a_question_without_choices_is_refused(question):
         explainer(question)
 
 
-@pytest.mark.parametrize("options", [{"target": "all"}, {"target": [0, 1]}, {"contrast": 1}, {"target": 3}])
+@pytest.mark.parametrize("options", [{"target": ALL}, {"target": [0, 1]}, {"contrast": 1}, {"target": 3}])
 def test_choices_are_explained_one_at_a_time(options):
     explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
     with pytest.raises(TargetError, match="choice"):

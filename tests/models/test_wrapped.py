@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
 from tests import tiny
 
@@ -116,14 +116,14 @@ def test_weights_that_wait_elsewhere_give_the_same_scores(family, tmp_path):
     plain = tiny.model(family, KINDS[family])
     tokenizer = tiny.tokenizer_for(family)
     wanted = Explainer(plain, tokenizer)(TEXT)
-    layered = Explainer(plain, tokenizer)(TEXT, layers="all").scores
+    layered = Explainer(plain, tokenizer)(TEXT, layers=ALL).scores
     disk = accelerate.disk_offload(tiny.model(family, KINDS[family]), str(tmp_path), execution_device="cpu")
     memory = accelerate.cpu_offload(tiny.model(family, KINDS[family]), execution_device="cpu")
     for offloaded in (memory, disk):
         assert next(offloaded.parameters()).device.type == "meta"
         explainer = Explainer(offloaded, tokenizer)
         np.testing.assert_allclose(explainer(TEXT).scores, wanted.scores, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(explainer(TEXT, layers="all").scores, layered, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(explainer(TEXT, layers=ALL).scores, layered, rtol=1e-5, atol=1e-5)
         assert next(offloaded.parameters()).device.type == "meta", "weights must go back"
 
 

@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from normxlogit import DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
+from normxlogit import ALL, DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
 from normxlogit.models.append_tokens import append_tokens
 from tests import tiny
 
@@ -108,17 +108,24 @@ def test_targets_and_contrast():
 
     one = explainer.explain_completion(PROMPT, completion, target="mat")
     np.testing.assert_allclose(one.scores, by_hand(model, ids, start, [mat] * 3), rtol=2e-3, atol=1e-3)
-    each = explainer.explain_completion(PROMPT, completion, target=["mat", cat, "a"])
+    each = explainer.explain_completion(PROMPT, completion, targets=["mat", cat, "a"])
     np.testing.assert_allclose(each.scores, by_hand(model, ids, start, [mat, cat, a]), rtol=2e-3, atol=1e-3)
     assert [t.labels[0] for t in each.targets] == ["mat", "cat", "a"]
     less = explainer.explain_completion(PROMPT, completion, contrast="mat")
     np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
     assert less.targets[0].contrast == "mat"
     np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)
-    with pytest.raises(TargetError, match="2 targets for 3"):
-        explainer.explain_completion(PROMPT, completion, target=["a", "the"])
-    with pytest.raises(TargetError):
-        explainer.explain_completion(PROMPT, completion, target="cabinets")
+    for options, message in (
+        ({"targets": ["a", "the"]}, "2 targets for 3 generated tokens"),
+        ({"target": ["a", "the", "cat"]}, "targets= takes one for each generated token"),
+        ({"target": ALL}, "target= is one token for all places"),
+        ({"target": "a", "targets": ["a", "the", "cat"]}, "not both"),
+        ({"target": "cabinets"}, "'cabinets' is not one token"),
+        ({"target": "43"}, "'43' is not one token"),
+        ({"target": tiny.SIZE}, "outside the model's 64 outputs"),
+    ):
+        with pytest.raises(TargetError, match=message):
+            explainer.explain_completion(PROMPT, completion, **options)
 
 
 def test_what_the_model_says_at_each_place():
@@ -153,7 +160,7 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
 
 def test_layers_add_an_axis():
     explainer = explainer_for()
-    every = explainer.explain_completion(PROMPT, " the cat", layers="all")
+    every = explainer.explain_completion(PROMPT, " the cat", layers=ALL)
     base = explainer.explain_completion(PROMPT, " the cat")
     assert every.scores.shape == (2, 3, 6)
     np.testing.assert_allclose(every.select(layer=3).scores, base.scores, rtol=1e-4, atol=1e-4)
@@ -165,10 +172,10 @@ def test_layers_add_an_axis():
 
 def test_methods_that_read_whole_texts_run_on_what_stood_before():
     explainer = explainer_for()
-    found = explainer.explain_completion(PROMPT, " the cat sat", method="random", seed=5)
+    found = explainer.explain_completion(PROMPT, " the cat sat", method="random:seed=5")
     prefixes = [PROMPT, PROMPT + " the", PROMPT + " the cat"]
     for g, prefix in enumerate(prefixes):
-        np.testing.assert_array_equal(found.scores[g, : 4 + g], explainer(prefix, method="random", seed=5).scores)
+        np.testing.assert_array_equal(found.scores[g, : 4 + g], explainer(prefix, method="random:seed=5").scores)
     norms = explainer.explain_completion(PROMPT, " the cat sat", method="input-norm")
     np.testing.assert_allclose(norms.scores[2, :6], explainer(prefixes[2], method="input-norm").scores, rtol=1e-5)
 

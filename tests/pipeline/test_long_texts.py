@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer, InputError
+from normxlogit import ALL, Explainer, InputError
 from normxlogit.pipeline.long_texts import windows
 from tests import tiny
 
@@ -71,7 +71,7 @@ def test_scores_are_the_mean_over_windows_and_the_prediction_that_of_the_mean_lo
     assert a.prediction.value == pytest.approx(float(mean[best]), rel=1e-4)
     assert a.target.ids == (best,)
     np.testing.assert_allclose(a.scores, merged[:, best], rtol=1e-3, atol=1e-4)
-    every = explainer(LONG, long_text="window", target="all")
+    every = explainer(LONG, long_text="window", target=ALL)
     np.testing.assert_allclose(every.scores, merged.T, rtol=1e-3, atol=1e-4)
     assert [a.text[s:e] for s, e in a.offsets[1:-1]] == WORDS
     assert "5 windows" in a.notes[0]

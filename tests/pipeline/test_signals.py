@@ -7,7 +7,7 @@ import transformers
 from PIL import Image
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-from normxlogit import AudioAttribution, DataError, Explainer, HeadMismatchError, ImageAttribution, InputError
+from normxlogit import ALL, AudioAttribution, DataError, Explainer, HeadMismatchError, ImageAttribution, InputError
 from normxlogit import UnsupportedModelError as Unsupported
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
@@ -75,7 +75,7 @@ def test_each_field_of_the_grid_is_the_patch_at_its_place():
 def test_labels_layers_and_batches():
     explainer = Explainer(vit(), PROCESSOR)
     images = [picture(seed) for seed in range(3)]
-    together = explainer(images, target="all", layers="all")
+    together = explainer(images, target=ALL, layers=ALL)
     assert together[0].grid.shape == (3, 3, 4, 6)
     for image, a in zip(images, together, strict=True):
         alone = explainer(image, target=2, layers=3)
@@ -117,7 +117,7 @@ def test_an_overlay_colours_each_patch_by_its_sign_and_strength():
     fading = 255 - drawn.min(-1)[5::10, 5::10]
     assert fading[best] == fading.max()
     with pytest.raises(DataError, match="select"):
-        Explainer(vit(), PROCESSOR)(picture(), target="all").overlay(white)
+        Explainer(vit(), PROCESSOR)(picture(), target=ALL).overlay(white)
 
 
 @pytest.mark.parametrize(

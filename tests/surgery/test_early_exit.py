@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.early_exit import EarlyExit
 from normxlogit.surgery.trace import trace
@@ -21,7 +21,7 @@ def test_a_layer_is_what_the_model_cut_short_there_says(family):
     model = build("causal-lm", family)
     stir(model, 2.0)
     explainer = Explainer(model, tiny.tokenizer(specials=False))
-    found = explainer(tiny.TEXTS[0], method="logat", target=5, layers="all")
+    found = explainer(tiny.TEXTS[0], method="logat", target=5, layers=ALL)
     assert explainer.model.parts.early_exit is not None
     ids = torch.tensor([found.token_ids])  # (1, T)
     for layer, scores in zip(found.layers, torch.tensor(found.scores), strict=True):
@@ -56,7 +56,7 @@ def test_what_only_decides_is_no_layer():
     model = build("causal-lm", "blt")
     stir(model, 2.0)
     explainer = Explainer(model, tiny.tokenizer(specials=False))
-    layers = explainer(tiny.TEXTS[0], layers="all").layers
+    layers = explainer(tiny.TEXTS[0], layers=ALL).layers
     inner = model.model
     stacks = (inner.local_encoder, inner.global_transformer, inner.local_decoder)
     assert len(layers) == sum(len(stack.layers) for stack in stacks)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
 
@@ -57,7 +57,7 @@ def test_the_embedding_output_is_caught_on_its_way(family):
 def test_scores_of_a_layer_are_the_head_on_its_normed_output():
     plain = tiny.model("llama")
     explainer = Explainer(plain, tiny.tokenizer_for("llama"))
-    scores = explainer(tiny.TEXTS[0], layers="all", target=0).scores  # (L, T)
+    scores = explainer(tiny.TEXTS[0], layers=ALL, target=0).scores  # (L, T)
     ids = explainer.model.tokenizer(tiny.TEXTS[0], return_tensors="pt").input_ids
     with torch.no_grad():
         states = plain(input_ids=ids, output_hidden_states=True).hidden_states

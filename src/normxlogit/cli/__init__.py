@@ -9,7 +9,6 @@ import typer
 from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
-from .benchmark import benchmark
 from .explain import explain, methods
 from .faithfulness import faithfulness
 from .finetune import finetune
@@ -66,6 +65,5 @@ app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(alignment)
 app.add_typer(evaluate, name="evaluate")
-app.add_typer(benchmark, name="benchmark")
 app.command()(finetune)
 app.command()(reproduce)

@@ -12,10 +12,10 @@ import typer
 
 from ..errors import InputError
 from .console import progress, quiet, write
-from .options import DType, Protocol, cells_of
+from .options import DType, Protocol, methods_of
 
 if TYPE_CHECKING:
-    from ..evaluation.runs import MethodSpec
+    from ..methods import Method
     from ..paper.alignment.figures import Scale
 
 __all__ = ["alignment", "figure_alignment"]
@@ -89,7 +89,7 @@ def figure_alignment(
         bases: Pretrained models by name.
         tuned: Fine-tuned ones; a name that is missing here is fine-tuned first.
         methods: As on the command line.
-        output: Folder for models, cells and a folder of results for each name.
+        output: Folder for models, finished runs and a folder of results for each name.
         training: What differs from the paper's settings of fine-tuning.
         protocol: See the page on alignment.
         data_dir: Folder with the paradigms' files.
@@ -136,7 +136,7 @@ def figure_alignment(
 
 def _measured(
     models: Sequence[tuple[str, str]],
-    cells: "Sequence[MethodSpec]",
+    cells: "Sequence[Method]",
     output: Path | None,
     *,
     about: Mapping[str, Any],
@@ -151,7 +151,7 @@ def _measured(
         studies = run_studies(
             models,
             cells,
-            folder=None if output is None else output / "cells",
+            folder=None if output is None else output / "runs",
             protocol=protocol.value,
             on_progress=step,
             **options,
@@ -163,7 +163,7 @@ def _measured(
     return alignment_tables(studies, theirs, shown, scale=scale)
 
 
-def _cells(methods: str) -> "list[MethodSpec]":
-    from ..paper.alignment.runs import all_cells
+def _cells(methods: str) -> "list[Method]":
+    from ..paper.alignment.runs import paper_methods
 
-    return all_cells() if methods == "all" else cells_of(methods)
+    return paper_methods() if methods == "all" else methods_of(methods)

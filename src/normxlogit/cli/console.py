@@ -7,12 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..results.characters import safe_output
 from ..results.files import write_text
 
-__all__ = ["Format", "check_output", "deliver", "format_for", "layer_numbers", "progress", "quiet", "write"]
+if TYPE_CHECKING:
+    from ..models.layers import Layers
+
+__all__ = ["Format", "check_output", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
 
 
 class Format(str, Enum):
@@ -77,14 +81,18 @@ def check_output(output: Path | None, *read: Path | None) -> None:
                 raise InputError(f"--output {output} is the file that is read; write to another")
 
 
-def layer_numbers(layers: str | None) -> str | list[int] | None:
+def layers_of(layers: str | None) -> "Layers":
     """Return the layers of a command line.
 
     Raises:
         InputError: If they are neither "all" nor numbers.
     """
-    if layers is None or layers == "all":
-        return layers
+    if layers is None:
+        return None
+    if layers == "all":
+        from ..models.targets import ALL
+
+        return ALL
     try:
         return [int(layer) for layer in layers.split(",")]
     except ValueError:

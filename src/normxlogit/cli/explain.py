@@ -4,15 +4,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..errors import InputError, MethodError
-from .console import Format, check_output, deliver, format_for, layer_numbers, quiet, write
+from ..errors import InputError, TargetError
+from .console import Format, check_output, deliver, format_for, layers_of, quiet, write
+
+MergeName = Literal["sum", "max", "mean", "first"]
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
+    from ..methods import Method
+    from ..pipeline.options import ExplainOptions
     from ..results.attribution import Attribution
 
 __all__ = ["explain", "methods"]
@@ -20,22 +24,13 @@ __all__ = ["explain", "methods"]
 CHUNK = 64
 """Texts between two steps of the progress bar."""
 
-NORM_METHODS = frozenset({"normxlogit", "input-norm"})
-
 
 class LongText(str, Enum):
     """What to do with a text over the model's length."""
 
-    window_first = "window-first"
+    truncate = "truncate"
     window = "window"
     error = "error"
-
-
-class NormOf(str, Enum):
-    """Whose norm the scores are multiplied with."""
-
-    embedding_output = "embedding_output"
-    word_embedding = "word_embedding"
 
 
 class Merge(str, Enum):
@@ -57,19 +52,31 @@ def explain(
     model: Annotated[
         str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
     ] = None,
-    method: Annotated[list[str] | None, typer.Option(help="Method, see `normxlogit methods`; may be repeated.")] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated."),
+    ] = None,
     target: Annotated[
-        str, typer.Option(help='What to explain: "predicted", "all", a label, its number, or a token.')
-    ] = "predicted",
+        list[str] | None,
+        typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
+    ] = None,
+    all_labels: Annotated[bool, typer.Option("--all-labels", help="Explain every label.")] = False,
     contrast: Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")] = None,
     layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
-    norm_of: Annotated[NormOf | None, typer.Option(help="Norm for normxlogit and input-norm.")] = None,
     long_text: Annotated[
         LongText,
-        typer.Option(help="For a text over the model's length: its first window, all merged, or an error."),
-    ] = LongText.window_first,
-    words: Annotated[bool, typer.Option("--words", help="Merge tokens to words.")] = False,
-    merge: Annotated[Merge, typer.Option(help="How a word's score comes from its tokens'.")] = Merge.sum,
+        typer.Option(help="For a text over the model's length: read its beginning, all of it in windows, or stop."),
+    ] = LongText.truncate,
+    words: Annotated[
+        bool | None,
+        typer.Option(
+            "--words/--tokens",
+            help="Show words, the default where they can be told, or tokens.",
+        ),
+    ] = None,
+    merge: Annotated[
+        Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
+    ] = None,
     output_format: Annotated[
         Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
     ] = None,
@@ -78,17 +85,22 @@ def explain(
     """Colour the tokens that a model's answer rests on."""
     check_output(output, file)
     inputs = _inputs(texts or [], file)
-    kind, chosen = output_format or format_for(output), layer_numbers(layers)
-    calls = [(name, _settings(name, method or [], norm_of)) for name in method or ["normxlogit"]]
-    common: dict[str, Any] = {"target": target, "contrast": contrast, "layers": chosen}
-    common["long_text"] = "truncate" if long_text is LongText.window_first else long_text.value
+    kind, chosen = output_format or format_for(output), layers_of(layers)
+    if target and all_labels:
+        raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
     with quiet():
         from ..explainer import Explainer
+        from ..methods import method_named
 
+        calls = [method_named(text) for text in method or ["normxlogit"]]
         explainer = Explainer.from_pretrained(model)
+        common: ExplainOptions = {"layers": chosen}
+        if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
+            common["long_text"] = long_text.value
+        common |= targets_of(explainer, target or [], contrast, all_labels=all_labels)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common)
-    content = _render(results, kind, words, merge, output)
+    content = _render(results, kind, words, None if merge is None else merge.value, output)
     deliver(content, output)
 
 
@@ -149,25 +161,35 @@ def _lines(content: bytes, name: str) -> list[str]:
     return lines
 
 
-def _settings(name: str, names: list[str], norm_of: NormOf | None) -> dict[str, str]:
-    """The settings of one of the methods; of several, those that have no norm go without `--norm-of`."""
-    if norm_of is None:
-        return {}
-    if not NORM_METHODS.intersection(names or ["normxlogit"]):
-        raise MethodError(f"--norm-of is a setting of normxlogit and input-norm, not of {', '.join(names)}")
-    return {"norm_of": norm_of.value} if name in NORM_METHODS else {}
+def targets_of(
+    explainer: "Explainer", targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
+) -> "ExplainOptions":
+    """Return what a command line asks to explain: a string of digits is an index where nothing has that name."""
+    from ..models.targets import ALL, choice_from_text
+
+    def read(text: str) -> Any:
+        return text if explainer.model.task.kind == "choice" else choice_from_text(explainer.model, text)
+
+    found: ExplainOptions = {}
+    if all_labels:
+        found["target"] = ALL
+    elif targets:
+        found["target"] = read(targets[0]) if len(targets) == 1 else [read(text) for text in targets]
+    if contrast is not None:
+        found["contrast"] = read(contrast)
+    return found
 
 
 def _explain(
     explainer: "Explainer",
     inputs: Sequence[str | tuple[str, str]],
-    calls: list[tuple[str, dict[str, str]]],
-    common: dict[str, Any],
+    calls: Sequence["Method"],
+    common: "ExplainOptions",
 ) -> list["Attribution"]:
     """Explain every text by every method; the methods of one text stand together."""
     results: list[Attribution] = []
     for chunk in _progress([inputs[i : i + CHUNK] for i in range(0, len(inputs), CHUNK)], len(inputs)):
-        columns = [explainer(list(chunk), method=name, **common, **settings) for name, settings in calls]
+        columns = [explainer(list(chunk), **(common | {"method": method})) for method in calls]
         results.extend(result for row in zip(*columns, strict=True) for result in row)
     return results
 
@@ -187,11 +209,13 @@ def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]
             progress.advance(task, len(chunk))
 
 
-def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merge, output: Path | None) -> str:
+def _render(
+    results: list["Attribution"], kind: Format, words: bool | None, merge: MergeName | None, output: Path | None
+) -> str:
     if kind is Format.html:
         from ..render.html import page
 
-        return page(results, words=words, merge=merge.value)
+        return page(results, words=words, merge=merge)
     if kind is Format.csv:
         from ..results.collection import Attributions
 
@@ -206,14 +230,14 @@ def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merg
     from ..render.terminal import to_text
 
     color = None if output is None else False
-    return "\n\n".join(to_text(result, words=words, merge=merge.value, color=color) for result in results) + "\n"
+    return "\n\n".join(to_text(result, words=words, merge=merge, color=color) for result in results) + "\n"
 
 
-def _state(result: "Attribution", words: bool, merge: Merge) -> dict[str, Any]:
-    """The result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
+def _state(result: "Attribution", words: bool | None, merge: MergeName | None) -> dict[str, Any]:
+    """Return the result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
     state = result.to_dict()
     if words:
         from ..results.fields import plain
 
-        state["words"] = plain(result.words(merge.value))
+        state["words"] = plain(result.words(merge))
     return state

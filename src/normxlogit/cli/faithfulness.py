@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .console import progress, quiet, write
-from .options import DataDir, DType, Limit, Methods, Protocol, cells_of
+from .options import DataDir, DType, Limit, Methods, Protocol, methods_of
 
 __all__ = ["faithfulness"]
 
@@ -32,11 +32,11 @@ def faithfulness(
         from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head
         from ..evaluation.report import faithfulness_table, write_faithfulness
-        from ..evaluation.runs import run_cells
+        from ..evaluation.runs import run_methods
         from ..explainer import Explainer
         from ..paper.tables import count_texts, titles
 
-        cells = cells_of(methods)
+        cells = methods_of(methods)
         names = titles(cells)
         chosen = columns.split(",") if columns else []
         examples = load_examples(
@@ -46,11 +46,11 @@ def faithfulness(
         if dataset in TASKS:
             check_head(explainer.model, TASKS[dataset])
         with progress(len(cells)) as step:
-            results = run_cells(
+            results = run_methods(
                 explainer,
                 examples,
                 cells,
-                folder=None if output is None else output / "cells",
+                folder=None if output is None else output / "runs",
                 protocol=protocol.value,
                 seed=seed,
                 on_progress=step,

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from .console import Format, deliver, format_for, layer_numbers, quiet
+from .console import Format, deliver, format_for, layers_of, quiet
+from .explain import targets_of
 
 __all__ = ["generate"]
 
@@ -27,8 +28,8 @@ def generate(
     ] = False,
     method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "normxlogit",
     target: Annotated[
-        str, typer.Option(help='What to explain: "generated", each token itself, or one token at every place.')
-    ] = "generated",
+        str | None, typer.Option(help="A token to explain at every place; by default each written token itself.")
+    ] = None,
     contrast: Annotated[str | None, typer.Option(help="Token to subtract: why this and not that.")] = None,
     layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
     output_format: Annotated[
@@ -48,12 +49,13 @@ def generate(
             raise InputError("standard input is not UTF-8 text") from None
     kind = output_format or format_for(output)
     given = [{"role": "user", "content": prompt}] if chat else prompt
-    options: dict[str, Any] = {"target": target, "contrast": contrast, "layers": layer_numbers(layers)}
+    options: dict[str, Any] = {"layers": layers_of(layers)}
     with quiet():
         from ..explainer import Explainer
 
         loading = {} if gguf_file is None else {"gguf_file": gguf_file}
         explainer = Explainer.from_pretrained(model, **loading)  # type: ignore[arg-type]
+        options |= targets_of(explainer, [] if target is None else [target], contrast)
         if completion is None:
             result = explainer.generate(given, max_new_tokens=max_new_tokens, method=method, **options)
         else:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ..evaluation.runs import MethodSpec
+    from ..methods import Method
 
-__all__ = ["DType", "DataDir", "Limit", "Methods", "Protocol", "cells_of"]
+__all__ = ["DType", "DataDir", "Limit", "Methods", "Protocol", "methods_of"]
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet or .csv; else the hub.")]
 Methods = Annotated[
@@ -28,8 +28,9 @@ class Protocol(str, Enum):
     published = "published"
 
 
-def cells_of(methods: str) -> list["MethodSpec"]:
-    """The methods of a command line with their settings."""
-    from ..evaluation.runs import all_methods, parse_method
+def methods_of(methods: str) -> list["Method"]:
+    """Return the methods of a command line with their settings."""
+    from ..evaluation.runs import all_methods
+    from ..methods import method_named
 
-    return all_methods() if methods == "all" else [parse_method(text) for text in methods.split()]
+    return all_methods() if methods == "all" else [method_named(text) for text in methods.split()]

@@ -11,7 +11,7 @@ import typer
 from ..errors import InputError
 from .alignment import figure_alignment
 from .console import progress, quiet, write
-from .options import DataDir, DType, Methods, Protocol, cells_of
+from .options import DataDir, DType, Methods, Protocol, methods_of
 
 __all__ = ["reproduce"]
 
@@ -47,7 +47,7 @@ def reproduce(
     ] = None,
     protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.published,
     dtype: DType = None,
-    output: Annotated[Path, typer.Option(help="Folder for models, cells, table and figures.")] = Path("outputs"),
+    output: Annotated[Path, typer.Option(help="Folder for models, runs, table and figures.")] = Path("outputs"),
 ) -> None:
     """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
     if part in (Part.time, Part.memory):
@@ -83,7 +83,7 @@ def reproduce(
         from ..paper.finetuning.trainer import Recipe
         from ..paper.tables import run_figures, run_table
 
-        cells = cells_of(methods)
+        cells = methods_of(methods)
         for entry in base or []:
             name, source = _named(entry)
             for task in tasks.split():

@@ -1,1 +1,1 @@
-"""Measurements on your own model and data: how faithful an explanation is."""
+"""Evaluation on your own model and data: how faithful an explanation is."""

@@ -123,7 +123,7 @@ def load_examples(
 
 
 def read_rows(path: Path) -> Any:
-    """The rows of a JSONL, Parquet or CSV file.
+    """Read the rows of a JSONL, Parquet or CSV file.
 
     Raises:
         DataError: If it cannot be read.

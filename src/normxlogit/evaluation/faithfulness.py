@@ -1,4 +1,4 @@
-"""Whether masking what a method calls important changes the answer (NormXLogit, EMNLP 2025, section 4)."""
+"""Faithfulness: does masking what a method calls important change the answer? (NormXLogit, EMNLP 2025, section 4)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import torch
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..methods.registry import title_of
+from ..methods import Method, method_named
 from ..models.map_batches import map_batches
 from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
@@ -50,7 +50,7 @@ Scores = Sequence[npt.NDArray[np.floating[Any]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """What perturbing did, for N texts and the levels of `LEVELS`.
+    """Effect of the perturbations on N texts at the levels of `LEVELS`.
 
     Attributes:
         drop: p(predicted label | text) - p(predicted label | text without its top tokens), (N, 9); for regression
@@ -68,7 +68,10 @@ class Measured:
     regression: bool
 
     def quality(self) -> Floats:
-        """Accuracy on the perturbed texts at each level, or Pearson's correlation with gold, (9,); lower is better."""
+        """Return the accuracy on the perturbed texts, or Pearson's correlation with gold, at each level, (9,).
+
+        Lower is better.
+        """
         if not self.regression:
             return np.asarray((self.outputs == self.gold[:, None]).mean(0))
         from scipy.stats import pearsonr
@@ -119,7 +122,7 @@ class Faithfulness:
 def evaluate(
     explainer: Explainer,
     examples: Sequence[Example],
-    methods: Sequence[str | tuple[str, Mapping[str, Any]]] = ("normxlogit", "logat", "input-norm", "random"),
+    methods: Sequence[str | Method] = ("normxlogit", "logat", "input-norm", "random"),
     *,
     protocol: Protocol = "default",
     seed: int = 0,
@@ -130,7 +133,7 @@ def evaluate(
     Args:
         explainer: The model.
         examples: Labelled texts.
-        methods: Method names, or names with settings.
+        methods: Methods, or names with settings as "name:setting=value".
         protocol: "default" leaves special tokens out and perturbs round(K x maskable tokens); "published" is what the
             paper's notebook does: texts cut to 90 tokens, int(K x length) with special tokens counted, and only the
             first position excluded from the ranking. Ties go to the earlier position in both.
@@ -146,28 +149,27 @@ def evaluate(
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = Answers(explainer)
     results = []
-    for entry in methods:
-        name, settings = (entry, {}) if isinstance(entry, str) else entry
+    for method in map(method_named, methods):
         scores: list[npt.NDArray[np.float32]] = []
         for start in range(0, len(encodings), CHUNK):
-            found = explainer(encodings[start : start + CHUNK], method=name, token_predictions=False, **settings)
+            found = explainer(encodings[start : start + CHUNK], method=method, token_predictions=False)
             scores += [a.scores for a in found]
             if on_progress is not None:
-                on_progress(name, len(scores), len(encodings))
+                on_progress(method.spec, len(scores), len(encodings))
         measured = measure(answers, encodings, scores, labels, protocol=protocol)
-        results.append(summarise(title_of(name, settings), measured, seed=seed))
+        results.append(summarise(method.spec, measured, seed=seed))
     return results
 
 
 def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
-    """The texts as all methods of a run read them."""
+    """Encode the texts as all methods of a run read them."""
     if protocol not in ("default", "published"):
         raise ValueError(f"protocol must be 'default' or 'published', not {protocol!r}")
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 
 def texts_cut(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> int:
-    """How many of the texts are longer than what is read of them."""
+    """Count the texts that are longer than what is read of them."""
     return sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
 
 
@@ -213,7 +215,7 @@ class Answers:
         self._known: dict[tuple[tuple[int, ...], ...], npt.NDArray[np.float32]] = {}
 
     def __call__(self, encodings: Sequence[Encoding]) -> Floats:
-        """Softmax probabilities, or the output of a regression model, (N, C)."""
+        """Return softmax probabilities, or the output of a regression model, (N, C)."""
         keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
         new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
         request, todo = list(new), list(new.values())
@@ -240,7 +242,7 @@ def measure(
     *,
     protocol: Protocol = "default",
 ) -> Measured:
-    """Perturb texts by scores and see what the model makes of it.
+    """Perturb texts by scores and measure how the model's answers change.
 
     Args:
         answers: The model.
@@ -276,7 +278,7 @@ def measure(
 def split(
     encoding: Encoding, scores: npt.NDArray[np.floating[Any]], level: float, protocol: Protocol
 ) -> tuple[list[int], list[int]]:
-    """Positions of the highest scored tokens at a level, and of the other tokens that may be perturbed."""
+    """Return the positions of the highest scored tokens at a level, and of the other tokens that may be perturbed."""
     if len(scores) != len(encoding):
         raise DataError(f"{len(scores)} scores for {len(encoding)} tokens")
     if protocol == "published":
@@ -290,7 +292,7 @@ def split(
 
 
 def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int = 2000) -> Faithfulness:
-    """Means, curves and the bootstrap interval of one method.
+    """Compute the means, curves and the bootstrap interval of one method.
 
     Args:
         method: What to call it.
@@ -320,7 +322,7 @@ def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int 
 
 
 def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
-    """Two-sided Wilcoxon signed-rank test that two methods drop the probability alike on the same texts.
+    """Return the p-value of a two-sided Wilcoxon signed-rank test of two methods' drops on the same texts.
 
     Raises:
         DataError: If the two were not measured on the same number of texts.
@@ -334,7 +336,7 @@ def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
 
 
 def check_head(model: TaskModel, task: GlueTask) -> None:
-    """See that a model can answer a task.
+    """Check that a model can answer a task.
 
     Raises:
         UnsupportedModelError: If its head is for something else.
@@ -351,7 +353,7 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
 
 
 def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]:
-    """The gold labels, if the model can answer them.
+    """Return the gold labels, if the model can answer them.
 
     Raises:
         DataError: If a label is no class of the model, or there is no example.

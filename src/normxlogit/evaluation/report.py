@@ -12,7 +12,7 @@ __all__ = ["curves_figure", "faithfulness_table", "grid", "write_faithfulness"]
 
 
 def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[str]) -> str:
-    """A Markdown table, best AOPC first; N/A where a method does not work on the model.
+    """Return a Markdown table, best AOPC first; N/A where a method does not work on the model.
 
     The last column is the two-sided Wilcoxon p-value of the difference to the best method on the same texts.
 
@@ -46,7 +46,7 @@ def grid(
     *,
     lower_is_better: Sequence[str] = (),
 ) -> str:
-    """A table like the paper's: ours, and the published figure in brackets; best bold, second best underlined.
+    """Return a table like the paper's: ours, the published figure in brackets; best bold, second best underlined.
 
     Args:
         rows: Methods.

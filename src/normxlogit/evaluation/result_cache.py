@@ -1,4 +1,4 @@
-"""Finished pieces of a long run, kept in a folder so that a run that was stopped goes on where it was."""
+"""Finished results of a long run, kept in a folder so that a run that was stopped goes on where it was."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ __all__ = ["ResultCache", "fingerprint"]
 
 
 class ResultCache:
-    """Pieces of JSON in a folder, each written whole or not at all and named by all that it depends on.
+    """Results as JSON files in a folder, each written whole or not at all and named by all that it depends on.
 
     Args:
         folder: Where they are; None keeps nothing.
@@ -27,7 +27,7 @@ class ResultCache:
         self.shared = [*shared, [field.name for field in fields(form)]]
 
     def get(self, name: str, *request: Any) -> dict[str, Any] | None:
-        """A finished piece, None if there is none."""
+        """Return a finished result, None if there is none."""
         path = self._path(name, request)
         if path is None or not path.is_file():
             return None
@@ -35,7 +35,7 @@ class ResultCache:
         return state
 
     def put(self, state: dict[str, Any], name: str, *request: Any) -> dict[str, Any]:
-        """Keep a piece, and give it back."""
+        """Keep a result, and return it."""
         path = self._path(name, request)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ class ResultCache:
 
 
 def fingerprint(explainer: Explainer) -> str:
-    """A digest of the weights, the same however many threads there are."""
+    """Return a digest of the weights, the same however many threads there are."""
     digest = hashlib.sha256(str(explainer.model.module.dtype).encode())
     for name, weight in explainer.model.module.named_parameters():
         digest.update(name.encode())

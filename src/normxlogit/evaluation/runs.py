@@ -1,73 +1,49 @@
-"""Runs of many cells (one method on one model and data set) that can be stopped and gone on with."""
+"""Runs of many methods on one model and data set, which can be stopped and gone on with."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..errors import MethodError, UnsupportedModelError
+from ..errors import UnsupportedModelError
 from ..explainer import Explainer
-from ..methods.registry import create, list_methods
+from ..methods import Method, list_methods, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, Protocol, checked_labels, evaluate
 from .result_cache import ResultCache, fingerprint
 
-__all__ = ["MethodSpec", "all_methods", "parse_method", "run_cells", "under"]
-
-MethodSpec = tuple[str, dict[str, Any]]
-"""A method's name and the settings that differ from its defaults."""
+__all__ = ["all_methods", "run_methods", "under"]
 
 BOTH_NORMS = ("normxlogit", "input-norm")
 
 
-def parse_method(text: str) -> MethodSpec:
-    """Read "name" or "name:setting=value,setting=value"; values are JSON where they can be, else strings.
-
-    Raises:
-        MethodError: If the method or a setting does not exist.
-    """
-    name, _, rest = text.partition(":")
-    settings: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            raise MethodError(f"{text!r}: write settings as name:setting=value")
-        try:
-            settings[key.strip()] = json.loads(value)
-        except ValueError:
-            settings[key.strip()] = value.strip()
-    create(name, settings)
-    return name, settings
-
-
-def all_methods() -> list[MethodSpec]:
-    """Every registered method, those with a norm also with the other one."""
-    cells: list[MethodSpec] = []
+def all_methods() -> list[Method]:
+    """Return every registered method, those with a norm also with the other one."""
+    found = []
     for info in list_methods():
-        cells.append((info.name, {}))
+        found.append(method_named(info.name))
         if info.name in BOTH_NORMS:
-            cells.append((info.name, {"norm_of": "word_embedding"}))
-    return cells
+            found.append(method_named(f"{info.name}:norm_of=word_embedding"))
+    return found
 
 
-def run_cells(
+def run_methods(
     explainer: Explainer,
     examples: Sequence[Example],
-    methods: Sequence[MethodSpec],
+    methods: Sequence[Method],
     *,
     folder: Path | None = None,
     protocol: Protocol = "default",
     seed: int = 0,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness | None]:
-    """Measure each method; cells that are in the folder already are read from there.
+    """Measure each method; results that are in the folder already are read from there.
 
     Args:
         explainer: The model.
         examples: Labelled texts.
         methods: What to measure.
-        folder: Where finished cells are kept, each written whole or not at all; None keeps nothing.
+        folder: Where finished results are kept, each written whole or not at all; None keeps nothing.
         protocol: See `faithfulness.evaluate`.
         seed: Of the bootstrap.
         on_progress: Called with the method, texts done and texts in all.
@@ -77,27 +53,28 @@ def run_cells(
     """
     checked_labels(explainer.model, examples)
     shared = [fingerprint(explainer), [(e.text, e.label) for e in examples], protocol, seed]
-    cells = ResultCache(folder, shared, Faithfulness)
+    cache = ResultCache(folder, shared, Faithfulness)
     results: list[Faithfulness | None] = []
-    for name, settings in methods:
-        state = cells.get(name, settings)
+    for method in methods:
+        name, settings = method.info.name, method.settings
+        state = cache.get(name, settings)
         told = state is None
         if state is None:
             try:
                 (found,) = evaluate(
-                    explainer, examples, [(name, settings)], protocol=protocol, seed=seed, on_progress=on_progress
+                    explainer, examples, [method], protocol=protocol, seed=seed, on_progress=on_progress
                 )
-                state = cells.put(asdict(found), name, settings)
+                state = cache.put(asdict(found), name, settings)
             except UnsupportedModelError as error:
-                state, told = cells.put({"missing": str(error)}, name, settings), False
+                state, told = cache.put({"missing": str(error)}, name, settings), False
         if on_progress is not None and not told:
-            on_progress(name, len(examples), len(examples))
+            on_progress(method.spec, len(examples), len(examples))
         results.append(None if "missing" in state else _read(state))
     return results
 
 
 def under(title: str, on_progress: Callable[[str, int, int], None] | None) -> Callable[[str, int, int], None] | None:
-    """The same progress with a title before every line; None for none."""
+    """Return the same progress with a title before every line; None for none."""
     if on_progress is None:
         return None
     return lambda method, done, total: on_progress(f"{title} {method}", done, total)

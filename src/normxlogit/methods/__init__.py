@@ -1,22 +1,43 @@
 """Attribution methods. Importing this package registers all of them."""
 
-from . import normxlogit
+from .base import Method, Request, Scores, check_finite, run_method
+from .normxlogit import InputNorm, LogAt, NormXLogit, Random
 
 # isort: split
-from . import gradient, perturbation
-from .decomposition import alti, decompx, globenc, rollout, value_zeroing
-from .registry import MethodInfo, list_methods, register
+from .decomposition.alti import Alti
+from .decomposition.decompx import DecompX
+from .decomposition.globenc import GlobEnc
+from .decomposition.rollout import AttentionRollout
+from .decomposition.value_zeroing import ValueZeroing
+from .frozen import FrozenGradient
+from .gradient import GradientNorm, GradientXInput, IntegratedGradients
+from .perturbation import KernelShap, Lime, Occlusion
+from .registry import MethodInfo, list_methods, method_named, register
 
 __all__ = [
+    "Alti",
+    "AttentionRollout",
+    "DecompX",
+    "FrozenGradient",
+    "GlobEnc",
+    "GradientNorm",
+    "GradientXInput",
+    "InputNorm",
+    "IntegratedGradients",
+    "KernelShap",
+    "Lime",
+    "LogAt",
+    "Method",
     "MethodInfo",
-    "alti",
-    "decompx",
-    "globenc",
-    "gradient",
+    "NormXLogit",
+    "Occlusion",
+    "Random",
+    "Request",
+    "Scores",
+    "ValueZeroing",
+    "check_finite",
     "list_methods",
-    "normxlogit",
-    "perturbation",
+    "method_named",
     "register",
-    "rollout",
-    "value_zeroing",
+    "run_method",
 ]

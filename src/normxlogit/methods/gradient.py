@@ -3,20 +3,21 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ..errors import MethodError, UnsupportedModelError
-from ..models.targets import Target
-from ..models.task_model import ForwardPass, TaskModel
+from ..errors import UnsupportedModelError
+from ..models.task_model import TaskModel
+from ..surgery.memory import out_of_memory
+from .base import Method, Request, Scores
+from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register
 
-__all__ = ["GradientNorm", "GradientXInput", "GradientXInputSigned", "IntegratedGradients", "IntegratedGradientsSigned"]
+__all__ = ["GradientNorm", "GradientXInput", "IntegratedGradients"]
 
 Aggregate = Literal["l1", "l2", "sum"]
-Baseline = Literal["zero", "pad", "mask"]
 Protocol = Literal["default", "published"]
 
 NEEDS = "a model that is differentiable in its word embeddings"
@@ -26,14 +27,14 @@ class _Answer:
     """The explained quantity as a differentiable function of the word embeddings.
 
     Args:
-        model: The model.
-        run: Its forward pass, which was made without gradients and serves for the inputs only.
-        target: What is explained.
+        request: What is explained; its forward pass was made without gradients and serves for the inputs only.
         protocol: "published" starts at the embedding layer's output and puts that in the place of the word
             embeddings, so that positions and LayerNorm are applied twice, and drops the token types.
     """
 
-    def __init__(self, model: TaskModel, run: ForwardPass, target: Target, protocol: Protocol) -> None:
+    def __init__(self, request: Request, protocol: Protocol) -> None:
+        self.request = request
+        model, run, target = request.model, request.forward, request.target
         # Copies, because autograd keeps no tensor that was made in inference mode.
         self.inputs = {name: value.clone() for name, value in run.batch.inputs.items()}
         self.ids = self.inputs["input_ids"]  # (B, T)
@@ -72,35 +73,51 @@ class _Answer:
         return target.read(logits, texts.to(logits.device))[:, 0]
 
 
-class _Gradient:
+class _Gradient(Method):
     """What the gradient methods share: the answer as a function, texts in groups, and the sum over the width."""
 
     needs_grad = True
+    converges = False
+    """Whether it is an integral whose error can be told."""
 
     def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
         import captum.attr  # only to say now that it is missing
 
-        _check("aggregate", aggregate, ("l1", "l2", "sum"))
-        _check("protocol", protocol, ("default", "published"))
-        self.aggregate, self.protocol, self.captum = aggregate, protocol, captum.attr
-        self.signed = aggregate == "sum"
+        self.aggregate: Aggregate = aggregate
+        self.protocol: Protocol = protocol
+        self.captum = captum.attr
 
-    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
-        """See `Method`."""
+    @property
+    def signed(self) -> bool:
+        """Whether the sum over the width keeps the sign."""
+        return self.aggregate == "sum"
+
+    def score(self, request: Request) -> Scores:
+        """Score by gradients."""
+        model = request.model
+        errors = torch.zeros(request.target.ids.shape)  # (B, K)
         with _differentiable(model):
-            answer = _Answer(model, run, target, self.protocol)
+            answer = _Answer(request, self.protocol)
             count, size = len(answer.ids), self._texts_at_once(model, answer)
             columns = []
-            for k in range(target.ids.shape[1]):
+            for k in range(request.target.ids.shape[1]):
                 parts = torch.arange(count, device=answer.ids.device).split(size)
-                columns.append(torch.cat([self._summed(self.attribute(answer, run, p, k)) for p in parts]))  # (B, T)
-        return torch.stack(columns, 1)[:, :, None]  # (B, K, 1, T)
+                columns.append(torch.cat([self._summed(self.attribute(answer, p, k, errors)) for p in parts]))  # (B, T)
+        scores = torch.stack(columns, 1)[:, :, None]  # (B, K, 1, T)
+        return Scores(scores, {"convergence_error": errors} if self.converges else {})
 
     def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
         return max(1, model.batch_tokens // answer.ids.shape[1])
 
-    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
-        """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H)."""
+    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+        """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).
+
+        Args:
+            answer: The answer as a function of the word embeddings.
+            texts: Places of the texts in the batch, (N,).
+            k: Which of the K targets.
+            errors: Where an approximation writes its error, (B, K).
+        """
         raise NotImplementedError
 
     def _summed(self, values: Tensor) -> Tensor:
@@ -127,151 +144,65 @@ class GradientNorm(_Gradient):
     def __init__(self, aggregate: Aggregate = "l1", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
 
-    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
-        """See `_Gradient`."""
+    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+        """Attribute by Captum."""
         vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
         found: Tensor = self.captum.Saliency(answer).attribute(vectors, abs=False, additional_forward_args=(texts, k))
         return found
 
 
-@register("gradient-x-input", paper="Shrikumar et al., 2017", needs=NEEDS, passes="1 forward, 1 backward", extra="eval")
-class GradientXInput(_Gradient):
-    """The gradient of the answer by each word embedding, times that embedding, in absolute values.
-
-    score_i = || x_i^0 * d logit_p / d x_i^0 ||  (Shrikumar et al., 2017; l1 in NormXLogit, EMNLP 2025)
-
-    Args:
-        aggregate: As for `GradientNorm`.
-        protocol: As for `GradientNorm`.
-    """
-
-    def __init__(self, aggregate: Aggregate = "l1", protocol: Protocol = "default") -> None:
-        super().__init__(aggregate, protocol)
-
-    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
-        """See `_Gradient`."""
-        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
-        found: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
-        return found
-
-
 @register(
-    "gradient-x-input-signed",
+    "gradient-x-input",
     paper="Shrikumar et al., 2017",
     needs=NEEDS,
     signed=True,
     passes="1 forward, 1 backward",
     extra="eval",
 )
-class GradientXInputSigned(GradientXInput):
-    """The gradient of the answer by each word embedding, times that embedding, summed with its sign.
+class GradientXInput(_Gradient):
+    """The gradient of the answer by each word embedding, times that embedding.
+
+    score_i = <x_i^0, d logit_p / d x_i^0>  (Shrikumar et al., 2017); with aggregate="l1" the absolute values of the
+    product's coordinates are summed, as in NormXLogit (EMNLP 2025).
 
     Args:
-        aggregate: As for `GradientNorm`.
+        aggregate: Over the width: "sum" keeps the sign, "l1" is the paper's, or "l2".
         protocol: As for `GradientNorm`.
     """
 
     def __init__(self, aggregate: Aggregate = "sum", protocol: Protocol = "default") -> None:
         super().__init__(aggregate, protocol)
 
+    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+        """Attribute by Captum."""
+        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
+        found: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
+        return found
+
 
 @register(
     "integrated-gradients",
-    paper="Sundararajan et al., 2017",
-    needs=NEEDS,
-    passes="50 forward, 50 backward",
-    extra="eval",
-)
-class IntegratedGradients(_Gradient):
-    """The gradient of the answer, averaged on the way from a baseline to each word embedding, times that way.
-
-    score_i = || (x_i - b_i) * mean over a of d logit_p(b + a (x - b)) / d x_i ||  (Sundararajan et al., 2017, eq. 1),
-    by Gauss-Legendre quadrature. The sum over tokens and width, less the difference between the answers at the text
-    and at the baseline, is reported as `diagnostics["convergence_error"]`.
-
-    Args:
-        aggregate: As for `GradientNorm`.
-        steps: Points on the way.
-        baseline: "zero" vectors everywhere (the paper's), or the embedding of the "pad" or "mask" token in the place
-            of all tokens but the special ones.
-        internal_batch_size: Most texts-times-steps in one pass; by default as many as the token budget allows.
-        protocol: As for `GradientNorm`; "published" has the zero baseline only.
-    """
-
-    def __init__(
-        self,
-        aggregate: Aggregate = "l1",
-        steps: int = 50,
-        baseline: Baseline = "zero",
-        internal_batch_size: int | None = None,
-        protocol: Protocol = "default",
-    ) -> None:
-        super().__init__(aggregate, protocol)
-        _check("baseline", baseline, ("zero", "pad", "mask"))
-        if steps < 1 or (internal_batch_size is not None and internal_batch_size < 1):
-            raise ValueError("steps and internal_batch_size must be positive")
-        if protocol == "published" and baseline != "zero":
-            raise ValueError("the published protocol has baseline='zero' only")
-        self.steps, self.baseline, self.internal_batch_size = steps, baseline, internal_batch_size
-
-    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
-        """See `Method`."""
-        run.diagnostics["convergence_error"] = torch.zeros(target.ids.shape)  # (B, K)
-        return super().__call__(model, run, target, layers)
-
-    def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
-        return self.internal_batch_size or super()._texts_at_once(model, answer)
-
-    def attribute(self, answer: _Answer, run: ForwardPass, texts: Tensor, k: int) -> Tensor:
-        """See `_Gradient`."""
-        found, error = self.captum.IntegratedGradients(answer).attribute(
-            answer.vectors[texts],  # (N, T, H)
-            self._start(answer, run)[texts],  # (N, T, H)
-            additional_forward_args=(texts, k),
-            n_steps=self.steps,
-            internal_batch_size=self._texts_at_once(answer.model, answer),
-            return_convergence_delta=True,
-        )
-        run.diagnostics["convergence_error"][texts.cpu(), k] = error.float().cpu()
-        kept: Tensor = found
-        return kept
-
-    def _start(self, answer: _Answer, run: ForwardPass) -> Tensor:
-        """Where the way begins, (B, T, H)."""
-        if self.baseline == "zero":
-            return torch.zeros_like(answer.vectors)
-        model, ids = answer.model, answer.ids.clone()  # (B, T)
-        filler = model.pad_id if self.baseline == "pad" else model.tokenizer.mask_token_id
-        if filler is None:
-            raise MethodError("the tokenizer has no mask token; use baseline='zero' or 'pad'")
-        for row, encoding in enumerate(run.batch.encodings):
-            text = torch.tensor([not s for s in encoding.special], device=ids.device)  # (T,)
-            places = run.batch.mask[row].nonzero()[:, 0][text]
-            ids[row, places] = filler
-        if model.task.name == "masked-lm" and answer.positions is not None:  # the question itself stays
-            rows = torch.arange(len(ids), device=ids.device)
-            ids[rows, answer.positions] = answer.ids[rows, answer.positions]
-        with torch.no_grad():
-            return model.embeddings(ids).to(answer.vectors.dtype)
-
-
-@register(
-    "integrated-gradients-signed",
     paper="Sundararajan et al., 2017",
     needs=NEEDS,
     signed=True,
     passes="50 forward, 50 backward",
     extra="eval",
 )
-class IntegratedGradientsSigned(IntegratedGradients):
-    """Integrated Gradients summed over the width with their sign, so that the scores sum to the change in the answer.
+class IntegratedGradients(_Gradient):
+    """The gradient of the answer, averaged on the way from a baseline to each word embedding, times that way.
+
+    score_i = <x_i - b_i, mean over a of d logit_p(b + a (x - b)) / d x_i>  (Sundararajan et al., 2017, equation 1), by
+    Gauss-Legendre quadrature; with aggregate="l1" absolute values are summed, as in NormXLogit (EMNLP 2025). The sum
+    over tokens and width, less the difference between the answers at the text and at the baseline, is reported as
+    `diagnostics["convergence_error"]`.
 
     Args:
-        aggregate: As for `IntegratedGradients`.
-        steps: As for `IntegratedGradients`.
-        baseline: As for `IntegratedGradients`.
-        internal_batch_size: As for `IntegratedGradients`.
-        protocol: As for `IntegratedGradients`.
+        aggregate: As for `GradientXInput`.
+        steps: Points on the way.
+        baseline: "zero" vectors everywhere (the paper's), or the embedding of the "pad" or "mask" token in the place
+            of all tokens but the special ones.
+        internal_batch_size: Most texts-times-steps in one pass; by default as many as the token budget allows.
+        protocol: As for `GradientNorm`; "published" has the zero baseline only.
     """
 
     def __init__(
@@ -282,12 +213,36 @@ class IntegratedGradientsSigned(IntegratedGradients):
         internal_batch_size: int | None = None,
         protocol: Protocol = "default",
     ) -> None:
-        super().__init__(aggregate, steps, baseline, internal_batch_size, protocol)
+        super().__init__(aggregate, protocol)
+        if steps < 1 or (internal_batch_size is not None and internal_batch_size < 1):
+            raise ValueError("steps and internal_batch_size must be positive")
+        if protocol == "published" and baseline != "zero":
+            raise ValueError("the published protocol has baseline='zero' only")
+        self.steps, self.internal_batch_size = steps, internal_batch_size
+        self.baseline: Baseline = baseline
 
+    converges = True
 
-def _check(name: str, value: Any, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
+        return self.internal_batch_size or super()._texts_at_once(model, answer)
+
+    def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
+        """Attribute by Captum."""
+        found, error = self.captum.IntegratedGradients(answer).attribute(
+            answer.vectors[texts],  # (N, T, H)
+            self._start(answer)[texts],  # (N, T, H)
+            additional_forward_args=(texts, k),
+            n_steps=self.steps,
+            internal_batch_size=self._texts_at_once(answer.model, answer),
+            return_convergence_delta=True,
+        )
+        errors[texts.cpu(), k] = error.float().cpu()
+        kept: Tensor = found
+        return kept
+
+    def _start(self, answer: _Answer) -> Tensor:
+        """Return where the way begins, (B, T, H)."""
+        return baseline_vectors(answer.request, answer.vectors, self.baseline)
 
 
 @contextmanager
@@ -295,9 +250,9 @@ def _differentiable(model: TaskModel) -> Iterator[None]:
     """Say of a model without gradients what it lacks, and what would do."""
     try:
         yield
-    except torch.OutOfMemoryError:
-        raise
     except RuntimeError as error:
+        if out_of_memory(error):
+            raise
         raise UnsupportedModelError(
             f"gradient methods need {NEEDS}, and {type(model.module).__name__} is not "
             f"({str(error).partition('. ')[0].strip()}); {alternatives()}"

@@ -12,8 +12,7 @@ from torch.utils.data import DataLoader
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.masking import masks, remove_tokens
-from ..models.targets import Target
-from ..models.task_model import ForwardPass, TaskModel
+from .base import Method, Request, Scores
 from .registry import register
 
 __all__ = ["KernelShap", "Lime", "Occlusion"]
@@ -26,31 +25,29 @@ class _Coalitions:
     """The explained quantity as a function of which tokens of a text are there.
 
     Captum sees presence vectors: a text with M tokens that may be perturbed is M ones. Each distinct coalition of a
-    text is request once.
+    text is asked once.
 
     Args:
-        model: The model.
-        run: Its forward pass over the texts.
-        target: What is explained.
+        request: What is explained.
     """
 
-    def __init__(self, model: TaskModel, run: ForwardPass, target: Target) -> None:
-        self.model, self.run, self.target = model, run, target
-        self.players = [self._players(row) for row in range(len(run.batch.encodings))]
+    def __init__(self, request: Request) -> None:
+        self.model, self.run, self.target = request.model, request.forward, request.target
+        self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
         self._known: dict[tuple[int, tuple[bool, ...]], Tensor] = {}
 
     def _players(self, row: int) -> list[int]:
-        """Indices of the tokens of a text that may be perturbed."""
+        """Return the indices of the tokens of a text that may be perturbed."""
         encoding = self.run.batch.encodings[row]
-        request = self._asked(row)
+        asked = self._explained_at(row)
         if self.model.task.name == "causal-lm":  # what comes later cannot matter
-            return [i for i, special in enumerate(encoding.special) if not special and i <= request[0]]
+            return [i for i, special in enumerate(encoding.special) if not special and i <= asked[0]]
         # A mask that is the question stays; so does a token whose own label is explained, where it would be deleted.
-        fixed = request if self.model.task.name == "masked-lm" or not masks(self.model) else []
+        fixed = asked if self.model.task.name == "masked-lm" or not masks(self.model) else []
         return [i for i, special in enumerate(encoding.special) if not special and i not in fixed]
 
-    def _asked(self, row: int) -> list[int]:
-        """Where the explained prediction stands, counted in the text's own tokens."""
+    def _explained_at(self, row: int) -> list[int]:
+        """Return where the explained prediction stands, counted in the text's own tokens."""
         positions = self.run.positions
         if positions is None:
             return []
@@ -99,37 +96,35 @@ class _Coalitions:
         return target.read(logits, texts.to(logits.device))  # (B, K)
 
     def _moved(self, text: int, there: Sequence[bool]) -> list[int]:
-        """Where the explained prediction stands once tokens are gone; at the token before, if its own is gone."""
-        request = self._asked(text)
+        """Return where the explained prediction stands once tokens are gone: at the token before, if its own is."""
+        asked = self._explained_at(text)
         if masks(self.model):
-            return request
+            return asked
         gone = self._gone(text, there)
-        return [max(0, place - sum(g <= place for g in gone)) for place in request]
+        return [max(0, place - sum(g <= place for g in gone)) for place in asked]
 
 
-class _Perturbation:
+class _Perturbation(Method):
     """What the perturbation methods share: presence vectors in, scores of all tokens out."""
-
-    signed = True
 
     def __init__(self) -> None:
         import captum.attr  # only to say now that it is missing
 
         self.captum = captum.attr
 
-    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
-        """See `Method`."""
-        ask = _Coalitions(model, run, target)
-        count, mask = target.ids.shape[1], run.batch.mask
+    def score(self, request: Request) -> Scores:
+        """Score by perturbed texts."""
+        ask = _Coalitions(request)
+        count, mask = request.target.ids.shape[1], request.forward.batch.mask
         scores = torch.zeros(len(mask), count, 1, mask.shape[1])  # (B, K, 1, T)
         for k in range(count):
             for row, values in enumerate(self.attribute(ask, k)):
                 places = mask[row].nonzero()[:, 0].cpu()[ask.players[row]]  # (M,)
                 scores[row, k, 0, places] = values.float()
-        return scores
+        return Scores(scores)
 
     def attribute(self, ask: _Coalitions, k: int) -> Iterator[Tensor]:
-        """Scores for target k of the tokens that may be perturbed, (M,) for each text."""
+        """Yield scores for target k of the tokens that may be perturbed, (M,) for each text."""
         raise NotImplementedError
 
 
@@ -150,7 +145,7 @@ class Occlusion(_Perturbation):
         self.window = window
 
     def attribute(self, ask: _Coalitions, k: int) -> Iterator[Tensor]:
-        """See `_Perturbation`."""
+        """Yield the scores of each text."""
         # Texts with equally many tokens go together: each alone would leave most of the token budget unused.
         method = self.captum.Occlusion(lambda presence, texts: ask(presence, texts)[:, k])
         found: dict[int, Tensor] = {row: torch.zeros(0) for row in range(len(ask.players))}
@@ -182,7 +177,7 @@ class _Fitted:
         self.regressor.fit(presence, answers, sample_weight=weights)
 
     def representation(self) -> Tensor:
-        """The weights of the tokens, (M,)."""
+        """Return the weights of the tokens, (M,)."""
         return torch.as_tensor(self.regressor.coef_)
 
 
@@ -193,15 +188,17 @@ class _Surrogate(_Perturbation):
         super().__init__()
         if samples < 1:
             raise ValueError("samples must be positive")
+        if not -(2**63) <= seed < 2**63:
+            raise ValueError("seed must fit into 64 bits")
         self.samples, self.seed = samples, seed
 
     def attribute(self, ask: _Coalitions, k: int) -> Iterator[Tensor]:
-        """See `_Perturbation`."""
+        """Yield the scores of each text."""
         for row, players in enumerate(ask.players):
             yield self.fitted(ask, row, k, len(players)) if players else torch.zeros(0)
 
     def fitted(self, ask: _Coalitions, row: int, k: int, count: int) -> Tensor:
-        """The weights for target k of a text with M tokens to perturb, (M,)."""
+        """Return the weights for target k of a text with M tokens to perturb, (M,)."""
         raise NotImplementedError
 
     def weights(self, ask: _Coalitions, row: int, k: int, count: int, samples: int, **parts: Any) -> Tensor:
@@ -238,7 +235,7 @@ class Lime(_Surrogate):
         self.alpha = alpha
 
     def fitted(self, ask: _Coalitions, row: int, k: int, count: int) -> Tensor:
-        """See `_Surrogate`."""
+        """Fit the weights."""
         from sklearn.linear_model import Lasso, LinearRegression
 
         generator = torch.Generator().manual_seed(self.seed)
@@ -270,7 +267,7 @@ class KernelShap(_Surrogate):
             raise ValueError("samples must be 2 or more: the whole text and the empty one are always among them")
 
     def fitted(self, ask: _Coalitions, row: int, k: int, count: int) -> Tensor:
-        """See `_Surrogate`."""
+        """Fit the weights."""
         from sklearn.linear_model import LinearRegression
 
         if count == 1:  # one player gets all there is
@@ -298,13 +295,13 @@ class KernelShap(_Surrogate):
 
 
 def _all_subsets(count: int) -> Iterator[Tensor]:
-    """Every subset of M tokens, (1, M) each."""
+    """Yield every subset of M tokens, (1, M) each."""
     for subset in itertools.product((1, 0), repeat=count):
         yield torch.tensor([subset])
 
 
 def _shapley_subsets(count: int, seed: int) -> Iterator[Tensor]:
-    """The whole, the empty set, then random subsets of M tokens by the Shapley kernel, (1, M) each."""
+    """Yield the whole, the empty set, then random subsets of M tokens by the Shapley kernel, (1, M) each."""
     yield torch.ones(1, count, dtype=torch.long)
     yield torch.zeros(1, count, dtype=torch.long)
     generator = torch.Generator().manual_seed(seed)

@@ -1,51 +1,24 @@
 """The methods by name; other packages add theirs with the same decorator or an entry point."""
 
 import difflib
-import inspect
 import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol, TypeVar
-
-from torch import Tensor
+from typing import Any, TypeVar
 
 from ..errors import MethodError
-from ..models.targets import Target
-from ..models.task_model import ForwardPass, TaskModel
+from .base import Method
+from .settings import Setting, parse, settings_of, unknown
 
-__all__ = ["ANY_MODEL", "Method", "MethodInfo", "alternatives", "create", "describe", "list_methods", "register"]
+__all__ = ["ANY_MODEL", "MethodInfo", "alternatives", "describe", "list_methods", "method_named", "register"]
 
 ANY_MODEL = "any model with a head"
 """What a method `needs` that works wherever this library does."""
 
 GROUP = "normxlogit.methods"
 """Entry-point group: each entry names a module (or class) whose import registers methods."""
-
-
-class Method(Protocol):
-    """What a method is: a callable object; its constructor takes the settings.
-
-    An object with `needs_grad = True` is called with gradients allowed; the forward pass that it is given was made
-    without, so it runs the model again. An object whose settings decide whether its scores are signed says so in its
-    own `signed`, which then counts instead of the registered one.
-    """
-
-    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
-        """Score the tokens of a batch.
-
-        Args:
-            model: The model.
-            run: Its forward pass over the batch; what the method measures of itself goes into `run.diagnostics`.
-            target: What to explain, K targets for each text.
-            layers: The layers asked for, L of them; empty for the model's answer as it is.
-
-        Returns:
-            Scores, (B, K, max(L, 1), T), any value at padding.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,12 +31,12 @@ class MethodInfo:
         paper: Where it comes from.
         needs: What it needs of a model.
         per_layer: Whether it gives scores for single layers.
-        signed: Whether negative scores mean evidence against the target.
+        signed: Whether, as it is by default, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations, so that with a causal model
             the scores of one pass hold for every shorter text too.
         passes: Its cost in passes of the model, T the number of tokens.
         extra: The optional dependencies it needs, empty for none.
-        factory: Makes the method from its settings.
+        cls: Its class, whose arguments are its settings.
     """
 
     name: str
@@ -75,25 +48,19 @@ class MethodInfo:
     tokenwise: bool
     passes: str
     extra: str
-    factory: Callable[..., Method]
+    cls: type[Method]
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Names and defaults of its settings."""
-        return dict(_settings(self.factory))
-
-
-@cache
-def _settings(factory: Callable[..., Method]) -> dict[str, Any]:
-    parameters = inspect.signature(factory).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is not p.VAR_KEYWORD}
+    def settings(self) -> Mapping[str, Setting]:
+        """Its settings by name, with their defaults and what they take."""
+        return settings_of(self.cls)
 
 
 _METHODS: dict[str, MethodInfo] = {}
 _loaded = False
 _loading = threading.RLock()
 
-F = TypeVar("F", bound=Callable[..., Method])
+M = TypeVar("M", bound=type[Method])
 
 
 def register(
@@ -106,7 +73,7 @@ def register(
     tokenwise: bool = False,
     passes: str = "1 forward",
     extra: str = "",
-) -> Callable[[F], F]:
+) -> Callable[[M], M]:
     """Add a method to the registry.
 
     Args:
@@ -114,36 +81,45 @@ def register(
         paper: Source, such as "Mohebbi et al., 2023".
         needs: What it needs of a model.
         per_layer: Whether it gives scores for single layers.
-        signed: Whether negative scores mean evidence against the target.
+        signed: Whether, as it is by default, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations.
         passes: Cost in passes of the model.
         extra: Name of this package's extra that brings what it imports.
 
     Returns:
-        A decorator for the method's class; may be used several times on one class.
+        A decorator for the method's class.
 
     Raises:
-        MethodError: If the name is taken.
+        MethodError: If the name is taken or no name, or the class is no `Method` with typed settings.
     """
 
-    def add(factory: F) -> F:
-        if name in _METHODS and _METHODS[name].factory is not factory:
+    def add(cls: M) -> M:
+        if name in _METHODS and _METHODS[name].cls is not cls:
             raise MethodError(f"a method named {name!r} is registered already")
-        summary = (inspect.getdoc(factory) or "").partition("\n")[0]
-        _METHODS[name] = MethodInfo(name, summary, paper, needs, per_layer, signed, tokenwise, passes, extra, factory)
-        return factory
+        if not name or set(name) & set(":,= \t\n"):
+            raise MethodError(f"{name!r} is no name of a method: it is written without spaces, colons and commas")
+        if not (isinstance(cls, type) and issubclass(cls, Method)):
+            raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method")
+        try:
+            settings_of(cls)
+        except TypeError as error:
+            raise MethodError(str(error)) from None
+        summary = (cls.__doc__ or "").strip().partition("\n")[0]
+        cls.info = MethodInfo(name, summary, paper, needs, per_layer, signed, tokenwise, passes, extra, cls)
+        _METHODS[name] = cls.info
+        return cls
 
     return add
 
 
 def list_methods() -> list[MethodInfo]:
-    """All methods, this package's first, then those that other packages add."""
+    """Return all methods, this package's first, then those that other packages add."""
     _load()
     return list(_METHODS.values())
 
 
 def alternatives(*, per_layer: bool = False) -> str:
-    """The methods that work on any model with a head, to name in the error of one that does not.
+    """Name the methods that work on any model with a head, for the error of one that does not.
 
     Args:
         per_layer: Only those that give scores for single layers.
@@ -169,40 +145,43 @@ def describe(name: str) -> MethodInfo:
     return _METHODS[name]
 
 
-def title_of(name: str, settings: Mapping[str, Any]) -> str:
-    """What a method is called in results: its name, and the settings that differ from the defaults."""
-    return name + "".join(f" {key}={value}" for key, value in settings.items())
-
-
-def create(name: str, settings: dict[str, Any]) -> tuple[MethodInfo, Method, dict[str, Any]]:
-    """Make a method.
+def method_named(method: str | Method) -> Method:
+    """Make the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
     Args:
-        name: Its name.
-        settings: Settings that differ from the defaults.
-
-    Returns:
-        What it is, the method, and all its settings.
+        method: A name, with settings that differ from their defaults; or a method, which is returned as it is.
 
     Raises:
         MethodError: If there is no such method or setting, or a value that it refuses.
     """
-    info = describe(name)
-    known = info.settings
-    unknown = sorted(settings.keys() - known.keys())
-    if unknown:
-        raise MethodError(
-            f"{name} has no setting {', '.join(map(repr, unknown))}; it has {', '.join(known) or 'no settings'}"
-        )
-    try:
-        method = info.factory(**settings)
-    except ImportError as error:
-        raise MethodError(
-            f"{name} needs the package {error.name}: pip install 'normxlogit[{info.extra or 'all'}]'"
-        ) from None
-    except ValueError as error:
-        raise MethodError(f"{name}: {error}") from None
-    return info, method, known | settings
+    if isinstance(method, Method):
+        if getattr(method, "info", None) is None:
+            raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
+        return method
+    if not isinstance(method, str):
+        raise MethodError(f"a method is a name or a Method, not {_of_kind(method)}")
+    name, _, rest = method.partition(":")
+    info = describe(name.strip())
+    given: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise MethodError(f"{method!r}: write settings as name:setting=value,setting=value")
+        if key not in info.settings:
+            raise MethodError(unknown(info.name, key, info.settings))
+        if key in given:
+            raise MethodError(f"{method!r}: {key} is given twice")
+        try:
+            given[key] = parse(info.settings[key], value)
+        except ValueError as error:
+            raise MethodError(f"{info.name}: {error}") from None
+    return info.cls(**given)
+
+
+def _of_kind(value: object) -> str:
+    if isinstance(value, type) and issubclass(value, Method):
+        return f"a class; write {value.__name__}()"
+    return type(value).__name__
 
 
 def _load() -> None:

@@ -1,9 +1,12 @@
 """What is explained: the predicted label, a chosen one, a token, a contrast, or all labels."""
 
+import enum
 import math
+import operator
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, SupportsIndex, TypeGuard, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +21,17 @@ from .task_model import ForwardPass, TaskModel
 from .tasks import Task
 
 __all__ = [
+    "ALL",
+    "All",
     "Choice",
     "Predictions",
     "Target",
     "TargetSpec",
     "answers",
+    "choice_from_text",
     "describe_targets",
     "index_of",
+    "is_choice",
     "name_of",
     "predictions",
     "resolve",
@@ -33,11 +40,27 @@ __all__ = [
 
 Array = npt.NDArray[np.float32]
 
-Choice = str | int
-"""A label name, a token string, or an index."""
+MANY = 20
+"""Most labels that an error lists."""
 
-TargetSpec = Choice | Sequence[Choice]
-"""What a caller may ask for: "predicted", "all", a choice, or several choices."""
+
+class All(enum.Enum):
+    """The type of `ALL`."""
+
+    ALL = "all"
+
+    def __repr__(self) -> str:
+        return "ALL"
+
+
+ALL = All.ALL
+"""Every label, or every layer."""
+
+Choice = str | SupportsIndex
+"""A label name, a token string, or an index (of any integer type)."""
+
+TargetSpec = Choice | Sequence[Choice] | All | None
+"""What a caller may ask for: None for the prediction, `ALL` labels, a choice, or several choices."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +110,11 @@ class Target:
 
 
 def resolve(
-    model: TaskModel, run: ForwardPass, spec: TargetSpec = "predicted", contrast: Choice | None = None
+    model: TaskModel,
+    run: ForwardPass,
+    spec: TargetSpec = None,
+    contrast: Choice | None = None,
+    each: Sequence[Choice] | None = None,
 ) -> Target:
     """Turn what the caller asked for into indices.
 
@@ -96,36 +123,58 @@ def resolve(
         run: Its forward pass, for the prediction.
         spec: See `TargetSpec`.
         contrast: A choice to subtract.
+        each: One choice for each text of the batch instead of `spec`.
 
     Raises:
         TargetError: If a label or token does not exist, is ambiguous, or cannot be explained by this model.
     """
-    task, count = model.task, len(run.logits)
-    if task.kind == "regression" and (spec not in ("predicted", "all", 0) or contrast is not None):
-        raise TargetError("a regression model has one output; there is no other target or contrast to choose")
+    task, outputs = model.task, run.logits.shape[-1]
+    if task.kind == "regression" and contrast is not None:
+        raise TargetError("the outputs of a regression model are values, not alternatives: there is no contrast")
     if task.kind == "span" and contrast is not None:
         raise TargetError("start and end of an answer are read at different tokens; there is no contrast of the two")
-    labelled = True
-    if isinstance(spec, str) and spec == "predicted":
+    if each is not None:
+        rows = [[index_of(model, choice, outputs)] for choice in each]
+        ids, labelled = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
+    elif spec is None:
         ids, labelled = run.logits.argmax(-1, keepdim=True), False  # (B, 1)
-        if task.kind == "span":
-            ids = torch.zeros_like(ids)  # (B, 1), the start
+        if task.kind in ("span", "regression"):
+            ids = torch.zeros_like(ids)  # (B, 1), the start; the first value
     else:
-        if isinstance(spec, str) and spec == "all":
-            if task.vocabulary:
-                raise TargetError("'all' would be the whole vocabulary; name the tokens you want instead")
-            chosen = list(range(run.logits.shape[-1]))
-        elif isinstance(spec, str | int):
-            chosen, labelled = [index_of(model, spec, run.logits.shape[-1])], False
-        else:
-            chosen = [index_of(model, choice, run.logits.shape[-1]) for choice in spec]
-            if not chosen:
-                raise TargetError("the list of targets is empty")
-        ids = torch.tensor([chosen], device=run.logits.device).expand(count, -1)  # (B, K)
+        chosen, labelled = _choices(model, spec, outputs)
+        ids = torch.tensor([chosen], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
     other = None
     if contrast is not None:
-        other = torch.full((count,), index_of(model, contrast, run.logits.shape[-1]), device=ids.device)  # (B,)
+        other = torch.full((len(ids),), index_of(model, contrast, outputs), device=ids.device)  # (B,)
     return Target(ids, other, run.positions, labelled, task)
+
+
+def _choices(model: TaskModel, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
+    """Return the outputs that a caller asked for, and whether results have a label axis for them."""
+    if isinstance(spec, All):
+        if model.task.vocabulary:
+            raise TargetError("ALL would be the whole vocabulary; name the tokens you want instead")
+        return list(range(outputs)), True
+    if is_choice(spec):
+        return [index_of(model, spec, outputs)], False
+    if not isinstance(spec, Sequence) or isinstance(spec, bytes):
+        raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {type(spec).__name__}")
+    if not spec:
+        raise TargetError("the list of targets is empty")
+    return [index_of(model, choice, outputs) for choice in spec], True
+
+
+def is_choice(value: object) -> TypeGuard[Choice]:
+    """Whether a value is one choice: a name, or an index of any integer type."""
+    if isinstance(value, str):
+        return True
+    if isinstance(value, bool | np.bool_):
+        return False
+    try:
+        operator.index(value)  # type: ignore[arg-type]
+    except (TypeError, RuntimeError, ValueError):  # tensors of several elements, or of floats
+        return False
+    return True
 
 
 def describe_targets(
@@ -257,24 +306,34 @@ def index_of(model: TaskModel, choice: Choice, count: int) -> int:
     Raises:
         TargetError: If there is no such output.
     """
-    if isinstance(choice, bool) or not isinstance(choice, str | int):
+    if not is_choice(choice):
         raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
-    index = choice
     if isinstance(choice, str):
         index = _token_index(model.tokenizer, choice) if model.task.vocabulary else _label_index(model.task, choice)
-    if not 0 <= int(index) < count:
-        raise TargetError(f"index {index} is outside the model's {count} outputs")
-    return int(index)
+    else:
+        index = operator.index(choice)
+    if not 0 <= index < count:
+        raise TargetError(f"index {index} is outside the model's {count} outputs, which are counted from 0")
+    return index
+
+
+def choice_from_text(model: TaskModel, text: str) -> Choice:
+    """Read a choice that was typed: a name where there is one, otherwise an index if it is a string of digits."""
+    try:
+        index_of(model, text, sys.maxsize)
+    except TargetError:
+        return int(text) if text.isdecimal() and text.isascii() else text
+    return text
 
 
 def _label_index(task: Task, name: str) -> int:
     matches = [i for i, label in enumerate(task.labels) if label == name]
     if not matches:
         matches = [i for i, label in enumerate(task.labels) if label.casefold() == name.casefold()]
-    if not matches and name.isdigit():
-        return int(name)
     if len(matches) != 1:
-        known = ", ".join(task.labels)
+        known = ", ".join(map(repr, task.labels[:MANY])) + (
+            f" and {len(task.labels) - MANY} more" if len(task.labels) > MANY else ""
+        )
         raise TargetError(f"{'no' if not matches else 'more than one'} label {name!r}; the model knows {known}")
     return matches[0]
 
@@ -290,7 +349,5 @@ def _token_index(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     known = tokenizer.convert_tokens_to_ids(text)  # a piece by its own name, such as "##ing" or "Ġthe"
     if isinstance(known, int) and known != tokenizer.unk_token_id:
         return known
-    if text.isdigit():
-        return int(text)
     split = ", ".join(repr(p) for p in tokenizer.convert_ids_to_tokens(pieces))
     raise TargetError(f"{text!r} is not one token for this model but {split or 'nothing'}; choose a single-token word")

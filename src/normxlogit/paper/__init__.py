@@ -1,1 +1,1 @@
-"""What reproduces the paper: its data, tables, figures and fine-tuned models. The library works without it."""
+"""Reproduction of the paper: its data, tables, figures and fine-tuned models. The library works without it."""

@@ -85,7 +85,7 @@ _PLURAL = {"are", "were", "have", "do", "these", "those", "themselves"}
 
 @dataclass
 class Counts:
-    """What became of the rows, by paradigm.
+    """Counts of rows kept and left out, by paradigm.
 
     Attributes:
         rows: Rows looked at.
@@ -100,11 +100,11 @@ class Counts:
         self.dropped[paradigm.short][reason] += 1
 
     def kept(self, short: str) -> int:
-        """Rows of a paradigm that were not left out."""
+        """Count the rows of a paradigm that were not left out."""
         return self.rows[short] - self.dropped[short].total()
 
     def state(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return everything as plain values."""
         return {
             short: {"rows": rows, "kept": self.kept(short), "dropped": dict(self.dropped[short])}
             for short, rows in self.rows.items()
@@ -133,7 +133,7 @@ def expanded(sentence: str) -> str:
 
 
 def difference(good: str, bad: str) -> tuple[Span, Span] | str:
-    """Where the one word in which two sentences differ stands in each, or why there is no such word."""
+    """Find where the one word in which two sentences differ stands in each, or why there is none."""
     ours, theirs = list(_WORD.finditer(good)), list(_WORD.finditer(bad))
     if len(ours) != len(theirs):
         return "the sentences have different numbers of words"

@@ -1,4 +1,4 @@
-"""Which words of a sentence tell the form of the target: its subject, its noun or its antecedent, by spaCy's parse."""
+"""Evidence words, which tell the form of the target: its subject, its noun or its antecedent, by spaCy's parse."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def parser() -> Any:
     try:
         import spacy
     except ImportError:
-        raise DataError("evidence is found with spaCy: pip install 'normxlogit[eval]'") from None
+        raise DataError("evidence is found with spaCy: pip install 'normxlogit[paper]'") from None
     for name in PARSERS:
         if spacy.util.is_package(name):
             return spacy.load(name, exclude=["ner"])
@@ -34,7 +34,7 @@ def parser() -> Any:
 
 
 def evidence_of(pairs: Iterable[Pair]) -> Iterator[tuple[Span, ...]]:
-    """The evidence words of each pair as character spans of its good sentence; none where the rule finds none.
+    """Find the evidence words of each pair, as character spans of its good sentence; none where the rule finds none.
 
     Raises:
         DataError: If there is no parser.
@@ -46,7 +46,7 @@ def evidence_of(pairs: Iterable[Pair]) -> Iterator[tuple[Span, ...]]:
 
 
 def evidence_in(document: Any, kind: Kind, target: Span) -> tuple[Span, ...]:
-    """The evidence words in a parsed sentence, as spans of characters.
+    """Find the evidence words in a parsed sentence, as spans of characters.
 
     A verb's is its subject's head noun, a determiner's the noun that it determines, an anaphor's its antecedent's noun
     phrase: by a coreference component where the pipeline has one (span groups `coref_clusters_1`, ... as spaCy's
@@ -76,7 +76,7 @@ def evidence_in(document: Any, kind: Kind, target: Span) -> tuple[Span, ...]:
 
 
 def _subject(word: Any) -> Any:
-    """The subject of the clause that a word stands in, if it comes before the word."""
+    """Find the subject of the clause that a word stands in, if it comes before the word."""
     verb = word
     while True:
         for child in verb.children:
@@ -88,7 +88,7 @@ def _subject(word: Any) -> Any:
 
 
 def _counted(noun: Any) -> Any:
-    """The noun that "a lot of" counts; any other noun itself."""
+    """Return the noun that "a lot of" counts; any other noun itself."""
     if noun.lower_ != "lot":
         return noun
     prepositions = (child for child in noun.children if child.lower_ == "of")
@@ -96,7 +96,7 @@ def _counted(noun: Any) -> Any:
 
 
 def _phrase(document: Any, noun: Any) -> tuple[int, int]:
-    """First and last word of the noun phrase without what is attached behind it."""
+    """Find the first and last word of the noun phrase without what is attached behind it."""
     for chunk in document.noun_chunks:
         if chunk.start <= noun.i < chunk.end:
             return chunk.start, chunk.end - 1
@@ -104,7 +104,7 @@ def _phrase(document: Any, noun: Any) -> tuple[int, int]:
 
 
 def _antecedent(document: Any, anaphor: Any) -> Any:
-    """The nearest mention before an anaphor in its coreference cluster, None if there is none."""
+    """Find the nearest mention before an anaphor in its coreference cluster, None if there is none."""
     for name, mentions in document.spans.items():
         if name.startswith("coref_clusters") and any(m.start <= anaphor.start < m.end for m in mentions):
             before = [m for m in mentions if m.end <= anaphor.start]

@@ -9,7 +9,8 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import DataError, UnsupportedModelError
-from ..inputs.encoding import Encoder, Encoding
+from ..inputs.encoder import Encoder
+from ..inputs.encoding import Encoding
 from ..models.tasks import TaskName
 from .blimp import SPLIT_SEED, Counts, Half, Pair, Paradigm, Span, load_pairs
 from .evidence import evidence_of
@@ -113,7 +114,7 @@ def _check(tokenizer: PreTrainedTokenizerBase, task: TaskName) -> None:
 
 
 def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokenizerBase, task: TaskName) -> Item | str:
-    """The pair as the model reads it, or why it is left out."""
+    """Return the pair as the model reads it, or why it is left out."""
     ours, theirs = _covering(good, pair.target), _covering(bad, pair.foil)
     if not ours or not theirs:
         return "target or foil beyond the tokens read"
@@ -127,7 +128,7 @@ def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokeni
     if task == "causal-lm":
         if place == 0:
             return "nothing before the target"
-        return Item(pair.paradigm, good.opening(place), target, foil, pair.plural)
+        return Item(pair.paradigm, good.take(range(place)), target, foil, pair.plural)
     mask = tokenizer.mask_token_id
     ids, tokens = list(good.ids), list(good.tokens)
     ids[place], tokens[place] = mask, str(tokenizer.mask_token)
@@ -136,7 +137,7 @@ def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokeni
 
 
 def _covering(encoding: Encoding, span: Span) -> tuple[int, ...]:
-    """Tokens that stand, in part at least, on a span of characters."""
+    """Return the tokens that stand, in part at least, on a span of characters."""
     places = enumerate(zip(encoding.offsets or (), encoding.special, strict=True))
     return tuple(i for i, ((start, end), special) in places if not special and start < span[1] and end > span[0])
 

@@ -11,9 +11,9 @@ from ..errors import DataError
 from ..evaluation.datasets import TASKS, Example, load_examples
 from ..evaluation.faithfulness import Faithfulness, Protocol, check_head, texts_cut
 from ..evaluation.report import curves_figure, grid, write_faithfulness
-from ..evaluation.runs import MethodSpec, run_cells, under
+from ..evaluation.runs import run_methods, under
 from ..explainer import Explainer
-from ..methods.registry import title_of
+from ..methods import Method
 
 __all__ = ["TABLES", "TITLES", "Table", "published", "run_columns", "run_figures", "run_table", "titles"]
 
@@ -28,7 +28,7 @@ class Table:
     Attributes:
         title: What it shows.
         key: Where its figures stand in the published data.
-        figure: The figure of a cell.
+        figure: The figure shown for a method on a task.
         lower_is_better: Whether small figures are good, by task.
         tasks: Its columns.
     """
@@ -63,7 +63,7 @@ TABLES = {
 
 
 def published() -> dict[str, Any]:
-    """The paper's figures."""
+    """Return the paper's figures."""
     text = resources.files(__package__).joinpath("published.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
@@ -71,7 +71,7 @@ def published() -> dict[str, Any]:
 
 def run_columns(
     models: Mapping[str, Mapping[str, str]],
-    methods: Sequence[MethodSpec],
+    methods: Sequence[Method],
     output: Path,
     *,
     tasks: Sequence[str] = tuple(TASKS),
@@ -83,13 +83,13 @@ def run_columns(
 ) -> dict[str, list[Faithfulness | None]]:
     """Measure methods on the models of each task.
 
-    Finished cells stay in `output/cells`, so that a run that was stopped goes on where it was and tables share them.
+    Finished results stay in `output/runs`, so that a run that was stopped goes on where it was and tables share them.
     The results of a column with their intervals, and its curves, are written to `output/TASK-MODEL`.
 
     Args:
         models: Checkpoint by task, for each model name: `{"BERT": {"sst2": "folder"}}`.
         methods: What to measure.
-        output: Folder for cells and results.
+        output: Folder for all that is written.
         tasks: Checkpoints for other tasks are left out.
         data_dir: Folder with the tasks' files; the hub otherwise.
         limits: Only so many texts, by task or for "all".
@@ -115,8 +115,8 @@ def run_columns(
             explainer = Explainer.from_pretrained(checkpoints[task], **options)
             check_head(explainer.model, TASKS[task])
             step = under(column, on_progress)
-            found = run_cells(
-                explainer, examples, methods, folder=output / "cells", protocol=protocol, on_progress=step
+            found = run_methods(
+                explainer, examples, methods, folder=output / "runs", protocol=protocol, on_progress=step
             )
             columns[column] = found
             about = {"dataset": column, "protocol": protocol} | count_texts(explainer, examples, protocol)
@@ -127,18 +127,18 @@ def run_columns(
 
 
 def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol) -> dict[str, int]:
-    """How many texts were measured, and how many of them were cut because they are too long."""
+    """Count the texts measured, and those of them that were cut because they are too long."""
     cut = texts_cut(explainer, examples, protocol)
     return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
 
 
-def titles(methods: Sequence[MethodSpec]) -> list[str]:
-    """ResultCache as rows are called: the name, and the settings that differ from the defaults."""
-    return [title_of(name, settings) for name, settings in methods]
+def titles(methods: Sequence[Method]) -> list[str]:
+    """Return what rows are called: each method as it is written."""
+    return [method.spec for method in methods]
 
 
 def run_table(
-    name: str, models: Mapping[str, Mapping[str, str]], methods: Sequence[MethodSpec], output: Path, **options: Any
+    name: str, models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
 ) -> str:
     """Fill one of the paper's tables with figures of given models.
 
@@ -177,7 +177,7 @@ def run_table(
 
 
 def run_figures(
-    models: Mapping[str, Mapping[str, str]], methods: Sequence[MethodSpec], output: Path, **options: Any
+    models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
 ) -> list[Path]:
     """Draw the paper's curves over the share of perturbed tokens: a panel for each model and task.
 

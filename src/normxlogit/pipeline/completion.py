@@ -13,22 +13,21 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
+from ..methods import Request, check_finite, run_method
 from ..models.append_tokens import append_tokens
-from ..models.seq2seq import SOURCE, Seq2SeqModel
-from ..models.targets import Target, index_of, name_of
+from ..models.layers import layer_numbers
+from ..models.seq2seq import Seq2SeqModel
+from ..models.targets import Target, index_of, is_choice, name_of
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
-from .explain import Request, layer_numbers
+from .options import Options
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
 
 Prompt = str | Sequence[Mapping[str, Any]]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them."""
-
-AS_GENERATED = "generated"
-"""The default target: each generated token explains itself."""
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
@@ -76,7 +75,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
         raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
     config, rest = _generation_config(model, options, room)
     with torch.inference_mode():
-        written = _written(model, encoding, config, rest)
+        written = model.write(encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
     found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
     return Completed(found, count, len(text))
@@ -125,7 +124,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     return Completed(encoding, count, len(text))
 
 
-def explain_completion(model: TaskModel, completed: Completed, request: Request) -> GenerationAttribution:
+def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
     """Explain every token of a completion, from one forward pass over the sequence.
 
     score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
@@ -136,7 +135,7 @@ def explain_completion(model: TaskModel, completed: Completed, request: Request)
     Args:
         model: A causal language model.
         completed: What `generate` or `read_completion` returned.
-        request: What is wanted; the target "generated" explains each token itself.
+        options: What is wanted; without a target each token explains itself.
 
     Raises:
         TargetError: If a token asked for does not exist.
@@ -144,20 +143,27 @@ def explain_completion(model: TaskModel, completed: Completed, request: Request)
     """
     sequence, start = completed.encoding, completed.prompt_tokens
     ids = sequence.ids[start:]
-    wanted_ids, contrast = _targets(model, request, ids)
-    context = _cut(sequence, len(sequence) - 1)
+    wanted_ids, contrast = _targets(model, options, ids)
+    context = sequence.take(range(len(sequence) - 1))
+    run = options.method.forward(model, model.batch([context], [0]), options.layers, predict=False)
     with torch.inference_mode():
-        run = model.run(model.batch([context], [0]), layers=request.layers is not None, predict=False)
         _prove_causal(model, run)
-        layers = layer_numbers(request, model)
+        layers = layer_numbers(options.layers, model)
         said, chances = _said(model, run, start, ids)
-    if request.info.tokenwise:
-        scores = _at_once(model, run, request, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    request = Request(model, run, _target(model, wanted_ids, contrast, run), layers)
+    diagnostics: dict[str, tuple[float, ...]] = {}
+    if options.method.info.tokenwise:
+        scores = _at_once(model, run, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    elif (each := options.method.score_each(request, torch.arange(start - 1, len(sequence) - 1))) is not None:
+        scores = each.values[0].detach()  # (G, L, T - 1)
+        diagnostics = {name: tuple(values[0].tolist()) for name, values in each.diagnostics.items()}
     else:
-        scores = _one_by_one(model, completed, request, layers, wanted_ids, contrast)  # (G, L, T - 1)
+        scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    scores = scores.float().cpu()
+    model.check_finite(scores, run.batch)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
-    scores = torch.nn.functional.pad(scores.float().cpu() * seen[:, None], (0, 1))  # (G, L, T)
+    scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
     table: FloatArray = (scores if layers else scores[:, 0]).contiguous().numpy()
     names = [name_of(model, i) for i in wanted_ids]
     other = None if contrast is None else name_of(model, contrast)
@@ -178,27 +184,32 @@ def explain_completion(model: TaskModel, completed: Completed, request: Request)
             for g, (name, index) in enumerate(zip(names, wanted_ids, strict=True))
         ),
         layers=layers or None,
-        method=request.info.name,
-        settings=request.settings,
+        method=options.method.info.name,
+        settings=options.method.settings,
         model=model.name,
-        signed=getattr(request.method, "signed", request.info.signed),
+        signed=options.method.signed_on(model.task),
         notes=sequence.notes,
         version=__version__,
+        diagnostics=diagnostics,
+        merge=options.method.word_merge,
     )
 
 
-def _targets(model: TaskModel, request: Request, ids: list[int]) -> tuple[list[int], int | None]:
-    """The vocabulary entry that each row explains, and the one subtracted from all."""
+def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:
+    """Return the vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
-    contrast = None if request.contrast is None else index_of(model, request.contrast, width)
-    spec = request.target
-    if isinstance(spec, str) and spec == AS_GENERATED:
+    contrast = None if options.contrast is None else index_of(model, options.contrast, width)
+    if options.targets is not None:
+        if len(options.targets) != len(ids):
+            raise TargetError(
+                f"{len(options.targets)} targets for {len(ids)} generated tokens; targets= takes one each"
+            )
+        return [index_of(model, choice, width) for choice in options.targets], contrast
+    if options.target is None:
         return ids, contrast
-    if isinstance(spec, str | int):
-        return [index_of(model, spec, width)] * len(ids), contrast
-    if len(spec) != len(ids):
-        raise TargetError(f"{len(spec)} targets for {len(ids)} generated tokens; give one, or one for each")
-    return [index_of(model, choice, width) for choice in spec], contrast
+    if not is_choice(options.target):
+        raise TargetError("target= is one token for all places; targets= takes one for each generated token")
+    return [index_of(model, options.target, width)] * len(ids), contrast
 
 
 def _target(model: TaskModel, ids: list[int], contrast: int | None, run: ForwardPass) -> Target:
@@ -208,35 +219,37 @@ def _target(model: TaskModel, ids: list[int], contrast: int | None, run: Forward
 
 
 def _at_once(
-    model: TaskModel, run: ForwardPass, request: Request, layers: tuple[int, ...], ids: list[int], contrast: int | None
+    model: TaskModel, run: ForwardPass, options: Options, layers: tuple[int, ...], ids: list[int], contrast: int | None
 ) -> Tensor:
-    """Scores of all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
+    """Score all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
     distinct = list(dict.fromkeys(ids))
     target = _target(model, distinct, contrast, run)
-    with torch.inference_mode():
-        scores = request.method(model, run, target, layers)[0]  # (R, L, T - 1)
+    request = Request(model, run, target, layers)
+    scores = run_method(options.method, request).values[0].detach().float().cpu()  # (R, L, T - 1)
+    check_finite(options.method, request, scores.numpy())
     return scores[[distinct.index(i) for i in ids]]
 
 
 def _one_by_one(
     model: TaskModel,
     completed: Completed,
-    request: Request,
+    options: Options,
     layers: tuple[int, ...],
     ids: list[int],
     contrast: int | None,
 ) -> Tensor:
-    """Scores of a method that reads texts as a whole, each generated token explained on what stood before it."""
+    """Score by a method that reads texts as a whole, each generated token explained on what stood before it."""
     sequence, start = completed.encoding, completed.prompt_tokens
     rows = []
     for g, index in enumerate(ids):
-        batch = model.batch([_cut(sequence, start + g)], [g])
+        batch = model.batch([sequence.take(range(start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         target = _target(model, [index], contrast, run)
-        with torch.inference_mode(not getattr(request.method, "needs_grad", False)):
-            scores = request.method(model, run, target, layers)[0, 0].detach()  # (L, P + g)
-        rows.append(torch.nn.functional.pad(scores.cpu(), (0, len(sequence) - 1 - start - g)))
+        request = Request(model, run, target, layers)
+        scores = run_method(options.method, request).values[0].detach().float().cpu()  # (1, L, P + g)
+        check_finite(options.method, request, scores.numpy())
+        rows.append(torch.nn.functional.pad(scores[0], (0, len(sequence) - 1 - start - g)))
     return torch.stack(rows)
 
 
@@ -266,7 +279,7 @@ def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
     count = min(run.hidden.shape[1] // 2, 64)
     if model.proved_causal or count < 1:
         return
-    half = model.batch([_cut(run.batch.encodings[0], count)], [0])
+    half = model.batch([run.batch.encodings[0].take(range(count))], [0])
     again = model.run(half, predict=False).hidden[0].float()  # (C, H)
     first = run.hidden[0, :count].float()  # (C, H)
     rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
@@ -292,18 +305,6 @@ def _generation_config(
     config.max_length = None
     rest = config.update(**given | {"max_new_tokens": room})
     return config, rest
-
-
-def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
-    """The tokens that the model writes."""
-    if isinstance(model, Seq2SeqModel):
-        return model.write(prompt, config, options)
-    ids = torch.tensor([prompt.ids], device=model.device)  # (1, P)
-    found: Any = model.module.generate(  # type: ignore[operator]
-        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
-    )
-    sequence: Tensor = getattr(found, "sequences", found)  # (1, P + G)
-    return [int(i) for i in sequence[0, len(prompt) :]]
 
 
 def _check_task(model: TaskModel) -> None:
@@ -342,15 +343,3 @@ def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bo
     """Special tokens, whoever wrote them: the tokenizer, a chat template or the model."""
     known = set(tokenizer.all_special_ids)
     return tuple(s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True))
-
-
-def _cut(encoding: Encoding, count: int) -> Encoding:
-    """The first tokens of a sequence, for the model to read."""
-    return Encoding(
-        {name: values if name == SOURCE else values[:count] for name, values in encoding.inputs.items()},
-        encoding.tokens[:count],
-        None,
-        None,
-        encoding.sequence_ids[:count],
-        encoding.special[:count],
-    )

@@ -1,7 +1,5 @@
-"""From a forward pass and a question to attributions."""
+"""From a forward pass and options to attributions."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,94 +7,46 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..errors import MethodError
-from ..methods.registry import Method, MethodInfo
-from ..models.targets import Choice, TargetSpec, answers, describe_targets, predictions, resolve, top_predictions
-from ..models.task_model import ForwardPass, TaskModel
+from ..methods import Request, check_finite, run_method
+from ..models.forward_pass import ForwardPass
+from ..models.layers import layer_numbers
+from ..models.targets import answers, describe_targets, predictions, resolve, top_predictions
+from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
+from .options import Options
 
-__all__ = ["Layers", "Request", "explain", "layer_numbers", "to_host"]
-
-Layers = str | int | Sequence[int] | None
-"""Which layers: "all", a number from 1, several, or None for the model's answer as it is."""
+__all__ = ["explain_batch", "to_host"]
 
 
-@dataclass(frozen=True)
-class Request:
-    """One call's arguments, checked once.
-
-    Attributes:
-        target: What to explain.
-        contrast: What to subtract.
-        layers: Layers wanted.
-        token_predictions: Whether to report what the head says at each token.
-        info: The method's description.
-        method: The method.
-        settings: All its settings.
-
-    Raises:
-        MethodError: If layers are asked of a method that has none.
-    """
-
-    target: TargetSpec
-    contrast: Choice | None
-    layers: Layers
-    token_predictions: bool | None
-    info: MethodInfo
-    method: Method
-    settings: dict[str, Any]
-
-    def __post_init__(self) -> None:
-        if self.layers is not None and not self.info.per_layer:
-            raise MethodError(f"{self.info.name} gives no scores for single layers")
-
-
-def layer_numbers(request: Request, model: TaskModel) -> tuple[int, ...]:
-    """The layers asked for as numbers from 1.
-
-    Raises:
-        MethodError: If the model has no such layer.
-        UnsupportedModelError: If the model's layers cannot be read.
-    """
-    if request.layers is None:
-        return ()
-    count = model.layer_count()
-    if isinstance(request.layers, str):
-        if request.layers != "all":
-            raise MethodError(f"layers must be 'all', a number or a list of numbers, not {request.layers!r}")
-        return tuple(range(1, count + 1))
-    numbers = (request.layers,) if isinstance(request.layers, int) else tuple(request.layers)
-    for number in numbers:
-        if not 1 <= number <= count:
-            raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
-    return numbers
-
-
-def explain(model: TaskModel, run: ForwardPass, request: Request) -> list[Attribution]:
+def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
     """Explain a forward pass.
 
     Args:
         model: The model.
         run: Its forward pass over B texts.
-        request: What is wanted.
+        options: What is wanted.
 
     Returns:
         B results.
     """
-    wanted = layer_numbers(request, model)
-    target = resolve(model, run, request.target, request.contrast)
-    with torch.inference_mode(not getattr(request.method, "needs_grad", False)):
-        scores = request.method(model, run, target, wanted)  # (B, K, L, T)
-    signed = getattr(request.method, "signed", request.info.signed and model.task.kind != "regression")
-    batch = run.batch
+    method, batch = options.method, run.batch
+    wanted = layer_numbers(options.layers, model)
+    each = None if options.targets is None else [options.targets[i] for i in batch.indices]
+    target = resolve(model, run, options.target, options.contrast, each)
+    request = Request(model, run, target, wanted)
+    scores = run_method(method, request)
+    measured = {name: values.tolist() for name, values in scores.diagnostics.items()}
     each, ids, contrast, places, said, heard = to_host(
-        batch.real(scores.permute(0, 3, 1, 2)),  # (N, K, L)
+        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
         _places(run),
         None if model.task.kind == "span" else top_predictions(model.task, run.logits),
-        _token_predictions(model, run, request),
+        _token_predictions(model, run, options.token_predictions),
     )
+    if said is not None:
+        model.check_finite(torch.from_numpy(said[:, :1]), batch)  # values; regression has no chances
+    check_finite(method, request, each)
     texts = answers(run) if said is None else predictions(model, said)
     tokens = None if heard is None else predictions(model, heard)
     infos = describe_targets(model, target, ids, contrast, places)
@@ -114,12 +64,13 @@ def explain(model: TaskModel, run: ForwardPass, request: Request) -> list[Attrib
                 target=infos[row],
                 layers=wanted or None,
                 token_predictions=None if tokens is None else tokens[part],
-                method=request.info.name,
-                settings=request.settings,
+                method=method.info.name,
+                settings=method.settings,
                 model=model.name,
-                signed=signed,
+                signed=method.signed_on(model.task),
                 version=__version__,
-                diagnostics=_diagnostics(run, row, target.labelled),
+                diagnostics=_diagnostics(measured, row, target.labelled),
+                merge=method.word_merge,
             )
         )
         start = part.stop
@@ -141,7 +92,7 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
 
 
 def _places(run: ForwardPass) -> Tensor | None:
-    """The positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
+    """Return the positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
     if run.positions is None or not run.batch.padded:
         return run.positions
     before = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
@@ -149,15 +100,14 @@ def _places(run: ForwardPass) -> Tensor | None:
     return places.view_as(run.positions)
 
 
-def _diagnostics(run: ForwardPass, row: int, labelled: bool) -> dict[str, Any]:
-    """What the method measured of itself on one text: a number, or a tuple of them along the label axis."""
-    found = {name: tuple(values[row].tolist()) for name, values in run.diagnostics.items()}
+def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str, Any]:
+    """Return what the method measured of itself on one text: a number, or a tuple of them along the label axis."""
+    found = {name: tuple(values[row]) for name, values in measured.items()}
     return {name: values if labelled else values[0] for name, values in found.items()}
 
 
-def _token_predictions(model: TaskModel, run: ForwardPass, request: Request) -> Tensor | None:
+def _token_predictions(model: TaskModel, run: ForwardPass, wanted: bool | None) -> Tensor | None:
     """Return what the head says at each real token, (N, 3); by default only where that is nearly free."""
-    wanted = request.token_predictions
     if wanted is False or (wanted is None and model.task.vocabulary):
         return None
     if model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing

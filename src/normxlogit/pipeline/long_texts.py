@@ -1,6 +1,5 @@
 """Texts beyond the model's length: read in overlapping windows, explained as one."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,8 @@ from ..models.targets import answers, predictions, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
-from .explain import Request, explain, to_host
+from .explain import explain_batch, to_host
+from .options import Options
 
 __all__ = ["explain_long", "windows"]
 
@@ -23,7 +23,7 @@ SHARED = 4
 Places = list[int]
 
 
-def explain_long(model: TaskModel, encoding: Encoding, request: Request) -> Attribution:
+def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
     """Explain a text that is longer than the model reads.
 
     A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a
@@ -34,7 +34,7 @@ def explain_long(model: TaskModel, encoding: Encoding, request: Request) -> Attr
     Args:
         model: The model.
         encoding: The whole text.
-        request: What is wanted.
+        options: What is wanted of this text.
 
     Raises:
         InputError: If the shorter text of a pair leaves no room for the longer.
@@ -42,20 +42,20 @@ def explain_long(model: TaskModel, encoding: Encoding, request: Request) -> Attr
     limit = model.encoder.limit or len(encoding)
     place = _place(model, encoding)
     kept = windows(encoding, limit) if place is None else [_around(encoding, limit, place)]
-    parts = [_part(encoding, places) for places in kept]
-    runs = _read(model, parts, request)
+    parts = [encoding.take(places) for places in kept]
+    runs = _read(model, parts, options)
     if model.task.per_token:
         chosen = _answering(model, runs)
-        result = explain(model, runs[chosen], request)[0]
+        result = explain_batch(model, runs[chosen], options)[0]
         if model.task.kind == "span":
             said = result.prediction
             result = replace(result, prediction=said._replace(id=kept[chosen][said.id]))
         return _spread(encoding, kept[chosen], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     said = predictions(model, *to_host(top_predictions(model.task, mean)))[0]
-    if request.target == "predicted" and model.task.kind != "regression":
-        request = replace(request, target=said.id)
-    results = [explain(model, run, request)[0] for run in runs]
+    if options.target is None and model.task.kind != "regression":
+        options = replace(options, target=said.id)
+    results = [explain_batch(model, run, options)[0] for run in runs]
     return replace(_merged(encoding, kept, results, limit), prediction=said)
 
 
@@ -119,32 +119,13 @@ def _around(encoding: Encoding, limit: int, place: int) -> Places:
     return _without(encoding, content, start, room)
 
 
-def _part(encoding: Encoding, places: Places) -> Encoding:
-    def of(values: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(values[i] for i in places)
-
-    position = encoding.position
-    return Encoding(
-        {name: [values[i] for i in places] for name, values in encoding.inputs.items()},
-        of(encoding.tokens),
-        encoding.offsets and of(encoding.offsets),
-        encoding.word_ids and of(encoding.word_ids),
-        of(encoding.sequence_ids),
-        of(encoding.special),
-        encoding.text,
-        encoding.text_pair,
-        encoding.notes,
-        places.index(position) if position in places else None,
-    )
-
-
-def _read(model: TaskModel, parts: list[Encoding], request: Request) -> list[ForwardPass]:
+def _read(model: TaskModel, parts: list[Encoding], options: Options) -> list[ForwardPass]:
     runs: list[ForwardPass] = []
     count = max(1, model.batch_tokens // len(parts[0]))
     for start in range(0, len(parts), count):
         some = parts[start : start + count]
         with torch.inference_mode():
-            run = model.run(model.batch(some, list(range(len(some)))), layers=request.layers is not None)
+            run = model.run(model.batch(some, list(range(len(some)))), layers=options.layers is not None)
         runs += [run.row(i) for i in range(len(some))]
     return runs
 

@@ -1,19 +1,71 @@
 """Multiple choice: every choice is a text of its own, and the tokens of one of them are explained."""
 
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ..errors import InputError, TargetError
-from ..models.targets import Choice, TargetSpec
+from ..models.forward_pass import ForwardPass
+from ..models.map_batches import map_batches
+from ..models.targets import All, Choice, TargetSpec, is_choice
+from ..models.task_model import TaskModel
 from ..results.attribution import Attribution, Prediction, TargetInfo
+from ..results.collection import Attributions
+from .explain import explain_batch
+from .options import Options
 
-__all__ = ["Question", "as_choice", "chosen_index", "questions_in"]
+__all__ = ["Question", "as_choice", "chosen_index", "explain_questions", "questions_in"]
 
 Question = tuple[str, Sequence[str]]
 """A prompt and the choices that may follow it."""
+
+
+def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
+    """Explain the choices that a multiple-choice model takes.
+
+    Args:
+        model: The model.
+        inputs: A tuple (prompt, choices), or several.
+        options: What is wanted.
+
+    Returns:
+        One result for one question, otherwise a list.
+
+    Raises:
+        InputError: If an input is no question, or an option is not for questions.
+        TargetError: If there is no such choice.
+    """
+    if options.position is not None:
+        raise InputError("position= chooses a token of token classifiers and masked language models")
+    single = isinstance(inputs, str | tuple)
+    questions = questions_in([inputs] if single else inputs)
+    options.check_count(len(questions))
+    results = [_explain_question(model, q, options.only(place)) for place, q in enumerate(questions)]
+    return results[0] if single else Attributions(results)
+
+
+def _explain_question(model: TaskModel, question: Question, options: Options) -> Attribution:
+    prompt, choices = question
+    if options.long_text == "window":
+        raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
+    encodings = model.encoder([(prompt, choice) for choice in choices], long_text=options.long_text or "truncate")
+
+    def work(group: list[int]) -> list[tuple[ForwardPass, int]]:
+        batch = model.batch([encodings[i] for i in group], group)
+        with torch.inference_mode():
+            run = model.run(batch, layers=options.layers is not None)
+        return [(run, row) for row in range(len(group))]
+
+    read = dict(pair for group, found in map_batches(model, encodings, work) for pair in zip(group, found, strict=True))
+    logits = torch.stack([run.logits[row] for run, row in (read[i] for i in range(len(choices)))])  # (C, 1)
+    index = chosen_index(choices, logits, options.target, options.contrast)
+    run, row = read[index]
+    result = explain_batch(model, run.row(row), replace(options, target=None))[0]
+    return as_choice(result, choices, logits, index)
 
 
 def questions_in(inputs: Any) -> list[Question]:
@@ -32,29 +84,29 @@ def questions_in(inputs: Any) -> list[Question]:
 
 
 def chosen_index(choices: Sequence[str], logits: Tensor, spec: TargetSpec, contrast: Choice | None) -> int:
-    """The choice whose tokens are explained.
+    """Return the choice whose tokens are explained.
 
     Args:
         choices: The C choices.
         logits: The model's logit for each, (C, 1).
-        spec: "predicted", a choice or its index.
+        spec: None for the model's own, a choice or its index.
         contrast: Not possible here, and refused.
 
     Raises:
         TargetError: If there is no such choice, or more than one is asked for.
     """
-    if contrast is not None or spec == "all" or not isinstance(spec, str | int) or isinstance(spec, bool):
+    if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
         raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
-    if spec == "predicted":
+    if spec is None:
         return int(logits[:, 0].argmax())
-    index = spec
     if isinstance(spec, str):
         if spec not in choices:
             raise TargetError(f"no choice {spec!r} among {', '.join(map(repr, choices))}")
-        index = list(choices).index(spec)
-    if not 0 <= int(index) < len(choices):
+        return list(choices).index(spec)
+    index = operator.index(spec)
+    if not 0 <= index < len(choices):
         raise TargetError(f"there is no choice {index}; they are counted from 0 to {len(choices) - 1}")
-    return int(index)
+    return index
 
 
 def as_choice(result: Attribution, choices: Sequence[str], logits: Tensor, index: int) -> Attribution:

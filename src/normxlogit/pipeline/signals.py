@@ -13,13 +13,15 @@ from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.signals import Signal, SignalModel
 from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from ..results.signals import AudioAttribution, ImageAttribution
-from .explain import Request, explain
+from .explain import explain_batch
+from .options import Options
 
 __all__ = ["explain_signals"]
 
 
-def explain_signals(model: SignalModel, inputs: Any, request: Request) -> Attribution | list[Attribution]:
+def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain pictures or sounds.
 
     Args:
@@ -27,19 +29,22 @@ def explain_signals(model: SignalModel, inputs: Any, request: Request) -> Attrib
         inputs: A picture (Pillow, or an array as its processor takes it) or a sound (a one-dimensional array at the
             processor's sampling rate, or a mapping with "array" and "sampling_rate"), a list of these, or the
             processor's output.
-        request: What is wanted.
+        options: What is wanted.
 
     Returns:
         One result for one input, otherwise a list.
 
     Raises:
-        InputError: If an input cannot be read.
+        InputError: If an input cannot be read, or an option is only for texts.
     """
+    if options.position is not None or options.long_text is not None:
+        raise InputError("position= and long_text= are for texts; pictures and sounds have neither")
     encoded = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
     sound = isinstance(inputs, list | tuple) and bool(inputs) and isinstance(inputs[0], int | float)  # bare samples
     many = encoded or (isinstance(inputs, list | tuple) and not sound)
     items = list(inputs) if many and not encoded else [inputs]
     signals = _unbatched(inputs) if encoded else [_processed(model, item, i) for i, item in enumerate(items)]
+    options.check_count(len(signals))
     seconds = [None] * len(signals) if encoded else [_seconds(model, item) for item in items]
     groups: dict[Any, list[int]] = {}
     for place, signal in enumerate(signals):
@@ -51,15 +56,13 @@ def explain_signals(model: SignalModel, inputs: Any, request: Request) -> Attrib
         def work(group: list[int], places: list[int] = places, encoding: Encoding = encoding) -> list[Attribution]:
             some = [places[i] for i in group]
             batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
-            with torch.inference_mode():
-                run = model.run(batch, layers=request.layers is not None)
-            return explain(model, run, request)
+            return explain_batch(model, options.method.forward(model, batch, options.layers), options)
 
-        for group, explained in map_batches(model, [encoding] * len(places), work):
+        for group, explained in map_batches(model, [encoding] * len(places), work, options.method.memory):
             for i, result in zip(group, explained, strict=True):
                 results[places[i]] = _placed(model, result, signals[places[i]], seconds[places[i]])
     found = [r for r in results if r is not None]
-    return found if many else found[0]
+    return Attributions(found) if many else found[0]
 
 
 def _processed(model: SignalModel, item: Any, place: int) -> Signal:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.methods.decomposition.decompx import decomposed
 from tests import tiny
@@ -17,12 +17,12 @@ from .test_matrix_methods import FAMILIES, both, close
 METHODS = [
     "attention-rollout",
     "globenc",
-    "globenc-layer",
+    "globenc:rollout=false",
     "alti",
-    "alti-layer",
+    "alti:rollout=false",
     "decompx",
     "value-zeroing",
-    "value-zeroing-layer",
+    "value-zeroing:rollout=false",
 ]
 
 
@@ -48,7 +48,7 @@ def test_contributions_are_the_loops_and_sum_to_the_logits(family, kind):
     model, explainer = both(family, kind, **options)
     words = ["good", "is", "mat"]
     target = words if kind == "MaskedLM" else [0, 1, 2]
-    found = explainer(tiny.MASKED, method="decompx", target=target, layers="all")
+    found = explainer(tiny.MASKED, method="decompx", target=target, layers=ALL)
     layers = slow.walk(model, list(found.token_ids))
     place = 0 if found.target.position is None else found.target.position
     for number, (layer, shares) in enumerate(zip(layers, slow.decompx_states(layers), strict=True)):
@@ -84,7 +84,7 @@ def test_multiple_choice_sums_to_the_choice_logit(family):
 
 def test_all_labels_in_one_go_are_each_label_and_a_contrast_is_their_difference():
     _, explainer = both("bert", num_labels=3)
-    every = explainer(tiny.TEXTS[2], method="decompx", target="all").scores
+    every = explainer(tiny.TEXTS[2], method="decompx", target=ALL).scores
     for label in range(3):
         close(explainer(tiny.TEXTS[2], method="decompx", target=label).scores, every[label], 1e-5)
     contrast = explainer(tiny.TEXTS[2], method="decompx", target=2, contrast=0).scores
@@ -97,9 +97,9 @@ def test_regression_takes_the_norm_of_the_shares_unless_asked_for_the_head():
     layers = slow.walk(model, list(found.token_ids))
     shares = slow.decompx_states(layers)[-1][0]
     close(found.scores, shares.norm(dim=-1))
-    through_head = explainer(tiny.TEXTS[0], method="decompx", aggregate="head").scores
+    through_head = explainer(tiny.TEXTS[0], method="decompx:aggregate=head").scores
     close(through_head, slow.decompx_head(model, shares, layers[-1].out[0])[:, 0])
-    norm = both("bert")[1](tiny.TEXTS[0], method="decompx", aggregate="norm", target="all").scores
+    norm = both("bert")[1](tiny.TEXTS[0], method="decompx:aggregate=norm", target=ALL).scores
     assert (norm[0] == norm[1]).all()
 
 
@@ -108,16 +108,16 @@ def test_a_text_scores_the_same_alone_in_a_batch_and_under_any_budget(family, ki
     model, explainer = both(family, kind)
     texts = tiny.TEXTS if kind != "MaskedLM" else [tiny.MASKED, "a [MASK] movie", "[MASK]"]
     tight = Explainer(model, explainer.model.tokenizer, batch_tokens=50)
-    together = explainer(texts, method="decompx", layers="all")
+    together = explainer(texts, method="decompx", layers=ALL)
     for text, batched in zip(texts, together, strict=True):
-        close(explainer(text, method="decompx", layers="all").scores, batched.scores, 1e-5)
-        close(tight(text, method="decompx", layers="all").scores, batched.scores, 1e-5)
+        close(explainer(text, method="decompx", layers=ALL).scores, batched.scores, 1e-5)
+        close(tight(text, method="decompx", layers=ALL).scores, batched.scores, 1e-5)
         close(explainer(text, method="decompx").scores, batched.scores[-1], 1e-5)
 
 
 def test_the_default_model_gives_what_the_loops_give():
     explainer = Explainer.from_pretrained()
-    found = explainer("a mediocre film", method="decompx", target="all")
+    found = explainer("a mediocre film", method="decompx", target=ALL)
     model = explainer.model.module
     layers = slow.walk(model, list(found.token_ids))
     shares = slow.decompx_states(layers)[-1][0]
@@ -139,7 +139,7 @@ def test_adapters_are_part_of_the_maps():
     model = tiny.model("bert")
     settings = peft.LoraConfig(r=2, target_modules=["query", "value", "dense"], init_lora_weights=False)
     adapted = peft.get_peft_model(model, settings).eval()
-    found = Explainer(adapted, tiny.tokenizer_for("bert"))(tiny.TEXTS[2], method="decompx", target="all")
+    found = Explainer(adapted, tiny.tokenizer_for("bert"))(tiny.TEXTS[2], method="decompx", target=ALL)
     with torch.no_grad():
         logits = adapted(torch.tensor([found.token_ids])).logits[0]
     np.testing.assert_allclose(found.scores.sum(-1), logits, rtol=1e-4, atol=1e-4)
@@ -151,7 +151,7 @@ def test_the_users_model_is_left_as_it_was(method):
     model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     config, flags = model.config.to_dict(), [p.requires_grad for p in model.parameters()]
-    explainer(tiny.TEXTS, method=method, layers="all")
+    explainer(tiny.TEXTS, method=method, layers=ALL)
     assert model.training
     assert model.config.to_dict() == config
     assert model.config._attn_implementation == "sdpa"
@@ -188,7 +188,7 @@ def test_an_unsupported_model_is_told_what_is_needed_and_what_would_do(method):
         explainer("the movie", method=method)
     said = str(caught.value)
     needs = "value projection" if "value" in method else "post-LayerNorm encoder"
-    assert said.startswith(f"{method} needs")
+    assert said.startswith(f"{method.partition(':')[0]} needs")
     assert needs in said
     assert "GPT2LMHeadModel" in said
     assert "normxlogit" in said.partition(";")[2]

@@ -5,8 +5,9 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
+from normxlogit.methods import Request, run_method
 from normxlogit.methods.decomposition.alti import Alti, normed_mixes
 from normxlogit.methods.decomposition.encoder_layers import encoder_layers, linear
 from normxlogit.methods.decomposition.globenc import GlobEnc
@@ -41,7 +42,7 @@ def both(family: str, kind: str = "SequenceClassification", **options):
 @pytest.mark.parametrize("name", MATRICES)
 def test_rolled_out_scores_are_the_product_of_the_layers_matrices(family, name):
     model, explainer = both(family)
-    found = explainer(tiny.TEXTS[0], method=name, layers="all")
+    found = explainer(tiny.TEXTS[0], method=name, layers=ALL)
     matrices = [MATRICES[name](layer) for layer in slow.walk(model, list(found.token_ids))]
     for number in (1, 2, 3):
         close(found.scores[number - 1], slow.rolled(matrices[:number])[0])
@@ -52,12 +53,12 @@ def test_rolled_out_scores_are_the_product_of_the_layers_matrices(family, name):
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_layer_scores_are_the_row_of_the_position_explained(family, name):
     model, explainer = both(family, "MaskedLM")
-    found = explainer(tiny.MASKED, method=f"{name}-layer", layers=[3, 1], target="good")
+    found = explainer(tiny.MASKED, method=f"{name}:rollout=false", layers=[3, 1], target="good")
     matrices = [MATRICES[name](layer) for layer in slow.walk(model, list(found.token_ids))]
     mask = found.token_ids.index(tiny.VOCABULARY["[MASK]"])
     close(found.scores[0], matrices[2][mask])
     close(found.scores[1], matrices[0][mask])
-    close(explainer(tiny.MASKED, method=f"{name}-layer").scores, matrices[2][mask])
+    close(explainer(tiny.MASKED, method=f"{name}:rollout=false").scores, matrices[2][mask])
 
 
 @pytest.mark.parametrize("name", MATRICES)
@@ -82,18 +83,18 @@ def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
             for texts, rows, vectors in normed_mixes(layer, budget=40):
                 whole = vectors.sum(2) + added[texts, rows]
                 torch.testing.assert_close(whole, layer.normed1[texts, rows], rtol=1e-4, atol=1e-4)
-    for scores in explainer(tiny.TEXTS, method="alti", layers="all"):
+    for scores in explainer(tiny.TEXTS, method="alti", layers=ALL):
         np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*MATRICES, *(f"{n}-layer" for n in LAYERED)])
+@pytest.mark.parametrize("name", [*MATRICES, *(f"{n}:rollout=false" for n in LAYERED)])
 def test_a_text_scores_the_same_alone_in_a_batch_and_under_any_budget(name):
     model, explainer = both("roberta")
     tight = Explainer(model, explainer.model.tokenizer, batch_tokens=7)
-    together = explainer(tiny.TEXTS, method=name, layers="all")
+    together = explainer(tiny.TEXTS, method=name, layers=ALL)
     for text, batched in zip(tiny.TEXTS, together, strict=True):
-        close(explainer(text, method=name, layers="all").scores, batched.scores, 1e-5)
-        close(tight(text, method=name, layers="all").scores, batched.scores, 1e-5)
+        close(explainer(text, method=name, layers=ALL).scores, batched.scores, 1e-5)
+        close(tight(text, method=name, layers=ALL).scores, batched.scores, 1e-5)
 
 
 @pytest.mark.parametrize("name", MATRICES)
@@ -113,7 +114,7 @@ def test_padding_is_given_and_takes_nothing():
     with torch.inference_mode():
         run = model.run(model.batch(encodings, [0, 1, 2]))
         for method in (Alti(), GlobEnc(), ValueZeroing()):
-            scores = method(model, run, resolve(model, run), (1, 3))
+            scores = run_method(method, Request(model, run, resolve(model, run), (1, 3))).values
             assert (scores.permute(0, 3, 1, 2)[~run.batch.mask] == 0).all()
             assert (scores.permute(0, 3, 1, 2)[run.batch.mask] > 0).any()
 
@@ -121,7 +122,7 @@ def test_padding_is_given_and_takes_nothing():
 @pytest.mark.parametrize("family", ["llama", "qwen2", "opt", "gemma2"])
 def test_value_zeroing_of_a_causal_model_is_a_rerun_with_that_value_zeroed(family):
     model, explainer = both(family, "CausalLM")
-    ids = explainer(tiny.TEXTS[2], method="value-zeroing-layer", layers="all")
+    ids = explainer(tiny.TEXTS[2], method="value-zeroing:rollout=false", layers=ALL)
     inputs = {"input_ids": torch.tensor([ids.token_ids])}
     trunk = model.base_model.decoder if family == "opt" else model.base_model
     values = [layer.self_attn.v_proj for layer in trunk.layers]
@@ -156,9 +157,9 @@ def test_value_zeroing_reads_shared_layers_and_relative_positions():
     for family, kind in (("albert", "MaskedLM"), ("deberta-v2", "MaskedLM")):
         _, explainer = both(family, kind)
         texts = [tiny.MASKED, "a [MASK] movie"]
-        for text, batched in zip(texts, explainer(texts, method="value-zeroing", layers="all"), strict=True):
+        for text, batched in zip(texts, explainer(texts, method="value-zeroing", layers=ALL), strict=True):
             assert batched.scores.shape[0] == 3
-            close(explainer(text, method="value-zeroing", layers="all").scores, batched.scores, 1e-5)
+            close(explainer(text, method="value-zeroing", layers=ALL).scores, batched.scores, 1e-5)
 
 
 def test_a_head_that_pools_all_tokens_gets_the_mean_of_their_rows():
@@ -175,7 +176,7 @@ def test_a_head_that_pools_all_tokens_gets_the_mean_of_their_rows():
     for row, text in enumerate(tiny.TEXTS):
         real = run.batch.mask[row]
         expected = matrix[row][real][:, real].mean(0)
-        close(explainer(text, method="value-zeroing-layer").scores, expected, 1e-5)
+        close(explainer(text, method="value-zeroing:rollout=false").scores, expected, 1e-5)
 
 
 @pytest.mark.parametrize("method", ["alti", "decompx"])
@@ -191,8 +192,6 @@ def test_an_answer_read_from_padding_is_refused(method):
 
 def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
     class Large(MatrixMethod):
-        name = "large"
-
         def matrices(self, model, run, layers):
             for number in layers:
                 torch.manual_seed(number)
@@ -202,7 +201,7 @@ def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
     model = both("bert", num_hidden_layers=6)[1].model
     with torch.inference_mode():
         run = model.run(model.batch(model.encoder(tiny.TEXTS[:1]), [0]))
-        found = Large()(model, run, resolve(model, run), ())[0, 0, 0].double()
+        found = Large().score(Request(model, run, resolve(model, run))).values[0, 0, 0].double()
         exact = slow.rolled([m[0].double() for _, m in Large().matrices(model, run, range(1, 7))])[0]
     assert found.isfinite().all()
     close(found / found.sum(), exact / exact.sum(), 1e-5)

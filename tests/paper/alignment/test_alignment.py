@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from normxlogit import DataError, Explainer, TargetError, UnsupportedModelError
+from normxlogit import ALL, DataError, Explainer, TargetError, UnsupportedModelError
 from normxlogit.paper.alignment.alignment import accuracy, align, average_precision, dot_product
 from normxlogit.paper.blimp import PARADIGMS
 from normxlogit.paper.sentence_pairs import Item
@@ -85,7 +85,7 @@ def items(explainer, causal=False):
     for text, place, target, foil, evidence, short in TEXTS:
         (encoding,) = explainer.encode([text])
         if causal:  # no [CLS]
-            encoding = encoding.opening(place - 1)
+            encoding = encoding.take(range(place - 1))
             evidence = tuple(tuple(i - 1 for i in word) for word in evidence)
         else:
             assert encoding.tokens[place] == target
@@ -101,7 +101,7 @@ def bert():
     return Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"), batch_tokens=30)
 
 
-@pytest.mark.parametrize("method", ["logat", "normxlogit", "value-zeroing-layer", "decompx", "input-norm"])
+@pytest.mark.parametrize("method", ["logat", "normxlogit", "value-zeroing:rollout=false", "decompx", "input-norm"])
 def test_figures_are_those_of_the_explainers_scores(bert, method):
     made = items(bert)
     found = align(bert.model, made, method, words=["movie"] if method == "logat" else ())
@@ -112,7 +112,7 @@ def test_figures_are_those_of_the_explainers_scores(bert, method):
         per_item = []
         for item in made:
             target = {"foil": item.foil, "movie": tiny.VOCABULARY["movie"]}.get(probe, item.target)
-            layers = "all" if len(alignment.layers) == 3 else None
+            layers = ALL if len(alignment.layers) == 3 else None
             (a,) = bert([item.encoding], method=method, target=target, layers=layers)
             scores = np.delete(np.atleast_2d(a.scores), item.position, axis=-1)
             known = np.isin(np.delete(np.arange(len(a.tokens)), item.position), [i for w in item.evidence for i in w])
@@ -172,7 +172,7 @@ def test_causal_models_score_every_token_of_the_prefix():
         shares.append(dot_product(a.scores, known))
     assert target.figures["all"]["softmax"][-1] == pytest.approx(np.mean(shares), abs=1e-5)
     with pytest.raises(UnsupportedModelError, match="normxlogit"):
-        align(explainer.model, made, "globenc-layer")
+        align(explainer.model, made, "globenc:rollout=false")
 
 
 def test_accuracy_is_that_of_the_models_own_logits(bert):

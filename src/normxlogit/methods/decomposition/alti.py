@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterator
 
 from torch import Tensor
 
-from ...models.task_model import ForwardPass, TaskModel
+from ...models.forward_pass import ForwardPass
+from ...models.task_model import TaskModel
 from ..registry import register
 from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers
 from .matrix import MatrixMethod, head_mixes
 
-__all__ = ["Alti", "AltiLayer", "normed_mixes"]
+__all__ = ["Alti", "normed_mixes"]
 
 PAPER = "Ferrando et al., 2022"
 
@@ -38,12 +39,13 @@ class Alti(MatrixMethod):
 
     c_ij = max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows divided by their sum, with T_ij of `normed_mixes` and y_i the
     first LayerNorm's output  (Ferrando et al., 2022)
+
+    Args:
+        rollout: As for `MatrixMethod`.
     """
 
-    name = "alti"
-
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """See `MatrixMethod`."""
+        """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
             for texts, rows, vectors in normed_mixes(layer, model.batch_tokens):
@@ -51,11 +53,3 @@ class Alti(MatrixMethod):
                 near = whole.abs().sum(-1) - (whole - vectors).abs().sum(-1)  # (b, i, T)
                 scores[texts, rows] = near.clamp_min(0.0)
             yield layer.number, scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
-
-
-@register("alti-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="2 forward")
-class AltiLayer(Alti):
-    """ALTI's contributions at a single layer (the last by default), not multiplied over layers."""
-
-    name = "alti-layer"
-    roll = False

@@ -8,8 +8,11 @@ from torch import Tensor
 
 from ...errors import HeadMismatchError, UnsupportedModelError
 from ...inputs.batching import Batch
+from ...models.forward_pass import ForwardPass
 from ...models.targets import Target
-from ...models.task_model import ForwardPass, TaskModel
+from ...models.task_model import TaskModel
+from ...models.tasks import Task
+from ..base import Method, Request, Scores
 from ..registry import register
 from .encoder_layers import (
     ENCODERS,
@@ -32,7 +35,7 @@ TINY = 1e-12
 
 
 @register("decompx", paper="Modarressi et al., 2023", needs=ENCODERS, per_layer=True, signed=True, passes="T forward")
-class DecompX:
+class DecompX(Method):
     """What each token's own share of the last state, carried through every layer, adds to the logit.
 
     States stay sums over the tokens through attention, LayerNorms, feed-forward parts and the head; biases are shared
@@ -45,13 +48,19 @@ class DecompX:
     """
 
     def __init__(self, aggregate: Aggregate = "auto") -> None:
-        if aggregate not in ("auto", "head", "norm"):
-            raise ValueError(f"aggregate must be 'auto', 'head' or 'norm', not {aggregate!r}")
-        self.aggregate = aggregate
+        self.aggregate: Aggregate = aggregate
 
-    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
-        """See `Method`."""
-        norm = self.aggregate == "norm" or (self.aggregate == "auto" and model.task.kind == "regression")
+    def signed_on(self, task: Task) -> bool:
+        """Whether scores have a sign: norms have none."""
+        return not self._takes_norm(task)
+
+    def _takes_norm(self, task: Task) -> bool:
+        return self.aggregate == "norm" or (self.aggregate == "auto" and task.kind == "regression")
+
+    def score(self, request: Request) -> Scores:
+        """Score by each token's share."""
+        model, run, target, layers = request.model, request.forward, request.target, request.layers
+        norm = self._takes_norm(model.task)
         mask = run.batch.mask
         wanted = layers or (model.layer_count(),)
         scores = torch.zeros(*target.ids.shape, len(wanted), mask.shape[1], device=mask.device)  # (B, K, L, T)
@@ -79,7 +88,7 @@ class DecompX:
         if head is not None and model.layer_count() in wanted:
             full = run.hidden.dtype in (torch.float32, torch.float64)
             _prove(scores[:, :, wanted.index(model.layer_count())], target.read(run.logits), 0.01 if full else 0.25)
-        return scores
+        return Scores(scores)
 
 
 def _prove(scores: Tensor, logits: Tensor, tolerance: float) -> None:
@@ -93,14 +102,14 @@ def _prove(scores: Tensor, logits: Tensor, tolerance: float) -> None:
 
 
 def _places(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
-    """Positions that the head reads: (B, 1), or (B, 2) for start and end."""
+    """Return the positions that the head reads: (B, 1), or (B, 2) for start and end."""
     if run.positions is not None:
         return run.positions.reshape(len(run.positions), -1)
     return explained(model, run, target)[:, 0].argmax(-1, keepdim=True)
 
 
 def _cut(batch: Batch, texts: slice) -> tuple[Batch, int]:
-    """Some texts of a batch, without the padding behind the longest, and their length."""
+    """Take some texts of a batch, without the padding behind the longest, and their length."""
     mask = batch.mask[texts]
     width = int(mask.any(0).nonzero().max()) + 1
     inputs = {name: value[texts, :width] for name, value in batch.inputs.items()}
@@ -110,7 +119,7 @@ def _cut(batch: Batch, texts: slice) -> tuple[Batch, int]:
 def decomposed(
     model: TaskModel, batch: Batch, layers: range, places: Tensor | None = None
 ) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
-    """The shares x_ij of all tokens j in the states of all positions i, layer by layer.
+    """Yield the shares x_ij of all tokens j in the states of all positions i, layer by layer.
 
     Args:
         model: The model.
@@ -142,7 +151,7 @@ class _Step:
         self.norms = {name: layer.norm(name) for name in ("norm1", "norm2")}
 
     def __call__(self, shares: Tensor | None, rows: Tensor) -> Tensor:
-        """Shares of the layer's input (B, T, T, H), None for the first layer, to those of its output (B, I, T, H)."""
+        """Turn shares of the layer's input (B, T, T, H), None for the first layer, into its output's (B, I, T, H)."""
         layer = self.layer
         count, width, size = layer.given.shape
         if shares is None:

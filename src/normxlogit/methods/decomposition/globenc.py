@@ -5,12 +5,13 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from ...models.task_model import ForwardPass, TaskModel
+from ...models.forward_pass import ForwardPass
+from ...models.task_model import TaskModel
 from ..registry import register
 from .encoder_layers import ENCODERS, encoder_layers
 from .matrix import MatrixMethod, head_mixes
 
-__all__ = ["GlobEnc", "GlobEncLayer"]
+__all__ = ["GlobEnc"]
 
 PAPER = "Modarressi et al., 2022"
 
@@ -21,12 +22,13 @@ class GlobEnc(MatrixMethod):
 
     y_ij = g1 * c(u_ij) / s1_i, score_ij = ||g2 * c(y_ij) / s2_i||, with u_ij of `head_mixes`, c(x) = x - mean(x), and
     s1, s2 the deviations that the layer's LayerNorms really divide by  (Modarressi et al., 2022)
+
+    Args:
+        rollout: As for `MatrixMethod`.
     """
 
-    name = "globenc"
-
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """See `MatrixMethod`."""
+        """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
             gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
             gain2, _, deviation2 = layer.norm("norm2")
@@ -37,11 +39,3 @@ class GlobEnc(MatrixMethod):
                 scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)
                 scores[texts, rows] = torch.linalg.vector_norm(second, dim=-1) / scale  # (b, i, T)
             yield layer.number, scores
-
-
-@register("globenc-layer", paper=PAPER, needs=ENCODERS, per_layer=True, passes="2 forward")
-class GlobEncLayer(GlobEnc):
-    """GlobEnc's norms at a single layer (the last by default), not multiplied over layers."""
-
-    name = "globenc-layer"
-    roll = False

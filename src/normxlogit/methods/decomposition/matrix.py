@@ -1,6 +1,6 @@
 """What the methods that give a (tokens x tokens) matrix for each layer have in common."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Iterator
 
 import torch
@@ -8,8 +8,10 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from ...errors import UnsupportedModelError
+from ...models.forward_pass import ForwardPass
 from ...models.targets import Target
-from ...models.task_model import ForwardPass, TaskModel
+from ...models.task_model import TaskModel
+from ..base import Method, Request, Scores
 from ..registry import alternatives
 from .encoder_layers import EncoderLayer, linear
 from .layer_calls import pieces
@@ -21,42 +23,43 @@ LARGE = 1e20
 """Entries of a product of layers above which it is scaled down: rows of GlobEnc's matrices sum to ten or a hundred."""
 
 
-class MatrixMethod(ABC):
+class MatrixMethod(Method):
     """A method that says for each layer how much position i takes from position j.
 
     The score of token j is the entry (p, j), p the position whose prediction is explained. Where a head reads several
     positions (mean pooling), it is the mean over them.
 
-    Attributes:
-        name: What users type.
-        roll: Whether layer l's matrix is multiplied by those of the layers below.
+    Args:
+        rollout: Whether layer l's matrix is multiplied by those of the layers below; otherwise a layer (by default
+            the last) counts by itself.
     """
 
-    name: str
-    roll = True
+    def __init__(self, rollout: bool = True) -> None:
+        self.rollout = rollout
 
-    def __call__(self, model: TaskModel, run: ForwardPass, target: Target, layers: tuple[int, ...]) -> Tensor:
-        """See `Method`."""
+    def score(self, request: Request) -> Scores:
+        """Score by the row of the position explained."""
+        model, run, layers = request.model, request.forward, request.layers
         mask = run.batch.mask  # (B, T)
         real = mask[:, :, None] & mask[:, None]  # (B, T, T)
         rows: dict[int, Tensor] = {}
         product: Tensor | None = None
         wanted = layers or (model.layer_count(),)
-        needed = range(1, max(wanted) + 1) if self.roll else wanted
+        needed = range(1, max(wanted) + 1) if self.rollout else wanted
         try:
-            weights = explained(model, run, target)  # (B, K, T)
+            weights = explained(model, run, request.target)  # (B, K, T)
             for layer, found in self.matrices(model, run, needed):
                 matrix = found.to(weights.device).masked_fill(~real, 0.0)  # (B, T, T)
-                product = _finite(matrix @ product) if self.roll and product is not None else matrix  # (B, T, T)
+                product = _finite(matrix @ product) if self.rollout and product is not None else matrix  # (B, T, T)
                 if layer in wanted:
                     rows[layer] = weights @ product  # (B, K, T)
         except UnsupportedModelError as error:
-            raise refused(self.name, error, per_layer=bool(layers)) from None
-        return torch.stack([rows[layer] for layer in wanted], 2)  # (B, K, L, T)
+            raise refused(self.info.name, error, per_layer=bool(layers)) from None
+        return Scores(torch.stack([rows[layer] for layer in wanted], 2))  # (B, K, L, T)
 
     @abstractmethod
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """The numbers of the layers asked for with their matrices, (B, T, T), in ascending order."""
+        """Yield the numbers of the layers asked for with their matrices, (B, T, T), in ascending order."""
 
 
 def _finite(product: Tensor) -> Tensor:
@@ -66,12 +69,12 @@ def _finite(product: Tensor) -> Tensor:
 
 
 def refused(name: str, error: UnsupportedModelError, *, per_layer: bool = False) -> UnsupportedModelError:
-    """The error of a method that cannot work on a model: what it needs, and what would do instead."""
+    """Make the error of a method that cannot work on a model: what it needs, and what would do instead."""
     return UnsupportedModelError(f"{name} {error}; {alternatives(per_layer=per_layer)}")
 
 
 def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
-    """The positions whose final states the explained answers are read from, as weights, (B, K, T).
+    """Return the positions whose final states the explained answers are read from, as weights, (B, K, T).
 
     For answers about a token that is its position. For answers about the text, a head's own gradient tells what it
     reads: the first token (BERT), the last one (Llama), or all (mean pooling).
@@ -96,7 +99,7 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
 
 
 def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
-    """What attention carries from token j to token i, with the residual, before LayerNorm.
+    """Yield what attention carries from token j to token i, with the residual, before LayerNorm.
 
     u_ij = sum_h a_ij^h O^h v_j^h + [i=j] h_i  (value bias inside v, output bias left out)
 

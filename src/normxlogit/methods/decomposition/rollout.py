@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator
 import torch
 from torch import Tensor
 
-from ...models.task_model import ForwardPass, TaskModel
+from ...models.forward_pass import ForwardPass
+from ...models.task_model import TaskModel
 from ..registry import register
 from .encoder_layers import ENCODERS, encoder_layers
 from .matrix import MatrixMethod
@@ -20,10 +21,11 @@ class AttentionRollout(MatrixMethod):
     R_l = (A_l + I) R_{l-1}, rows divided by their sum, A_l the mean over heads  (Abnar and Zuidema, 2020)
     """
 
-    name = "attention-rollout"
+    def __init__(self) -> None:
+        super().__init__()
 
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """See `MatrixMethod`."""
+        """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
             mean = layer.attention.mean(1)  # (B, T, T)
             mixed = mean + torch.eye(mean.shape[-1], device=mean.device)  # (B, T, T)

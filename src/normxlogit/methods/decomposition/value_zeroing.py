@@ -7,13 +7,14 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ...errors import UnsupportedModelError
-from ...models.task_model import ForwardPass, TaskModel
+from ...models.forward_pass import ForwardPass
+from ...models.task_model import TaskModel
 from ...surgery.parts import tolerance_for
 from ..registry import register
 from .layer_calls import LayerCall, own_clone, record
 from .matrix import MatrixMethod
 
-__all__ = ["ValueZeroing", "ValueZeroingLayer"]
+__all__ = ["ValueZeroing"]
 
 PAPER = "Mohebbi et al., 2023"
 NEEDS = "attention layers with a value projection of their own"
@@ -22,16 +23,16 @@ VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
 """What transformers calls the value projection."""
 
 
-def _layers_with_values(shallow_copy: nn.Module) -> dict[nn.Module, list[nn.Module]]:
+def _layers_with_values(copy: nn.Module) -> dict[nn.Module, list[nn.Module]]:
     """The model's layers (outermost members of its module lists) and their value projections."""
     found: dict[nn.Module, list[nn.Module]] = {}
-    for path, module in shallow_copy.named_modules():
+    for path, module in copy.named_modules():
         if path.rpartition(".")[2] not in VALUES or not hasattr(module, "in_features"):
             continue
         names = path.split(".")
         for depth in range(1, len(names)):
-            if isinstance(shallow_copy.get_submodule(".".join(names[:depth])), nn.ModuleList):
-                found.setdefault(shallow_copy.get_submodule(".".join(names[: depth + 1])), []).append(module)
+            if isinstance(copy.get_submodule(".".join(names[:depth])), nn.ModuleList):
+                found.setdefault(copy.get_submodule(".".join(names[: depth + 1])), []).append(module)
                 break
     return found
 
@@ -42,28 +43,21 @@ class ValueZeroing(MatrixMethod):
 
     score_ij = 1 - cos(x'_i, x_i), x'_i the layer's output at i with v_j = 0 in every head (queries, keys and softmax
     as they were), rows divided by their sum  (Mohebbi et al., 2023)
+
+    Args:
+        rollout: As for `MatrixMethod`.
     """
 
-    name = "value-zeroing"
-
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """See `MatrixMethod`."""
-        shallow_copy = own_clone(model)
-        found = _layers_with_values(shallow_copy)
-        calls = record(model, shallow_copy, list(found), run.batch)
+        """Yield the matrices."""
+        copy = own_clone(model)
+        found = _layers_with_values(copy)
+        calls = record(model, copy, list(found), run.batch)
         if len(calls) != model.layer_count() or any(len(found[call.layer]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
         for number, call in enumerate(calls, 1):
             if number in layers:
                 yield number, _moved(call, found[call.layer][0], run.batch.mask, model.batch_tokens)
-
-
-@register("value-zeroing-layer", paper=PAPER, needs=NEEDS, per_layer=True, passes="T / L + 1 forward")
-class ValueZeroingLayer(ValueZeroing):
-    """Value Zeroing at a single layer (the last by default), not multiplied over layers."""
-
-    name = "value-zeroing-layer"
-    roll = False
 
 
 def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tensor:

@@ -1,1 +1,1 @@
-"""Whether scores point at the words that tell a form (NormXLogit, EMNLP 2025, experiment 2)."""
+"""Alignment of scores with linguistic evidence (NormXLogit, EMNLP 2025, experiment 2)."""

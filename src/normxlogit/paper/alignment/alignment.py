@@ -1,4 +1,4 @@
-"""Whether scores point at the words that tell a form (NormXLogit, EMNLP 2025, experiment 2)."""
+"""Metrics of the alignment of scores with linguistic evidence (NormXLogit, EMNLP 2025, experiment 2)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...errors import DataError, MethodError
+from ...errors import DataError
 from ...evaluation.faithfulness import Protocol
-from ...methods.registry import create
-from ...methods.registry import title_of as method_title
+from ...methods import Method, Request, check_finite, method_named, run_method
 from ...models.map_batches import map_batches
 from ...models.targets import Target, index_of
 from ...models.task_model import TaskModel
@@ -40,9 +39,9 @@ METHODS = (
     "logat",
     "normxlogit",
     "input-norm",
-    "globenc-layer",
-    "alti-layer",
-    "value-zeroing-layer",
+    "globenc:rollout=false",
+    "alti:rollout=false",
+    "value-zeroing:rollout=false",
     "decompx",
     "random",
 )
@@ -63,7 +62,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Alignment:
-    """How well one series of scores is aligned with the evidence.
+    """Alignment of one series of scores with the evidence.
 
     Attributes:
         title: What was scored, such as "logat(target)".
@@ -83,7 +82,7 @@ class Alignment:
 
 
 def dot_product(scores: Array, evidence: Mask, normalisation: Normalisation = "softmax") -> float:
-    """The share of the total score that lies on the evidence.
+    """Return the share of the total score that lies on the evidence.
 
     Args:
         scores: One for each token, (T,).
@@ -106,7 +105,7 @@ def dot_product(scores: Array, evidence: Mask, normalisation: Normalisation = "s
 
 
 def average_precision(scores: Array, evidence: Mask) -> float:
-    """Area under the steps of precision over recall: sum over k of (R_k - R_{k-1}) P_k.
+    """Return the area under the steps of precision over recall: sum over k of (R_k - R_{k-1}) P_k.
 
     Without ties it is scikit-learn's `average_precision_score`. Tied tokens stand in no order, so the figure is the
     mean over all their orders; for constant scores that is what shuffled ranks give on average. (scikit-learn takes a
@@ -137,21 +136,19 @@ def average_precision(scores: Array, evidence: Mask) -> float:
 
 
 def normalisation_of(method: str) -> Normalisation:
-    """How the paper normalises a method's scores."""
+    """Return how the paper normalises a method's scores."""
     return "softmax" if method in SOFTMAX else "sum"
 
 
-def title_of(method: str, settings: Mapping[str, Any], probe: str = "") -> str:
-    """What a series is called: the method with its settings, and whose logit it reads."""
-    named = method_title(method, settings)
-    return f"{named}({probe})" if probe else named
+def title_of(method: str, probe: str = "") -> str:
+    """Return what a series is called: the method as it is written, and whose logit it reads."""
+    return f"{method}({probe})" if probe else method
 
 
 def align(
     model: TaskModel,
     items: Sequence[Item],
-    method: str,
-    settings: Mapping[str, Any] | None = None,
+    method: str | Method,
     *,
     words: Sequence[str] = (),
     protocol: Protocol = "default",
@@ -166,8 +163,8 @@ def align(
     Args:
         model: A language model.
         items: What it reads, with evidence.
-        method: The method. LogAt is measured for the target, the foil, and each word; others for the target.
-        settings: The method's.
+        method: The method, or its name with settings. LogAt is measured for the target, the foil, and each word;
+            others for the target.
         words: Further vocabulary entries whose LogAt is measured.
         protocol: "default" counts all tokens of an evidence word, and takes for "random" the mean over all orders;
             "published" counts the first token of each word, and shuffles.
@@ -185,33 +182,34 @@ def align(
     """
     if not items or not all(item.evidence for item in items):
         raise DataError("alignment is measured on sentences with evidence, and there are some without")
-    settings = dict(settings or {})
-    probes = ["target", "foil", *words] if method == "logat" else ["target"]
+    scorer = method_named(method)
+    name = scorer.info.name
+    probes = ["target", "foil", *words] if name == "logat" else ["target"]
     shuffle = np.random.default_rng(seed) if protocol == "published" else None
     layers: tuple[int, ...] = ()
     measured: dict[int, Array] = {}
-    for place, scores, found in _scored(model, items, method, settings, words, on_progress):  # (K, L, T)
+    for place, scores, found in _scored(model, items, scorer, words, on_progress):  # (K, L, T)
         layers, item = found, items[place]
         keep = np.arange(scores.shape[-1])
         if item.encoding.position is not None:
             keep = np.delete(keep, item.position)
         evidence = np.zeros(scores.shape[-1], dtype=bool)
         evidence[[i for word in item.evidence for i in (word[:1] if protocol == "published" else word)]] = True
-        measured[place] = np.stack([_figures(row, evidence, keep, method, shuffle) for row in scores])  # (K, L, 3)
+        measured[place] = np.stack([_figures(row, evidence, keep, name, shuffle) for row in scores])  # (K, L, 3)
     table = np.stack([measured[place] for place in range(len(items))])  # (N, K, L, 3)
     shorts = np.array([item.paradigm.short for item in items])
-    titles = [title_of(method, settings, probe if method == "logat" else "") for probe in probes]
-    return [_summary(title, method, layers, table[:, k], shorts) for k, title in enumerate(titles)]
+    titles = [title_of(scorer.spec, probe if name == "logat" else "") for probe in probes]
+    return [_summary(title, scorer.spec, layers, table[:, k], shorts) for k, title in enumerate(titles)]
 
 
 def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, ...]]:
-    """How often the target's logit is above the foil's where the model answers, when its head reads each layer.
+    """Measure how often the target's logit is above the foil's at the answer, when the head reads each layer.
 
     Returns:
         For "all" and each paradigm one share for each layer; the last is the model's own accuracy.
     """
     right: dict[int, Array] = {}
-    for place, scores, _ in _scored(model, items, "logat", {}, (), None):  # (2, L, T)
+    for place, scores, _ in _scored(model, items, method_named("logat"), (), None):  # (2, L, T)
         at = scores[:2, :, items[place].position]  # (2, L)
         right[place] = (at[0] > at[1]).astype(np.float64)  # (L,)
     table = np.stack([right[place] for place in range(len(items))])  # (N, L)
@@ -222,14 +220,13 @@ def accuracy(model: TaskModel, items: Sequence[Item]) -> dict[str, tuple[float, 
 def _scored(
     model: TaskModel,
     items: Sequence[Item],
-    method: str,
-    settings: Mapping[str, Any],
+    method: Method,
     words: Sequence[str],
     on_progress: Callable[[str, int, int], None] | None,
 ) -> Iterator[tuple[int, Array, tuple[int, ...]]]:
     """Each item's place, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
-    info, scorer, _ = create(method, dict(settings))
-    fixed = [index_of(model, word, model.vocabulary_size) for word in words] if method == "logat" else []
+    info = method.info
+    fixed = [index_of(model, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
     each = info.per_layer and info.name not in LAST_LAYER
 
     def work(chunk: Sequence[Item], places: list[int]) -> tuple[Array, Mask, tuple[int, ...]]:
@@ -238,31 +235,30 @@ def _scored(
         layers = tuple(range(1, model.layer_count() + 1)) if each else ()
         with torch.inference_mode():
             run = model.run(batch, layers=each)
-        asked = [[chunk[i].target] + ([chunk[i].foil, *fixed] if method == "logat" else []) for i in places]
+        asked = [[chunk[i].target] + ([chunk[i].foil, *fixed] if info.name == "logat" else []) for i in places]
         ids = torch.tensor(asked, device=run.logits.device)  # (B, K)
         target = Target(ids, None, run.positions, True, model.task)
-        with torch.inference_mode(not getattr(scorer, "needs_grad", False)):
-            scores = scorer(model, run, target, layers)  # (B, K, L, T)
+        request = Request(model, run, target, layers)
+        scores = run_method(method, request).values.detach().float().cpu().numpy()  # (B, K, L, T)
+        real = batch.mask.cpu().numpy()  # (B, T)
+        check_finite(method, request, scores.transpose(0, 3, 2, 1)[real])  # (N, L, K)
         shown = layers or ((0,) if info.name in ("input-norm", "random") else (model.layer_count(),))
-        return scores.float().cpu().numpy(), batch.mask.cpu().numpy(), shown
+        return scores, real, shown
 
     for start in range(0, len(items), CHUNK):
         chunk = items[start : start + CHUNK]
         found = map_batches(model, [item.encoding for item in chunk], partial(work, chunk))
         for places, (scores, real, layers) in found:
             for row, place in enumerate(places):
-                own = scores[row][..., real[row]]  # (K, L, T)
-                if not np.isfinite(own).all():
-                    raise MethodError(f"{method} gives scores that are not finite on this model")
-                yield start + place, own, layers
+                yield start + place, scores[row][..., real[row]], layers  # (K, L, T)
         if on_progress is not None:
-            on_progress(title_of(method, settings), min(start + CHUNK, len(items)), len(items))
+            on_progress(method.spec, min(start + CHUNK, len(items)), len(items))
 
 
 def _figures(
     scores: Array, evidence: Mask, keep: npt.NDArray[np.integer[Any]], method: str, shuffle: np.random.Generator | None
 ) -> Array:
-    """The metrics of one sentence, (L, 3), for scores (L, T)."""
+    """Return the metrics of one sentence, (L, 3), for scores (L, T)."""
     known = evidence[keep]
     rows = []
     for layer in scores[:, keep]:
@@ -288,7 +284,7 @@ def _summary(title: str, method: str, layers: tuple[int, ...], table: Array, sho
 
 
 def _groups(shorts: npt.NDArray[np.str_]) -> Iterator[tuple[str, Mask]]:
-    """All sentences, then those of each paradigm."""
+    """Yield all sentences, then those of each paradigm."""
     yield "all", np.ones(len(shorts), dtype=bool)
     for short in dict.fromkeys(shorts.tolist()):
         yield short, shorts == short

@@ -22,7 +22,7 @@ ANNOTATED = 14
 def figures_of(
     alignment: Alignment, measure: Measure, *, group: str = "all", scale: Scale = "published"
 ) -> tuple[float, ...]:
-    """One figure for each layer; none where it was not measured (or published)."""
+    """Return one figure for each layer; none where it was not measured (or published)."""
     metric: str = "average_precision"
     if measure == "dot":
         metric = normalisation_of(alignment.method) if scale == "published" else scale
@@ -63,7 +63,7 @@ def write_figures(
 
 
 def _methods(study: Study) -> list[Alignment]:
-    """All series but LogAt of chosen words."""
+    """Return all series but LogAt of chosen words."""
     return [a for a in study.alignments if a.method != "logat" or a.title.endswith(("(target)", "(foil)", "(plural)"))]
 
 
@@ -108,7 +108,7 @@ def _lines(
     measure: Measure,
     scale: Scale,
 ) -> list[Path]:
-    """A panel for each study and group; series of one figure are dotted lines across."""
+    """Draw a panel for each study and group; series of one figure are dotted lines across."""
     plt = _pyplot()
     rows = -(-len(panels) // columns)
     figure, grid = plt.subplots(

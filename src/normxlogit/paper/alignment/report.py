@@ -14,7 +14,7 @@ __all__ = ["alignment_tables", "best", "write_alignment"]
 
 
 def best(alignment: Alignment, measure: Measure, **view: Any) -> tuple[float, int] | None:
-    """The best figure over the layers and its layer."""
+    """Return the best figure over the layers and its layer."""
     values = figures_of(alignment, measure, **view)
     return max(zip(values, alignment.layers, strict=True), key=lambda pair: pair[0]) if values else None
 
@@ -22,7 +22,7 @@ def best(alignment: Alignment, measure: Measure, **view: Any) -> tuple[float, in
 def alignment_tables(
     studies: Sequence[Study], theirs: Sequence[Study], about: Mapping[str, Any], *, scale: Scale = "published"
 ) -> str:
-    """The whole report in Markdown.
+    """Return the whole report in Markdown.
 
     Args:
         studies: What was measured.
@@ -74,13 +74,13 @@ def _accuracies(studies: Sequence[Study], theirs: Sequence[Study]) -> list[str]:
 
 
 def _visible(study: Study) -> list[str]:
-    """From which layer on a phenomenon can be read off by the model's own head."""
+    """Tabulate from which layer on a phenomenon can be read off by the model's own head."""
     rows = [[group, *(f"{share:.3f}" for share in shares)] for group, shares in study.accuracy.items()]
     return _table(["paradigm", *(str(layer) for layer in range(1, len(rows[0])))], rows)
 
 
 def _rows(studies: Sequence[Study]) -> list[str]:
-    """One table for all models that read the same rows, as those before and after fine-tuning do."""
+    """Make one table for all models that read the same rows, as those before and after fine-tuning do."""
     same = all(study.counts == studies[0].counts for study in studies)
     rows = [
         [

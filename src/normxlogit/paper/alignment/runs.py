@@ -8,14 +8,15 @@ from typing import Any
 from ...errors import UnsupportedModelError
 from ...evaluation.faithfulness import Protocol
 from ...evaluation.result_cache import ResultCache, fingerprint
-from ...evaluation.runs import MethodSpec, under
+from ...evaluation.runs import under
 from ...explainer import Explainer
+from ...methods import Method, method_named
 from ...models.task_model import TaskModel
 from ..sentence_pairs import Item, load_items
 from ..tables import published
 from .alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
 
-__all__ = ["STATES", "Study", "all_cells", "published_studies", "run_studies"]
+__all__ = ["STATES", "Study", "paper_methods", "published_studies", "run_studies"]
 
 STATES = ("pretrained", "fine-tuned")
 """What a model is called before and after."""
@@ -23,7 +24,7 @@ STATES = ("pretrained", "fine-tuned")
 
 @dataclass(frozen=True)
 class Study:
-    """All that was measured on one model.
+    """The results on one model.
 
     Attributes:
         name: What to call it.
@@ -40,14 +41,14 @@ class Study:
     counts: Mapping[str, Any]
 
 
-def all_cells() -> list[MethodSpec]:
-    """The paper's methods."""
-    return [(name, {}) for name in METHODS]
+def paper_methods() -> list[Method]:
+    """Return the paper's methods."""
+    return [method_named(name) for name in METHODS]
 
 
 def run_studies(
     models: Sequence[tuple[str, str]],
-    methods: Sequence[MethodSpec],
+    methods: Sequence[Method],
     *,
     folder: Path | None = None,
     data_dir: str | Path | None = None,
@@ -57,12 +58,12 @@ def run_studies(
     on_progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> list[Study]:
-    """Measure methods on models; cells that are in the folder already are read from there.
+    """Measure methods on models; results that are in the folder already are read from there.
 
     Args:
         models: What to call each model, and its name or folder.
         methods: What to measure.
-        folder: Where finished cells are kept, each written whole or not at all; None keeps nothing.
+        folder: Where finished results are kept, each written whole or not at all; None keeps nothing.
         data_dir: Folder with `PARADIGM.jsonl`; the hub otherwise.
         limit: Only so many rows of each paradigm.
         words: See `alignment.align`.
@@ -82,25 +83,25 @@ def run_studies(
         items, counts = load_items(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
-        cells = ResultCache(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
+        cache = ResultCache(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
         found: list[Alignment] = []
         missing: dict[str, str] = {}
-        for method, settings in methods:
+        for method in methods:
             step = under(name, on_progress)
-            probes = list(words) if method == "logat" else []
-            asked = (f"alignment-{method}", settings, probes)
-            state = cells.get(*asked)
+            probes = list(words) if method.info.name == "logat" else []
+            key = (f"alignment-{method.info.name}", method.settings, probes)
+            state = cache.get(*key)
             if state is not None and step is not None:
-                step(method, len(items), len(items))
+                step(method.spec, len(items), len(items))
             if state is None:
-                state = cells.put(_measured(model, items, method, settings, probes, protocol, step), *asked)
+                state = cache.put(_measured(model, items, method, probes, protocol, step), *key)
             if "missing" in state:
-                missing[title_of(method, settings)] = state["missing"]
+                missing[method.spec] = state["missing"]
             found += [_alignment(entry) for entry in state.get("series", ())]
-        right = cells.get("alignment-accuracy")
+        right = cache.get("alignment-accuracy")
         if right is None:
             measured = {group: list(shares) for group, shares in accuracy(model, items).items()}
-            right = cells.put(measured, "alignment-accuracy")
+            right = cache.put(measured, "alignment-accuracy")
         shares = {group: tuple(values) for group, values in right.items()}
         studies.append(Study(name, tuple(found), missing, shares, counts.state()))
     return studies
@@ -109,24 +110,23 @@ def run_studies(
 def _measured(
     model: TaskModel,
     items: Sequence[Item],
-    method: str,
-    settings: Mapping[str, Any],
+    method: Method,
     words: Sequence[str],
     protocol: Protocol,
     on_progress: Callable[[str, int, int], None] | None,
 ) -> dict[str, Any]:
-    """A cell: the series of one method, or why there is none (the paper's N/A)."""
+    """Return the series of one method, or why there is none (the paper's N/A)."""
     try:
-        found = align(model, items, method, settings, words=words, protocol=protocol, on_progress=on_progress)
+        found = align(model, items, method, words=words, protocol=protocol, on_progress=on_progress)
     except UnsupportedModelError as error:
         if on_progress is not None:
-            on_progress(method, len(items), len(items))
+            on_progress(method.spec, len(items), len(items))
         return {"missing": str(error)}
     return {"series": [asdict(a) for a in found]}
 
 
 def published_studies() -> list[Study]:
-    """The paper's figures of RoBERTa-base in the same form; only the metrics and series that were released."""
+    """Return the paper's figures of RoBERTa-base in the same form, as far as they were released."""
     released = published()["alignment_roberta_per_layer"]
     metrics = ("dot_product", "average_precision")
     studies = []
@@ -134,7 +134,7 @@ def published_studies() -> list[Study]:
         series: dict[str, dict[str, tuple[float, ...]]] = {}
         for metric in metrics:
             for method, values in released[metric][key].items():
-                series.setdefault(_ours(method), {})[metric] = tuple(values)
+                series.setdefault(method, {})[metric] = tuple(values)
         found = [_released(method, values, tuple(range(1, 13))) for method, values in series.items()]
         if state == STATES[0]:
             norm, plural = released["input_norm_layer0"], released["logat_plural_layer7"]
@@ -145,16 +145,11 @@ def published_studies() -> list[Study]:
     return studies
 
 
-def _ours(method: str) -> str:
-    """Our name of a released series: the notebook's value-zeroing is that of single layers."""
-    return "value-zeroing-layer" if method == "value-zeroing" else method
-
-
 def _released(
     method: str, values: Mapping[str, tuple[float, ...]], layers: tuple[int, ...], probe: str = ""
 ) -> Alignment:
     figures = {normalisation_of(method): values["dot_product"], "average_precision": values["average_precision"]}
-    return Alignment(title_of(method, {}, probe), method, layers, {"all": figures}, {}, {})
+    return Alignment(title_of(method, probe), method, layers, {"all": figures}, {}, {})
 
 
 def _alignment(state: Mapping[str, Any]) -> Alignment:

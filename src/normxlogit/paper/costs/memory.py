@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes beside the model, each measured in a process of its own.
+"""Peak memory of an explanation or a forward pass beside the model, each measured in a process of its own.
 
 On a CPU it is the peak of the process's resident memory over what it held before the call, and the largest batch within
 a budget is computed from two of those. On a CUDA device it is what torch's allocator held, and the largest batch is
@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,11 @@ import torch
 
 from ...errors import DataError, InputError
 from ...explainer import Explainer
-from ...models.map_batches import out_of_memory
+from ...surgery.memory import out_of_memory
 from .random_models import device, random_bert, random_ids, reference_tokenizer
-from .speed import Row
 from .timing import synchronise
 
-__all__ = ["FORWARD", "Job", "Largest", "Used", "extra_memory", "largest_batch", "measure"]
+__all__ = ["FORWARD", "Job", "Largest", "Used", "largest_batch", "measure"]
 
 FORWARD = "forward"
 """The bare forward pass among the methods."""
@@ -60,7 +59,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Used:
-    """What a job took.
+    """Memory and time of a job.
 
     Attributes:
         before: Bytes held before the call, the model and the libraries among them.
@@ -109,43 +108,10 @@ def measure(job: Job) -> Used | None:
     return None if found is None else Used(**found)
 
 
-def extra_memory(
-    *,
-    batch: int = 16,
-    length: int = 512,
-    rounds: int = 7,
-    bert: Mapping[str, Any] | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-) -> Row:
-    """The row that compares NormXLogit's peak with the bare forward pass's.
-
-    Args:
-        batch: Texts at once.
-        length: Tokens of each.
-        rounds: Pairs of processes.
-        bert: Changes to the configuration of BERT-base.
-        on_progress: Called with what is running, rounds done and rounds in all.
-
-    Raises:
-        DataError: If there is not enough memory.
-    """
-    figures, added = [], 0.0
-    for done in range(rounds):
-        if on_progress is not None:
-            on_progress("memory", done, rounds)
-        bare, ours = (measure(Job(name, batch, length, bert or {})) for name in (FORWARD, "normxlogit"))
-        if bare is None or ours is None:
-            raise DataError(f"there is not enough memory for {batch} texts of {length} tokens")
-        figures.append(ours.added / bare.added - 1)
-        added = bare.added / 2**20
-    work = f"extra peak memory over the bare forward pass, {batch} texts of {length} tokens"
-    return Row("memory", work, tuple(figures), 0.05, note=f"the forward pass takes {added:.0f} MiB beside the model")
-
-
 def largest_batch(
     method: str, *, budget: float = 48, length: int = 512, bert: Mapping[str, Any] | None = None
 ) -> Largest:
-    """How many texts fit at once.
+    """Find how many texts fit at once.
 
     Args:
         method: A registered method, or `FORWARD`.
@@ -224,7 +190,7 @@ def _run(job: Job) -> Used | None:
 
 
 def _status(name: str) -> int | None:
-    """A line of Linux's account of this process, in bytes."""
+    """Read a line of Linux's account of this process, in bytes."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:

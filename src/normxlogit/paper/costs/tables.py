@@ -5,7 +5,7 @@ Seconds are those of a machine; what compares is how many times NormXLogit's a m
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,37 +16,57 @@ from ...results.files import write_json
 from ..tables import published
 from .memory import FEW, SEVERAL, Largest, largest_batch
 from .random_models import random_bert, random_ids, reference_tokenizer
-from .speed import Setup
-from .timing import Timing, environment
+from .timing import Timing, environment, in_turn
 
-__all__ = ["COST_TABLES", "METHODS", "cost_table"]
+__all__ = ["COST_TABLES", "METHODS", "Sizes", "cost_table"]
 
-METHODS = ("gradient-norm", "gradient-x-input", "integrated-gradients", "decompx", "normxlogit")
+METHODS = (
+    "gradient-norm",
+    "gradient-x-input:aggregate=l1",
+    "integrated-gradients:aggregate=l1",
+    "decompx",
+    "normxlogit",
+)
 """The paper's rows."""
 
 OURS = "normxlogit"
-ROUNDS = 5
-LENGTH = 512
 BUDGET = 48.0
 
 Progress = Callable[[str, int, int], None]
 
 
-def _time(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[str, dict[str, Any]]:
-    model = random_bert(setup.bert)
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of the measurement; the defaults are the paper's.
+
+    Attributes:
+        lengths: Tokens of one text; the table of memory takes the longest.
+        rounds: Counted runs.
+        warmup: Runs before them.
+        bert: Changes to the configuration of BERT-base.
+    """
+
+    lengths: tuple[int, ...] = (40, 120, 360, 512)
+    rounds: int = 5
+    warmup: int = 1
+    bert: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _time(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[str, dict[str, Any]]:
+    model = random_bert(sizes.bert)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
     theirs = published()["table_time_seconds"]
     lines = ["| tokens | method | seconds | over NormXLogit | published seconds | over NormXLogit |"]
     lines.append("|---:|---|---:|---:|---:|---:|")
     state = {}
-    for place, length in enumerate(setup.lengths):
+    for place, length in enumerate(sizes.lengths):
 
-        def tell(text: str, place: int = place, length: int = length) -> None:
-            progress(f"{length} tokens, {text}", place, len(setup.lengths))
+        def tell(number: int, count: int, place: int = place, length: int = length) -> None:
+            progress(f"{length} tokens, round {number} of {count}", place, len(sizes.lengths))
 
         inputs = random_ids(length, model.config.vocab_size)
         sides = {name: partial(explainer, inputs, method=name) for name in methods}
-        times = replace(setup, tell=tell).turns(**sides)
+        times = in_turn(sides, rounds=sizes.rounds, warmup=sizes.warmup, on_round=tell)
         paper = theirs["rows"].get(str(length), {})
         for name in methods:
             found = times[name]
@@ -57,20 +77,20 @@ def _time(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[str
             )
             lines.append(f"| {length} | {name} | {own} | {paper.get(name, '')} | {_over(paper, name)} |")
         state[str(length)] = {name: found.seconds for name, found in times.items()}
-    progress("done", len(setup.lengths), len(setup.lengths))
-    title = f"Seconds for one text, BERT-base, mean and standard deviation of {setup.rounds} runs in turn. "
+    progress("done", len(sizes.lengths), len(sizes.lengths))
+    title = f"Seconds for one text, BERT-base, mean and standard deviation of {sizes.rounds} runs in turn. "
     return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
 
 
-def _memory(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[str, dict[str, Any]]:
+def _memory(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[str, dict[str, Any]]:
     theirs = published()["table_memory"]
     lines = ["| method | texts at once | seconds for each | published texts | published seconds |"]
     lines.append("|---|---:|---:|---:|---:|")
-    length = max(setup.lengths)
+    length = max(sizes.lengths)
     found: dict[str, Largest] = {}
     for place, name in enumerate(methods):
         progress(name, place, len(methods))
-        result = found[name] = largest_batch(name, budget=BUDGET, length=length, bert=setup.bert)
+        result = found[name] = largest_batch(name, budget=BUDGET, length=length, bert=sizes.bert)
         paper = f"{theirs['max_batch'].get(name, '')} | {theirs['seconds_per_text'].get(name, '')}"
         lines.append(f"| {name} | {result.batch} | {result.seconds:.4f} | {paper} |")
     progress("done", len(methods), len(methods))
@@ -83,7 +103,7 @@ def _memory(methods: Sequence[str], setup: Setup, progress: Progress) -> tuple[s
     return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
 
 
-COST_TABLES: Mapping[str, Callable[[Sequence[str], Setup, Progress], tuple[str, dict[str, Any]]]] = {
+COST_TABLES: Mapping[str, Callable[[Sequence[str], Sizes, Progress], tuple[str, dict[str, Any]]]] = {
     "table-time": _time,
     "table-memory": _memory,
 }
@@ -94,7 +114,7 @@ def cost_table(
     output: Path,
     *,
     methods: Sequence[str] = METHODS,
-    setup: Setup | None = None,
+    sizes: Sizes | None = None,
     on_progress: Progress | None = None,
 ) -> str:
     """Measure one of the paper's tables of costs.
@@ -103,7 +123,7 @@ def cost_table(
         name: "table-time" or "table-memory".
         output: Folder for the table in Markdown and its figures as JSON.
         methods: The rows.
-        setup: Other sizes than the paper's.
+        sizes: Other sizes than the paper's.
         on_progress: Called with a line that says what is running, steps done and steps in all.
 
     Returns:
@@ -115,7 +135,7 @@ def cost_table(
     if name not in COST_TABLES:
         raise DataError(f"no table named {name!r}; there are {', '.join(COST_TABLES)}")
     step = on_progress or (lambda *_: None)
-    text, figures = COST_TABLES[name](methods, setup or Setup(rounds=ROUNDS), step)
+    text, figures = COST_TABLES[name](methods, sizes or Sizes(), step)
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(text, encoding="utf-8")
     write_json({"environment": environment(), "figures": figures}, output / f"{name}.json")

@@ -24,7 +24,7 @@ class Timing:
 
     @property
     def median(self) -> float:
-        """The middle round, in seconds."""
+        """The median of the rounds, in seconds."""
         return statistics.median(self.seconds)
 
     @property
@@ -65,17 +65,17 @@ def in_turn(
 
 
 def ratios(timing: Timing, base: Timing) -> tuple[float, ...]:
-    """One side's time over the other's in the same round, for each round."""
+    """Return one side's time over the other's in the same round, for each round."""
     return tuple(a / b for a, b in zip(timing.seconds, base.seconds, strict=True))
 
 
 def ratio(timing: Timing, base: Timing) -> float:
-    """The middle of `ratios`."""
+    """Return the median of `ratios`."""
     return statistics.median(ratios(timing, base))
 
 
 def environment() -> dict[str, str | int]:
-    """What a reader of figures should know of the machine and the versions."""
+    """Return what a reader of figures should know of the machine and the versions."""
     return {
         "machine": platform.machine(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...inputs.batching import collate
-from ...inputs.encoding import Encoder, position_limit
+from ...inputs.encoder import Encoder
+from ...models.input_limits import position_limit
 from ...models.loading import load
 from ...models.tasks import task_of
 from ..sentence_pairs import Item, load_items
@@ -89,7 +90,7 @@ def finetune(
 
 
 def preference_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Mean cross-entropy of the choice between target and foil.
+    """Return the mean cross-entropy of the choice between target and foil.
 
     Args:
         logits: The model's, (B, T, V).
@@ -100,7 +101,7 @@ def preference_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _both(logits: Tensor, labels: Tensor) -> Tensor:
-    """The logits of target and foil, (B, 2)."""
+    """Return the logits of target and foil, (B, 2)."""
     texts = torch.arange(len(labels), device=logits.device)  # (B,)
     return logits[texts, labels[:, 0]].gather(1, labels[:, 1:])
 

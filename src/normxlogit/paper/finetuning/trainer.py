@@ -1,4 +1,4 @@
-"""What all fine-tuning runs share: settings, checkpoints that a stopped run goes on from, and the folder written."""
+"""Settings, resumable training and the written folder, shared by all fine-tuning runs."""
 
 import json
 import shutil
@@ -46,7 +46,7 @@ class Recipe:
 
 
 def training_arguments(recipe: Recipe, folder: Path, **changes: Any) -> Any:
-    """Trainer's arguments for a recipe; checkpoints go below `folder`.
+    """Return Trainer's arguments for a recipe; checkpoints go below `folder`.
 
     Args:
         recipe: Settings.
@@ -77,7 +77,7 @@ def training_arguments(recipe: Recipe, folder: Path, **changes: Any) -> Any:
 
 
 def unpacked(network: Any) -> None:
-    """Let the weights of a GGUF file be trained: they were unpacked, and are no longer quantised."""
+    """Remove the quantisation settings that a GGUF file leaves behind: its weights were unpacked and can be trained."""
     quantizer = getattr(network, "hf_quantizer", None)
     if quantizer is not None:
         quantizer.remove_quantization_config(network)
@@ -99,7 +99,7 @@ def run(trainer: Any, *, resume: bool) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Card:
-    """What a model card says.
+    """Contents of a model card.
 
     Attributes:
         task: The command line's name of the task.
@@ -120,7 +120,7 @@ class Card:
     validation: int
 
     def text(self) -> str:
-        """The card in Markdown."""
+        """Return the card in Markdown."""
         return CARD.format(
             model=Path(self.model).name if Path(self.model).exists() else self.model,
             pipeline=self.pipeline,

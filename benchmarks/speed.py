@@ -1,8 +1,7 @@
-"""What an explanation costs beside the forward pass that the model runs anyway, and the bounds that it should keep."""
+"""Time of explanations beside the forward pass that the model runs anyway, with the bounds that it should keep."""
 
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -10,32 +9,18 @@ import torch
 from torch import Tensor
 from transformers import BertForMaskedLM, PreTrainedModel
 
-from ...errors import InputError
-from ...explainer import Explainer
-from ...inputs.batching import batches
-from ...models.loading import load
-from .random_models import (
-    LLAMA2_7B,
-    MINILM,
-    SMOLLM2,
-    device,
-    language_model,
-    random_bert,
-    random_ids,
-    random_texts,
-    reference_tokenizer,
-)
-from .timing import Timing, environment, in_turn, ratios
+from normxlogit import ALL
+from normxlogit.errors import InputError
+from normxlogit.explainer import Explainer
+from normxlogit.inputs.batching import batches
+from normxlogit.models.loading import load
+from normxlogit.paper.costs.random_models import device, random_bert, random_ids, reference_tokenizer
+from normxlogit.paper.costs.timing import Timing, in_turn
 
-__all__ = [
-    "GROUPS",
-    "LANGUAGE_MODELS",
-    "Row",
-    "Setup",
-    "as_state",
-    "as_table",
-    "measure",
-]
+from .random_models import LLAMA2_7B, MINILM, SMOLLM2, language_model, random_texts
+from .ratios import Row, row
+
+__all__ = ["GROUPS", "LANGUAGE_MODELS", "Setup", "measure"]
 
 PIPELINE_BATCH = 32
 STEPS = 50
@@ -50,7 +35,7 @@ LANGUAGE_MODELS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Setup:
-    """What is measured; the defaults are the sizes that the bounds are given for.
+    """Sizes of the measurement; the defaults are the ones that the bounds are given for.
 
     Attributes:
         rounds: Counted rounds.
@@ -94,54 +79,6 @@ class Setup:
         return in_turn(sides, rounds=self.rounds, warmup=self.warmup, on_round=on_round)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One bound and what was measured.
-
-    Attributes:
-        name: A short name.
-        work: What is compared.
-        figures: The ratio in each round.
-        bound: What the median should reach.
-        at_least: Whether the bound is a lower one.
-        seconds: Median seconds of each side.
-        note: What a reader should know.
-    """
-
-    name: str
-    work: str
-    figures: tuple[float, ...]
-    bound: float
-    at_least: bool = False
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    note: str = ""
-
-    @property
-    def figure(self) -> float:
-        """The median."""
-        return statistics.median(self.figures)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the median keeps the bound."""
-        return self.figure >= self.bound if self.at_least else self.figure <= self.bound
-
-
-def row(
-    name: str,
-    work: str,
-    over: Timing,
-    under: Timing,
-    bound: float,
-    *parts: Timing,
-    at_least: bool = False,
-    note: str = "",
-) -> Row:
-    """The row of a ratio of times; `parts` say where the time goes."""
-    seconds = {timing.name: timing.median for timing in (over, under, *parts)}
-    return Row(name, work, ratios(over, under), bound, at_least, seconds, note)
-
-
 def measure(
     setup: Setup, names: Iterable[str] | None = None, *, on_progress: Callable[[str, int, int], None] | None = None
 ) -> Iterator[Row]:
@@ -170,33 +107,6 @@ def measure(
     step("done", len(wanted), len(wanted))
 
 
-def as_table(rows: Sequence[Row]) -> str:
-    """The rows in Markdown."""
-    lines = ["| work | bound | median | spread | |", "|---|---:|---:|---:|---|"]
-    for r in rows:
-        sign = "≥" if r.at_least else "≤"
-        low, high = (_short(f(r.figures)) for f in (min, max))
-        times = ", ".join(f"{name} {_time(seconds)}" for name, seconds in r.seconds.items())
-        work = f"{r.work} ({'; '.join(filter(None, (times, r.note)))})" if times or r.note else r.work
-        verdict = "pass" if r.passed else "**fail**"
-        lines.append(f"| {work} | {sign} {r.bound:g} | {_short(r.figure)} | {low} to {high} | {verdict} |")
-    return "\n".join(lines) + "\n"
-
-
-def as_state(rows: Sequence[Row]) -> dict[str, Any]:
-    """The rows and the machine as plain values for JSON."""
-    found = [asdict(r) | {"figure": r.figure, "passed": r.passed} for r in rows]
-    return {"environment": environment(), "rows": found}
-
-
-def _short(figure: float) -> str:
-    return f"{figure:.3f}" if figure < 10 else f"{figure:.0f}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-
-
 def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor], **options: Any) -> Callable[[], Any]:
     @torch.inference_mode()
     def forward() -> Any:
@@ -221,8 +131,8 @@ def _one_text(setup: Setup) -> Iterator[Row]:
         times = setup.turns(
             forward=_forward(model, inputs),
             explain=partial(explainer, inputs),
-            labels=partial(explainer, inputs, target="all"),
-            layers=partial(explainer, inputs, layers="all"),
+            labels=partial(explainer, inputs, target=ALL),
+            layers=partial(explainer, inputs, layers=ALL),
         )
         text = f"one text of {length} tokens, BERT-base"
         yield row("one-text", f"{text}: NormXLogit / forward", times["explain"], times["forward"], 1.02)
@@ -323,25 +233,30 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
 
 
 def _gradients(setup: Setup) -> Iterator[Row]:
-    yield from _methods(
-        setup, setup.short, {"gradient-x-input": ({}, 2), "integrated-gradients": ({"steps": STEPS}, 50)}
-    )
+    yield from _methods(setup, setup.short, {"gradient-x-input": 2, f"integrated-gradients:steps={STEPS}": 50})
 
 
 def _decompx(setup: Setup) -> Iterator[Row]:
-    yield from _methods(setup, setup.long, {"decompx": ({}, 20)})
+    yield from _methods(setup, setup.long, {"decompx": 20})
 
 
-def _methods(setup: Setup, length: int, methods: Mapping[str, tuple[dict[str, Any], float]]) -> Iterator[Row]:
+def _methods(setup: Setup, length: int, methods: Mapping[str, float]) -> Iterator[Row]:
     model = random_bert(setup.bert)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
     inputs = random_ids(length, model.config.vocab_size)
     sides: dict[str, Callable[[], Any]] = {"NormXLogit": lambda: explainer(inputs)}
-    for name, (settings, _) in methods.items():
-        sides[name] = partial(explainer, inputs, method=name, **settings)
+    for name in methods:
+        sides[name] = partial(explainer, inputs, method=name)
     times = setup.turns(**sides)
-    for name, (_, bound) in methods.items():
-        yield row(name, f"{name}, {length} tokens / NormXLogit", times[name], times["NormXLogit"], bound, at_least=True)
+    for name, bound in methods.items():
+        yield row(
+            name.partition(":")[0],
+            f"{name}, {length} tokens / NormXLogit",
+            times[name],
+            times["NormXLogit"],
+            bound,
+            at_least=True,
+        )
 
 
 GROUPS: dict[str, Callable[[Setup], Iterator[Row]]] = {

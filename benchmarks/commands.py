@@ -1,20 +1,34 @@
-"""The command that measures what explanations cost: benchmark speed, memory, peers."""
+"""The commands: speed, memory, peers."""
 
 import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import torch
 import typer
 
-from .console import deliver, progress, quiet, write
+from normxlogit.cli.console import deliver, progress, quiet, write
+from normxlogit.errors import NormXLogitError
+from normxlogit.evaluation.datasets import load_examples
+from normxlogit.paper.costs.timing import environment
 
-if TYPE_CHECKING:
-    from ..paper.costs.speed import Row
+from . import memory as memory_overhead
+from . import peers as other_packages
+from . import speed as time_ratios
+from .ratios import Row, as_state, as_table
 
-__all__ = ["benchmark"]
+__all__ = ["app", "main"]
 
-benchmark = typer.Typer(help="Measure what explanations cost.", no_args_is_help=True)
+app = typer.Typer(
+    help="Measure what explanations cost.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
 
 Rounds = Annotated[int, typer.Option(min=1, help="Counted rounds; figures are their medians.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of torch; by default as many as it takes.")]
@@ -28,12 +42,20 @@ class LanguageModel(str, Enum):
     llama2 = "llama-2-7b"
 
 
-@benchmark.callback()
-def _benchmark() -> None:
-    """Measure what explanations cost."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; a user's mistake is one line on standard error and exit code 2.
+
+    Args:
+        arguments: The words after the program's name, by default those of the process.
+    """
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="python -m benchmarks")
+    except NormXLogitError as error:
+        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.exit(2)
 
 
-@benchmark.command()
+@app.command()
 def speed(
     rows: Annotated[str, typer.Option(help='"all", or names separated by spaces, such as "one-text corpus".')] = "all",
     rounds: Rounds = 7,
@@ -50,20 +72,17 @@ def speed(
     ] = LanguageModel.smollm2,
     output: Output = None,
 ) -> None:
-    """The time of explanations over that of forward passes, with a bound on each row."""
+    """Measure the time of explanations over that of forward passes, with a bound on each row."""
     with quiet():
-        from ..evaluation.datasets import load_examples
-        from ..paper.costs import speed as efficiency
-
         _use(threads)
         texts = None if data_dir is None else [str(e.text) for e in load_examples("sst2", data_dir=data_dir)]
-        setup = efficiency.Setup(rounds=rounds, texts=texts, **efficiency.LANGUAGE_MODELS[language_model.value])
+        setup = time_ratios.Setup(rounds=rounds, texts=texts, **time_ratios.LANGUAGE_MODELS[language_model.value])
         with progress(1) as step:
-            found = list(efficiency.measure(setup, None if rows == "all" else rows.split(), on_progress=step))
+            found = list(time_ratios.measure(setup, None if rows == "all" else rows.split(), on_progress=step))
     _show(found, output)
 
 
-@benchmark.command()
+@app.command()
 def memory(
     batch: Annotated[int, typer.Option(min=1, help="Texts at once.")] = 16,
     length: Annotated[int, typer.Option(min=1, max=512, help="Tokens of each.")] = 512,
@@ -71,59 +90,47 @@ def memory(
     threads: Threads = None,
     output: Output = None,
 ) -> None:
-    """The peak memory of an explanation over that of the forward pass, each in a process of its own."""
+    """Measure the peak memory of an explanation over that of the forward pass, each in a process of its own."""
     with quiet():
-        from ..paper.costs.memory import extra_memory
-
         _use(threads)
         with progress(1) as step:
-            found = extra_memory(batch=batch, length=length, rounds=rounds, on_progress=step)
+            found = memory_overhead.extra_memory(batch=batch, length=length, rounds=rounds, on_progress=step)
     _show([found], output)
 
 
-@benchmark.command()
+@app.command()
 def peers(
     packages: Annotated[str, typer.Option(help='"all", or names separated by spaces.')] = "all",
     model: Annotated[
         str | None, typer.Option(help="Folder of a classifier; the small sentiment model by default.")
     ] = None,
-    text: Annotated[str | None, typer.Option(help="The sentence.")] = None,
+    text: Annotated[str, typer.Option(help="The sentence.")] = other_packages.SENTENCE,
     rounds: Rounds = 7,
     threads: Threads = None,
     output: Output = None,
 ) -> None:
-    """The same sentence through other packages; each is installed into an environment that is then thrown away."""
+    """Explain the same sentence with other packages; each is installed into an environment that is then thrown away."""
     with quiet():
-        from dataclasses import asdict
-
-        from ..paper.costs import peers as others
-        from ..paper.costs.timing import environment
-
         _use(threads)
-        chosen = others.PEERS if packages == "all" else tuple(packages.split())
         found = list(
-            others.compare(
-                chosen,
+            other_packages.compare(
+                other_packages.PEERS if packages == "all" else tuple(packages.split()),
                 model=model,
-                text=text or others.SENTENCE,
+                text=text,
                 rounds=rounds,
                 on_progress=lambda name: typer.echo(f"{name} ...", err=True),
             )
         )
-        about = environment()
-    _deliver(others.as_table(found), {"environment": about, "rows": [asdict(r) for r in found]}, output)
+    state = {"environment": environment(), "rows": [asdict(r) for r in found]}
+    _deliver(other_packages.as_table(found), state, output)
 
 
 def _use(threads: int | None) -> None:
-    import torch
-
     if threads is not None:
         torch.set_num_threads(threads)
 
 
-def _show(found: list["Row"], output: Path | None) -> None:
-    from ..paper.costs.speed import as_state, as_table
-
+def _show(found: list[Row], output: Path | None) -> None:
     _deliver(as_table(found), as_state(found), output)
 
 

@@ -1,6 +1,6 @@
 """One other package explaining one sentence: what `peers` runs in an environment of its own.
 
-    python -m normxlogit.paper.costs.peer PACKAGE MODEL_FOLDER TEXT COMPLETION ROUNDS
+    python -m benchmarks.peer PACKAGE MODEL_FOLDER TEXT COMPLETION ROUNDS
 
 The sentence, the model and the explained label are the same for all. Prints one line of JSON: versions, and for every
 method the seconds of each round beside those of a bare forward pass in the same process.
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-from .timing import in_turn
+from normxlogit.paper.costs.timing import in_turn
 
 __all__ = ["STEPS", "WORK"]
 

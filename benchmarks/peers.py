@@ -15,13 +15,13 @@ from typing import Any
 import torch
 import transformers
 
-from ..._version import __version__
-from ...errors import InputError
-from ...explainer import Explainer
-from ...models.loading import default_model_folder
+import normxlogit
+from normxlogit import Explainer, InputError
+from normxlogit.models.loading import default_model_folder
+from normxlogit.paper.costs.timing import Timing, in_turn, ratio
+
 from .peer import WORK
 from .random_models import SMOLLM2, language_model
-from .timing import Timing, in_turn, ratio
 
 __all__ = ["OURS", "PEERS", "SENTENCE", "Compared", "as_table", "compare"]
 
@@ -33,6 +33,9 @@ WRITERS = ("inseq",)
 
 BOUNDS = {"inseq": 50}
 """How many times faster than a package NormXLogit should be."""
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""Where every environment finds this package."""
 
 TIMEOUT = 1200
 """Seconds for an installation, and for a measurement."""
@@ -143,7 +146,7 @@ def _ours(task: _Task, rounds: int) -> Compared:
 
     times = in_turn({"forward": forward, "explain": explain}, rounds=rounds)
     found = times["explain"]
-    return Compared(OURS, __version__, OURS, task.name, found.median, ratio(found, times["forward"]))
+    return Compared(OURS, normxlogit.__version__, OURS, task.name, found.median, ratio(found, times["forward"]))
 
 
 def _theirs(package: str, task: _Task, rounds: int) -> Iterator[Compared]:
@@ -173,7 +176,7 @@ def _installed(package: str, folder: Path) -> tuple[str, str]:
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     site = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
-    outside = (sysconfig.get_path("purelib"), str(Path(__file__).parents[2]))
+    outside = (sysconfig.get_path("purelib"), str(Path(normxlogit.__file__).resolve().parents[1]))
     (Path(site) / "outside.pth").write_text("\n".join(outside) + "\n", encoding="utf-8")
     pins = folder / "pins.txt"
     torch_version = torch.__version__.split("+")[0]
@@ -183,8 +186,9 @@ def _installed(package: str, folder: Path) -> tuple[str, str]:
 
 
 def _output(command: list[str]) -> tuple[str, str]:
-    """The last line that a command prints, and the last of its complaints if it fails."""
-    env = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    """Return the last line that a command prints, and the last line of its errors if it fails."""
+    path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
+    env = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads()), "PYTHONPATH": path}
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT, env=env)  # noqa: S603
     except subprocess.TimeoutExpired:
@@ -196,7 +200,7 @@ def _output(command: list[str]) -> tuple[str, str]:
 
 
 def as_table(rows: Sequence[Compared]) -> str:
-    """The rows in Markdown, beside this package on the same work."""
+    """Return the rows in Markdown, beside this package on the same work."""
     lines = [
         "| package | method | on | time | forward passes | NormXLogit is faster by |",
         "|---|---|---|---:|---:|---:|",

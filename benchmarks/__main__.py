@@ -1,0 +1,5 @@
+"""`python -m benchmarks`."""
+
+from .commands import main
+
+main()

@@ -1,0 +1,226 @@
+"""What a method is: a class with typed settings that scores the tokens of a batch."""
+
+import functools
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..errors import MethodError
+from ..inputs.batching import Batch
+from ..models.forward_pass import ForwardPass
+from ..models.layers import Layers
+from ..models.targets import Target
+from ..models.task_model import TaskModel
+from ..models.tasks import Task
+from .settings import check, format_value, settings_of, unknown
+
+if TYPE_CHECKING:
+    from .registry import MethodInfo
+
+__all__ = ["Method", "Request", "Scores", "check_finite", "run_method"]
+
+WordMerge = Literal["sum", "max", "mean"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a method is given.
+
+    Attributes:
+        model: The model, taken apart. A method may use `model.module` (a copy of the caller's model that shares its
+            weights: read it, do not change it), `model.parts.head` (the proved head), `model.answer`, `model.run`,
+            `model.final`, `model.read`, `model.embeddings`, `model.batch`, `model.task` and `model.tokenizer`.
+        forward: The forward pass over B texts, made without gradients.
+        target: What to explain, K targets for each text.
+        layers: The layers asked for, L of them, counted from 1; empty for the model's answer as it is.
+    """
+
+    model: TaskModel
+    forward: ForwardPass
+    target: Target
+    layers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a method returns.
+
+    Attributes:
+        values: Scores, (B, K, max(L, 1), T), of any value at padding.
+        diagnostics: What the method measured of itself, such as an approximation error, by name: (B, K) each.
+    """
+
+    values: Tensor
+    diagnostics: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Method(ABC):
+    """The base of all methods.
+
+    The arguments of a subclass's constructor are its settings: each has a type and a default and is kept in an
+    attribute of its own name. Values are checked against the types before the constructor sees them.
+
+    Attributes:
+        info: What `register` was told of the class.
+        needs_grad: Whether `score` is called with gradients allowed.
+        word_merge: How the scores of a word's tokens become the word's: "sum" where scores are parts of a whole,
+            "max" (largest magnitude) where they would grow with the number of pieces.
+        memory: How many times the memory of a plain pass the method's own takes, for batches that fit.
+    """
+
+    info: ClassVar["MethodInfo"]
+    needs_grad: ClassVar[bool] = False
+    word_merge: ClassVar[WordMerge] = "sum"
+    memory: ClassVar[int] = 1
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check the settings of every subclass before its own constructor sees them."""
+        super().__init_subclass__(**options)
+        if "__init__" in cls.__dict__:
+            setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
+
+    def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
+        """Take no settings; a subclass that has some names them here."""
+
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
+        """Run the model over a batch, once, as the method needs it.
+
+        Args:
+            model: The model.
+            batch: What to read.
+            layers: The layers asked for.
+            predict: Compute what a language model says at the position explained.
+        """
+        with torch.inference_mode():
+            return model.run(batch, layers=layers is not None, predict=predict)
+
+    @abstractmethod
+    def score(self, request: Request) -> Scores:
+        """Score the tokens of a batch."""
+
+    def score_each(self, request: Request, places: Tensor) -> Scores | None:
+        """Score the tokens of one text for a target at each of several places of a causal model, from one pass.
+
+        Args:
+            request: A text with K targets, target k read at place k.
+            places: Where the model answers, (K,).
+
+        Returns:
+            Scores, (1, K, max(L, 1), T), any value at tokens after a place; None if the method reads each beginning of
+            the text by itself.
+        """
+        return None
+
+    @property
+    def signed(self) -> bool:
+        """Whether negative scores mean evidence against the target."""
+        return self.info.signed
+
+    def signed_on(self, task: Task) -> bool:
+        """Whether they mean that on a model of this task."""
+        return self.signed
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings by name, as plain values."""
+        return {name: _plain(getattr(self, name)) for name in settings_of(type(self))}
+
+    @property
+    def spec(self) -> str:
+        """The method as one writes it: its name, and the settings that differ from their defaults."""
+        found = [
+            f"{name}={format_value(_plain(getattr(self, name)))}"
+            for name, setting in settings_of(type(self)).items()
+            if getattr(self, name) != setting.default
+        ]
+        return self.info.name + (":" + ",".join(found) if found else "")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when class and settings are."""
+        return type(other) is type(self) and other.settings == self.settings
+
+    def __hash__(self) -> int:
+        return hash(self.spec)
+
+
+def run_method(method: Method, request: Request) -> Scores:
+    """Run a method, and refuse scores of another shape than asked for; `check_finite` looks at the values.
+
+    Raises:
+        MethodError: If the shape is another.
+    """
+    with torch.inference_mode(not method.needs_grad):
+        scores = method.score(request)
+    batch = request.forward.batch
+    wanted = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])
+    if tuple(scores.values.shape) != wanted:
+        raise MethodError(f"{method.info.name} gives scores of shape {tuple(scores.values.shape)}, not {wanted}")
+    return scores
+
+
+def check_finite(method: Method, request: Request, values: npt.NDArray[np.floating[Any]]) -> None:
+    """Refuse scores of real tokens that are NaN or infinite.
+
+    It takes them from the host: asked on the device, the question would be one more wait for it.
+
+    Args:
+        method: What gave the scores.
+        request: What it was given.
+        values: The scores, the layers on the second of three axes.
+
+    Raises:
+        MethodError: If one is not finite; names the first layer where.
+    """
+    finite = np.isfinite(values).all((0, 2))  # (L,)
+    if not finite.all():
+        where = f" at layer {request.layers[int(finite.argmin())]}" if request.layers else ""
+        raise MethodError(
+            f"{method.info.name} gives scores that are not finite{where}: a weight or a state of "
+            f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
+            "does not"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON knows it; a method that is a setting is written as its spec."""
+    return value.spec if isinstance(value, Method) else value
+
+
+def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
+    """Check what a constructor is given by its types."""
+    signature = inspect.signature(constructor)
+
+    @functools.wraps(constructor)
+    def checked(self: Method, *args: Any, **kwargs: Any) -> None:
+        if type(self).__init__ is not checked:  # a base's, called by the class's own with values that are checked
+            constructor(self, *args, **kwargs)
+            return
+        info = getattr(type(self), "info", None)
+        name = type(self).__name__ if info is None else info.name
+        try:
+            known = settings_of(constructor)
+            for key in kwargs:
+                if key not in known:
+                    raise MethodError(unknown(name, key, known))
+            given = signature.bind(self, *args, **kwargs).arguments
+            constructor(self, **{key: check(known[key], value) for key, value in given.items() if key in known})
+        except ImportError as error:
+            extra = "all" if info is None else info.extra or "all"
+            raise MethodError(f"{name} needs the package {error.name}: pip install 'normxlogit[{extra}]'") from None
+        except (TypeError, ValueError) as error:
+            raise MethodError(f"{name}: {error}") from None
+
+    return checked
+
+
+setattr(Method, "__init__", _checked(Method.__init__))  # noqa: B010  # methods without settings say so too

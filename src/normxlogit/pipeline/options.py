@@ -1,0 +1,95 @@
+"""What a caller asks of an explanation, checked once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypedDict, get_args
+
+from ..errors import InputError, MethodError, TargetError
+from ..inputs.encoder import LongText
+from ..methods import Method, method_named
+from ..models.layers import Layers
+from ..models.positions import Position
+from ..models.targets import Choice, TargetSpec, is_choice
+
+__all__ = ["ExplainOptions", "Options"]
+
+
+class ExplainOptions(TypedDict, total=False):
+    """The keywords of `Explainer.__call__`, for type checkers."""
+
+    target: TargetSpec
+    targets: Sequence[Choice] | None
+    contrast: Choice | None
+    layers: Layers
+    method: str | Method
+    position: Position
+    long_text: LongText | None
+    token_predictions: bool | None
+
+
+@dataclass(frozen=True)
+class Options:
+    """One call's arguments.
+
+    Attributes:
+        target: What to explain.
+        targets: One target for each input instead.
+        contrast: What to subtract.
+        layers: Layers wanted.
+        method: The method.
+        position: The token whose prediction is explained.
+        long_text: What to do with a text beyond the model's length; None for the default.
+        token_predictions: Whether to report what the head says at each token; None where it is nearly free.
+
+    Raises:
+        InputError: If `long_text` is not one of the three words.
+        MethodError: If there is no such method or layer, or layers are asked of a method that has none.
+        TargetError: If `target` and `targets` are both given.
+    """
+
+    target: TargetSpec = None
+    targets: Sequence[Choice] | None = None
+    contrast: Choice | None = None
+    layers: Layers = None
+    method: Method = field(default_factory=lambda: method_named("normxlogit"))
+    position: Position = None
+    long_text: LongText | None = None
+    token_predictions: bool | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without a model."""
+        if self.layers is not None and not self.method.info.per_layer:
+            raise MethodError(f"{self.method.info.name} gives no scores for single layers")
+        if self.long_text is not None and self.long_text not in get_args(LongText):
+            raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {self.long_text!r}")
+        if self.contrast is not None and not is_choice(self.contrast):
+            raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
+        if self.targets is None:
+            return
+        if self.target is not None:
+            raise TargetError("give target= for all inputs or targets= with one for each, not both")
+        if isinstance(self.targets, str | bytes) or not isinstance(self.targets, Sequence):
+            object.__setattr__(self, "targets", _listed(self.targets))
+
+    def only(self, place: int) -> "Options":
+        """Return the options of one input."""
+        return self if self.targets is None else replace(self, target=self.targets[place], targets=None)
+
+    def check_count(self, inputs: int) -> None:
+        """Refuse a list of targets that does not fit the inputs.
+
+        Raises:
+            TargetError: If there are more or fewer.
+        """
+        if self.targets is not None and len(self.targets) != inputs:
+            raise TargetError(f"{len(self.targets)} targets for {inputs} inputs; targets= takes one for each")
+
+
+def _listed(targets: object) -> list[Choice]:
+    """Return any iterable of targets, such as a data frame's column, as a list."""
+    if isinstance(targets, str | bytes):
+        raise TargetError("targets= takes one target for each input; target= takes one for all")
+    try:
+        return list(targets)  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        raise TargetError(f"targets= takes a list with one for each input, not {type(targets).__name__}") from None

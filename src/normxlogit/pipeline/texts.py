@@ -1,0 +1,63 @@
+"""Texts, pairs and encoded inputs to results."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import InputError
+from ..inputs.encoding import Encoding
+from ..models.map_batches import map_batches
+from ..models.positions import locate
+from ..models.task_model import TaskModel
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from .explain import explain_batch
+from .long_texts import explain_long
+from .options import Options
+
+__all__ = ["explain_texts"]
+
+
+def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
+    """Explain texts, pairs or encoded inputs.
+
+    Args:
+        model: The model.
+        inputs: A string, a pair, several of them, encodings, or a tokenizer's output.
+        options: What is wanted.
+
+    Returns:
+        One result for a string or pair, otherwise a list in the order of the inputs.
+
+    Raises:
+        InputError: If an input cannot be read, or is too long.
+    """
+    encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
+    options.check_count(len(encodings))
+    results = explain_encodings(model, locate(encodings, options.position, model.task), options)
+    return results[0] if single else Attributions(results)
+
+
+def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
+    """Explain encodings in batches, those beyond the model's length in windows.
+
+    Raises:
+        InputError: If one is too long and windows are not asked for.
+    """
+    results: dict[int, Attribution] = {}
+    limit = model.encoder.limit
+    short = [i for i, e in enumerate(encodings) if limit is None or len(e) <= limit]
+    for place in sorted(set(range(len(encodings))) - set(short)):
+        if options.long_text != "window":
+            raise InputError(
+                f"input {place} has {len(encodings[place])} tokens and the model reads {limit}; long_text='window' "
+                "reads encoded input in windows"
+            )
+        results[place] = explain_long(model, encodings[place], options.only(place))
+
+    def work(group: list[int]) -> list[Attribution]:
+        batch = model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
+        return explain_batch(model, options.method.forward(model, batch, options.layers), options)
+
+    for group, explained in map_batches(model, [encodings[i] for i in short], work, options.method.memory):
+        results.update(zip((short[i] for i in group), explained, strict=True))
+    return [results[i] for i in range(len(encodings))]

@@ -1,0 +1,61 @@
+"""Other packages on the same sentence."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import peers
+from benchmarks.peers import Compared
+from normxlogit import InputError
+from tests.benchmarks.sizes import LLAMA, written
+
+
+@pytest.fixture
+def no_installation(monkeypatch):
+    monkeypatch.setattr(peers, "_installed", lambda package, folder: (sys.executable, ""))
+
+
+def test_a_peer_is_measured_on_the_same_sentence(no_installation, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # the other process finds this package from everywhere
+    ours, *theirs = peers.compare(["captum"], rounds=1)
+    assert [r.method for r in theirs] == ["gradient x input", "integrated gradients, 50 steps"]
+    assert {r.work for r in theirs} == {ours.work} == {repr(peers.SENTENCE)}
+    assert all(r.seconds > 0 and r.forwards > 0 and r.version for r in [ours, *theirs])
+
+
+def test_a_package_that_does_not_run_is_a_row_that_says_why(no_installation, capsys, monkeypatch):
+    ours = Compared("normxlogit", "1", "normxlogit", "", 0.5, 2.0)
+    monkeypatch.setattr(peers, "_ours", lambda task, rounds: replace(ours, work=task.name))
+    monkeypatch.setattr(peers, "_output", lambda command: ("", "No module named 'interpreto'"))
+    out = written(capsys, "peers", "--packages", "interpreto", "--rounds", 1)
+    assert "| normxlogit 1 | normxlogit | 'The movie is mediocre, maybe even bad.' | 500 ms | 2.00 |  |" in out
+    assert "| interpreto | does not run on transformers 5" in out
+    assert "No module named 'interpreto'" in out
+
+
+def test_generated_text_is_compared_where_a_package_explains_no_other(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        peers, "_theirs", lambda package, task, rounds: iter(seen.append((package, task, rounds)) or ())
+    )
+    (ours,) = peers.compare(["inseq"], rounds=9, llama=LLAMA, prompt=6, generated=3)
+    ((package, task, rounds),) = seen
+    assert (package, task.completion, rounds) == ("inseq", "good good good", 3)
+    assert ours.work.startswith("3 generated tokens on 6")
+
+
+@pytest.mark.parametrize(("forwards", "said"), [(99.0, "49.5x (≥ 50: **fail**)"), (100.0, "50.0x (≥ 50: pass)")])
+def test_a_bound_on_a_package_is_judged(forwards, said):
+    rows = [Compared(name, "1", "m", "w", 1.0, f) for name, f in (("normxlogit", 2.0), ("inseq", forwards))]
+    assert peers.as_table(rows).splitlines()[-1].endswith(f"| {forwards:.2f} | {said} |")
+
+
+def test_unknown_packages_are_named():
+    with pytest.raises(InputError, match="no package 'magic' to compare with; there are captum, inseq,"):
+        list(peers.compare(["magic"]))
+
+
+def test_a_failed_installation_gives_its_last_line():
+    command = [sys.executable, "-c", "import sys; sys.stderr.write('ERROR: wants transformers<5\\n\\n'); sys.exit(1)"]
+    assert peers._output(command) == ("", "ERROR: wants transformers<5")
