@@ -69,9 +69,13 @@ def explain(
         LongText,
         typer.Option(help="For a text over the model's length: read its beginning, all of it in windows, or stop."),
     ] = LongText.truncate,
-    tokens: Annotated[
-        bool, typer.Option("--tokens", help="Show the model's tokens; by default they are merged to words.")
-    ] = False,
+    words: Annotated[
+        bool | None,
+        typer.Option(
+            "--words/--tokens",
+            help="Show words, the default where they can be told, or tokens.",
+        ),
+    ] = None,
     merge: Annotated[
         Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
     ] = None,
@@ -98,7 +102,7 @@ def explain(
         common |= targets_of(explainer, target or [], contrast, all_labels=all_labels)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
         results = _explain(explainer, pairs, calls, common, all_must_work=bool(method))
-    content = _render(results, kind, tokens, None if merge is None else merge.value, output)
+    content = _render(results, kind, words, None if merge is None else merge.value, output)
     deliver(content, output)
 
 
@@ -233,12 +237,12 @@ def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]
 
 
 def _render(
-    results: list["Attribution"], kind: Format, tokens: bool, merge: "MergeName | None", output: Path | None
+    results: list["Attribution"], kind: Format, words: bool | None, merge: "MergeName | None", output: Path | None
 ) -> str:
     if kind is Format.html:
         from ..render.html import page
 
-        return page(results, words=False if tokens else None, merge=merge)
+        return page(results, words=words, merge=merge)
     if kind is Format.csv:
         from ..results.collection import Attributions
 
@@ -247,13 +251,12 @@ def _render(
         from ..results.base import FORMAT_VERSION
         from ..results.files import json_text
 
-        states = [_state(result, tokens, merge) for result in results]
+        states = [_state(result, words, merge) for result in results]
         utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
         return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=not utf8)
     from ..render.terminal import to_text
 
     color = None if output is None else False
-    words = False if tokens else None
     drawn = []
     for place, result in enumerate(results):
         drawn.append(to_text(result, words=words, merge=merge, color=color))
@@ -274,10 +277,10 @@ def _agreement(first: "Attribution", second: "Attribution") -> list[str]:
     return [f"the rankings agree by {rank_agreement(first, second):.2f} (Spearman); cost in passes: {costs}"]
 
 
-def _state(result: "Attribution", tokens: bool, merge: "MergeName | None") -> dict[str, Any]:
-    """Return the result as `Attribution.from_dict` reads it, with its words beside."""
+def _state(result: "Attribution", words: bool | None, merge: "MergeName | None") -> dict[str, Any]:
+    """Return the result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
     state = result.to_dict()
-    if result.has_words and not tokens:
+    if words:
         from ..results.fields import plain
 
         state["words"] = plain(result.words(merge))
