@@ -82,7 +82,7 @@ class Method(ABC):
         if "__init__" in cls.__dict__:
             setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: B027  # a method may have no settings
         """Take no settings; a subclass that has some names them here."""
 
     @abstractmethod
@@ -176,7 +176,7 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
         if type(self).__init__ is not checked:  # a base's, called by the class's own with values that are checked
             constructor(self, *args, **kwargs)
             return
-        info = getattr(type(self), "info", None)
+        info: MethodInfo | None = vars(type(self)).get("info")
         name = type(self).__name__ if info is None else info.name
         try:
             known = settings_of(constructor)

@@ -43,7 +43,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         None if model.task.kind == "span" else top_predictions(model.task, run.logits),
         _token_predictions(model, run, options.token_predictions),
     )
-    check_finite(method, request, each)
+    check_finite(method, request, each.swapaxes(1, 2))  # (N, L, K)
     texts = answers(run) if said is None else predictions(model, said)
     tokens = None if heard is None else predictions(model, heard)
     infos = describe_targets(model, target, ids, contrast, places)
