@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from normxlogit.results.attribution import Attribution, Prediction, TargetInfo
+from normxlogit.results.generation import GenerationAttribution
+from normxlogit.results.signals import AudioAttribution, ImageAttribution
 
 MOVIE = "The movie is mediocre, maybe even bad."
 LABELS = ("negative", "positive")
@@ -124,3 +126,49 @@ def pair() -> Attribution:
         text_pair="A man runs.",
         pair_pieces=("A", "man", "runs", "."),
     )
+
+
+def make_generation(**changes: Any) -> GenerationAttribution:
+    """Build a result of two tokens written after a prompt of four."""
+    text, pieces = "<s>the cat's mat is red.", ("<s>", "the", " cat", "'s", " mat", " is", " red.")
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    count, prompt = len(pieces), 4
+    scores = np.array([[9, 0.5, -1, 2, 0, 0, 0], [9, 0.25, 1, 0, -3, 0, 0], [9, 0, 0, 0, 0, 1, 0]], np.float32)
+    said = tuple(Prediction(piece.strip(), 104 + g, 2.0, 0.5) for g, piece in enumerate(pieces[prompt:]))
+    values: dict[str, Any] = {
+        "scores": scores,
+        "tokens": pieces,
+        "token_ids": tuple(range(100, 100 + count)),
+        "offsets": tuple(zip([0, *ends[:-1]], ends, strict=True)),
+        "special_tokens_mask": tuple(piece == "<s>" for piece in pieces),
+        "text": text,
+        "completion": " mat is red.",
+        "prompt_tokens": prompt,
+        "predictions": said,
+        "generated": said,
+        "targets": tuple(TargetInfo("token", (p.label,), (p.id,), position=3 + g) for g, p in enumerate(said)),
+        "layers": None,
+        "method": "normxlogit",
+        "settings": {},
+        "model": "a model",
+        "signed": True,
+        "notes": (),
+        "version": "0.1.0",
+        "diagnostics": {"convergence_error": (0.0, 0.5, -0.25)},
+    }
+    return GenerationAttribution(**(values | changes))
+
+
+def make_image() -> ImageAttribution:
+    """Build a result of four patches behind a class token."""
+    names = ("[0]", "0,0", "0,1", "1,0", "1,1")
+    values = vars(make_attribution(("a", "b", "c", "d"), (1, -2, 3, 0), text="a b c d"))
+    own = {"tokens": names, "token_ids": (), "offsets": None, "word_ids": None, "text": None}
+    cut = {name: values[name][:5] for name in ("scores", "sequence_ids", "special_tokens_mask")}
+    return ImageAttribution(**(values | own | cut), rows=2, columns=2, first=1)
+
+
+def make_audio() -> AudioAttribution:
+    """Build a result of five frames."""
+    values = {name: value for name, value in vars(make_image()).items() if name not in ("rows", "columns", "first")}
+    return AudioAttribution(**values, times=tuple((0.5 * i, 0.5 * i + 0.5) for i in range(5)))

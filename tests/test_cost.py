@@ -123,6 +123,7 @@ def test_the_head_costs_its_operations_on_real_tokens():
     encodings = e.encode(["the movie is not good", "a cat sat on the mat ."])
     batch = e.model.batch(encodings, [0, 1])
     assert batch.padded, "else the test would not notice padding"
+    e(encodings)  # once, to see that the one does not change beside the other
     bare = flops(lambda: e.model.module(**batch.inputs))
     tokens, width = sum(map(len, encodings)), e.model.config.hidden_size
     head = 2 * tokens * (width * width + 3 * width)  # pooler and classifier

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
     from .models.targets import ALL
-    from .results.attribution import Attribution, Prediction, TargetInfo, Token, Word
+    from .results.attribution import Attribution, Prediction, TargetInfo, Token
+    from .results.collection import Attributions
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
+    from .results.words import Word
 
 __all__ = [
     "ALL",
     "Explainer",
     "Attribution",
+    "Attributions",
     "AudioAttribution",
     "GenerationAttribution",
     "ImageAttribution",
@@ -50,14 +53,16 @@ __all__ = [
 
 _HOMES = (
     {
+        "ALL": "models.targets",
         "Explainer": "explainer",
+        "Attributions": "results.collection",
         "AudioAttribution": "results.signals",
         "GenerationAttribution": "results.generation",
         "ImageAttribution": "results.signals",
-        "ALL": "models.targets",
+        "Word": "results.words",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
-    | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token", "Word"), "results.attribution")
+    | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token"), "results.attribution")
 )
 
 

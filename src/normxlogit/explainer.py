@@ -10,9 +10,12 @@ from torch import Tensor, nn
 
 from .errors import InputError
 from .inputs.batching import Batch
-from .inputs.encoding import Encoding, LongText, Text
+from .inputs.encoder import LongText
+from .inputs.encoding import Encoding
+from .inputs.texts import Text
 from .methods import Method, method_named
 from .models.factory import as_language_model, refuse_source, task_model
+from .models.layers import Layers
 from .models.loading import load
 from .models.positions import Position, locate
 from .models.signals import SignalModel
@@ -23,16 +26,21 @@ from .pipeline import completion as completions
 from .pipeline.completion import Prompt
 from .pipeline.explain import explain_batch
 from .pipeline.multiple_choice import Question, explain_questions
-from .pipeline.options import ExplainOptions, Layers, Options
+from .pipeline.options import ExplainOptions, Options
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_texts
 from .results.attribution import Attribution
+from .results.collection import Attributions
 from .results.generation import GenerationAttribution
 
 if TYPE_CHECKING:
+    from transformers import Pipeline
     from typing_extensions import Unpack
 
 __all__ = ["Explainer"]
+
+SHOWN_LABELS = 6
+"""Most labels that an explainer's own description lists."""
 
 
 class Explainer:
@@ -42,8 +50,8 @@ class Explainer:
     be used from several threads.
 
     Args:
-        model: A `transformers` task model, plain, compiled or wrapped by PEFT.
-        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor.
+        model: A `transformers` task model, plain, compiled or wrapped by PEFT; or a `transformers` pipeline.
+        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -59,13 +67,33 @@ class Explainer:
 
     def __init__(
         self,
-        model: nn.Module,
-        tokenizer: Any,
+        model: "nn.Module | Pipeline",
+        tokenizer: Any = None,
         *,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        self.model = task_model(model, tokenizer, name, batch_tokens)
+        module, reader = _taken_apart(model, tokenizer)
+        self._given = {"model": module, "tokenizer": reader, "name": name, "batch_tokens": batch_tokens}
+        self.model = task_model(module, reader, name, batch_tokens)
+
+    def __repr__(self) -> str:
+        task = self.model.task
+        about = f"{self.model.name!r}, task={task.name!r}"
+        if task.labels:
+            shown = ", ".join(map(repr, task.labels[:SHOWN_LABELS]))
+            more = len(task.labels) - SHOWN_LABELS
+            about += f", labels=[{shown}{f', ... {more} more' if more > 0 else ''}]"
+        layers = getattr(self.model.config.get_text_config(), "num_hidden_layers", None)
+        return f"Explainer({about}{'' if layers is None else f', layers={layers}'})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep what the explainer was made of; the model is taken apart anew where it is read back."""
+        return self._given
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make the explainer anew."""
+        Explainer.__init__(self, **state)
 
     @classmethod
     def from_pretrained(
@@ -117,7 +145,7 @@ class Explainer:
         self,
         inputs: Iterable[Text] | Iterable[Question] | Iterable[Encoding] | Mapping[str, Any],
         **options: "Unpack[ExplainOptions]",
-    ) -> list[Attribution]: ...
+    ) -> Attributions[Attribution]: ...
 
     def __call__(
         self,
@@ -131,7 +159,7 @@ class Explainer:
         position: Position = None,
         long_text: LongText | None = None,
         token_predictions: bool | None = None,
-    ) -> Attribution | list[Attribution]:
+    ) -> Attribution | Attributions[Attribution]:
         """Explain one text or many.
 
         Args:
@@ -153,7 +181,7 @@ class Explainer:
             token_predictions: Also report what the head says at each token; by default for heads with few outputs.
 
         Returns:
-            One attribution for a single input, otherwise a list in the order of the inputs.
+            One attribution for a single input, otherwise `Attributions`, a list in the order of the inputs.
 
         Raises:
             InputError: If an input cannot be read.
@@ -171,11 +199,11 @@ class Explainer:
             return explain_questions(self.model, inputs, options)
         return explain_texts(self.model, inputs, options)
 
-    def encode(self, texts: Sequence[Text], *, max_length: int | None = None) -> list[Encoding]:
+    def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.
 
         Args:
-            texts: Strings or pairs.
+            texts: Strings or pairs, in any container; a bare string or pair is one text.
             max_length: Read at most this many tokens of each.
 
         Raises:
@@ -195,7 +223,7 @@ class Explainer:
         method: str | Method = "normxlogit",
         position: Position = None,
         token_predictions: bool | None = None,
-    ) -> list[Attribution]:
+    ) -> Attributions[Attribution]:
         """Explain a forward pass that was already run, without another.
 
         The first call on a model proves its head on two of the texts, which takes a small forward pass. Layers of the
@@ -230,7 +258,7 @@ class Explainer:
         batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
         with torch.inference_mode():
             run = self.model.from_outputs(batch, outputs, layers=layers is not None)
-        return explain_batch(self.model, run, options)
+        return Attributions(explain_batch(self.model, run, options))
 
     def generate(
         self,
@@ -297,3 +325,24 @@ class Explainer:
     @cached_property
     def _language_model(self) -> TaskModel:
         return as_language_model(self.model)
+
+
+def _taken_apart(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
+    """Return the module and what reads its inputs, also of a pipeline.
+
+    Raises:
+        InputError: If there is no module, or nothing that reads its inputs.
+    """
+    module = model
+    if not isinstance(model, nn.Module):
+        module = getattr(model, "model", None)
+        readers = ("tokenizer", "image_processor", "feature_extractor")
+        tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "
+            "Explainer.from_pretrained takes a name or folder"
+        )
+    if tokenizer is None:
+        raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
+    return module, tokenizer

@@ -30,7 +30,7 @@ def families(task: str) -> list[str]:
     return list(getattr(modeling_auto, MAPPINGS[task].name))
 
 
-def work() -> None:
+def work(check: Any = None) -> None:
     """A worker: reads (task, family) from stdin, a line each, and answers each with a line."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     out = os.fdopen(os.dup(1), "w")
@@ -40,7 +40,8 @@ def work() -> None:
     import torch
     import transformers
 
-    from tests.architectures.checks import check
+    if check is None:
+        from tests.architectures.checks import check
 
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
@@ -64,6 +65,8 @@ def work() -> None:
 class Worker:
     """A worker process, started again when it dies or takes too long."""
 
+    module = "tests.architectures.survey"
+
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
 
@@ -71,7 +74,7 @@ class Worker:
         """Check one model."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.architectures.survey", "--work"],
+                [sys.executable, "-m", self.module, "--work"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -104,13 +107,16 @@ class Worker:
             self.process = None
 
 
-def survey(todo: list[tuple[str, str]], processes: int = 2, tell: Any = None) -> dict[tuple[str, str], dict[str, Any]]:
+def survey(
+    todo: list[tuple[str, str]], processes: int = 2, tell: Any = None, kind: type[Worker] = Worker
+) -> dict[tuple[str, str], dict[str, Any]]:
     """Check many models.
 
     Args:
         todo: (task, family) pairs.
         processes: Workers at once.
         tell: Called with each pair and its result as it comes.
+        kind: The workers, which say what is checked.
     """
     line: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for pair in todo:
@@ -118,7 +124,7 @@ def survey(todo: list[tuple[str, str]], processes: int = 2, tell: Any = None) ->
     results: dict[tuple[str, str], dict[str, Any]] = {}
 
     def serve() -> None:
-        worker = Worker()
+        worker = kind()
         try:
             while True:
                 pair = line.get_nowait()

@@ -1,9 +1,12 @@
 """From a folder to a model with its head, and one line for what cannot be loaded."""
 
+import json
+import shutil
 import time
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import BertForSequenceClassification, BertModel, LlamaForCausalLM
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
@@ -69,3 +72,249 @@ def test_pickled_weights_only_when_asked_by_name(tmp_path):
         load(tmp_path)
     loaded, _ = load(tmp_path, allow_pickle=True)
     torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+
+
+# --- weights that are not there -------------------------------------------------------------------------------------
+
+
+def configured(folder, **changes):
+    """Change the configuration that was saved in a folder."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def without_head(folder):
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "classifier" not in name}
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+
+
+def test_a_head_that_was_removed_from_the_file(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    without_head(tmp_path)
+    with pytest.raises(InputError, match=r"lacks classifier.bias, classifier.weight: .*allow_missing_weights=True"):
+        load(tmp_path)
+    with pytest.raises(InputError, match="lacks classifier"):
+        Explainer.from_pretrained(tmp_path)
+    allowed = Explainer.from_pretrained(tmp_path, allow_missing_weights=True)
+    assert len(allowed("the cat sat")) == 5
+
+
+def test_a_language_model_loaded_as_a_classifier(tmp_path):
+    saved(tmp_path, "bert", "MaskedLM")
+    with pytest.raises(InputError, match=r"as a BertForSequenceClassification lacks .*classifier.weight"):
+        load(tmp_path, task="sequence-classification")
+
+
+def test_many_missing_weights_are_counted(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, num_hidden_layers=5)
+    with pytest.raises(InputError, match=r"lacks (bert\.encoder\.layer\.3[^,]*, ){5}[^,]* and 26 more: "):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("named", [[], None, "BertModel", 5])
+def test_a_configuration_that_names_no_class(tmp_path, named):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, architectures=named)
+    with pytest.raises((UnsupportedModelError, InputError), match=r"pass task=|configuration cannot be read"):
+        load(tmp_path)
+    if not named:
+        loaded, _ = load(tmp_path, task="sequence-classification")
+        torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+
+
+def test_a_configuration_that_names_a_class_of_another_head(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, architectures=["RobertaForMaskedLM"])
+    with pytest.raises(InputError, match=r"as a BertForMaskedLM lacks cls.predictions"):
+        load(tmp_path)
+
+
+def test_weights_of_other_shapes(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, id2label={str(i): f"L{i}" for i in range(5)}, label2id={f"L{i}": i for i in range(5)})
+    with pytest.raises(InputError, match=r"has other shapes of classifier.bias \(2,\) for \(5,\), classifier.weight"):
+        load(tmp_path)
+    assert load(tmp_path, allow_missing_weights=True)[0].num_labels == 5
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        *[(family, "SequenceClassification") for family in tiny.CLASSIFIERS],
+        *[(family, "MaskedLM") for family in tiny.MASKED_LMS],
+        *[(family, "CausalLM") for family in tiny.CAUSAL_LMS],
+    ],
+)
+def test_tied_weights_are_not_missing(tmp_path, family, kind):
+    model = saved(tmp_path, family, kind)
+    loaded, _ = load(tmp_path)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[name], value)
+
+
+# --- a tokenizer that is not there ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("xlnet", "SequenceClassification")]
+)
+def test_a_folder_without_a_tokenizer(tmp_path, family, kind):
+    tiny.model(family, kind).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"has no tokenizer: its files \(such as tokenizer.json\) are missing"):
+        load(tmp_path)
+
+
+def test_a_folder_without_tokenizer_json(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="its tokenizer cannot be read, a file is missing"):
+        load(tmp_path)
+
+
+# --- broken files ---------------------------------------------------------------------------------------------------
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1234\n"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    saved(folder, "bert", "SequenceClassification")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("model.safetensors", b"", "model.safetensors is empty"),
+        ("model.safetensors", POINTER, "model.safetensors is a pointer of Git LFS.*git lfs pull"),
+        ("model.safetensors", b"x" * 1000, "the model cannot be read.*SafetensorError"),
+        ("model.safetensors", None, "the model cannot be read.*SafetensorError"),
+        ("config.json", b"", "config.json is empty"),
+        ("config.json", POINTER, "config.json is a pointer of Git LFS"),
+        ("config.json", b"hello", "not a valid JSON file"),
+        ("config.json", b"null", "its configuration cannot be read"),
+        ("config.json", b"[]", "Unrecognized model"),
+        ("config.json", b'{"a": "\xe9"}', "not a valid JSON file"),
+        ("tokenizer.json", b"", "tokenizer.json is empty"),
+        ("tokenizer.json", b'{"a": ', "its tokenizer cannot be read"),
+        ("tokenizer.json", b'{"a": 1}', "its tokenizer cannot be read"),
+        ("tokenizer_config.json", b"[1", "its tokenizer cannot be read"),
+        ("tokenizer_config.json", b"[]", "its tokenizer cannot be read"),
+        ("tokenizer_config.json", b'{"tokenizer_class": 3}', "its tokenizer cannot be read"),
+    ],
+)
+def test_broken_files_are_one_line(whole, tmp_path, name, content, message):
+    folder = tmp_path / "broken"
+    shutil.copytree(whole, folder)
+    file = folder / name
+    file.write_bytes(file.read_bytes()[:5000] if content is None else content)
+    with pytest.raises(InputError, match=message) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "pytorch_model.bin is empty"),
+        (POINTER, "pytorch_model.bin is a pointer"),
+        (b"x" * 1000, "its pickled weights are broken"),
+        (None, "cannot load"),
+    ],
+)
+def test_broken_pickles_are_one_line(whole, tmp_path, content, message):
+    folder = tmp_path / "broken"
+    shutil.copytree(whole, folder)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    file = folder / "pytorch_model.bin"
+    file.write_bytes(file.read_bytes()[:5000] if content is None else content)
+    with pytest.raises(InputError, match=message) as caught:
+        load(folder, allow_pickle=True)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden_size": "32"}, "its configuration cannot be read.*hidden_size.*expected int"),
+        ({"num_attention_heads": 0}, "the model cannot be read.*ZeroDivisionError"),
+        ({"id2label": ["a", "b"]}, "its configuration cannot be read"),
+        ({"id2label": {"a": "x", "b": "y"}}, "its configuration cannot be read"),
+        ({"id2label": {}}, "has other shapes of classifier"),
+        ({"model_type": "nonsense"}, "model type `nonsense`"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Initializing zero-element")
+def test_settings_that_make_no_model_are_one_line(whole, tmp_path, changes, message):
+    folder = tmp_path / "broken"
+    shutil.copytree(whole, folder)
+    configured(folder, **changes)
+    with pytest.raises(InputError, match=message) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("names", [{"1": "a", "2": "b"}, {"0": None, "1": "b"}])
+def test_labels_that_are_not_named_from_zero_up(whole, tmp_path, names):
+    folder = tmp_path / "labels"
+    shutil.copytree(whole, folder)
+    configured(folder, id2label=names, label2id=None)
+    with pytest.raises(UnsupportedModelError, match="must name the outputs from 0 up"):
+        Explainer.from_pretrained(folder)
+
+
+def test_labels_that_are_numbers_become_names(whole, tmp_path):
+    folder = tmp_path / "labels"
+    shutil.copytree(whole, folder)
+    configured(folder, id2label={"0": 3, "1": 4})
+    assert Explainer.from_pretrained(folder).model.task.labels == ("3", "4")
+
+
+def test_a_missing_gguf_package(whole, monkeypatch):
+    def from_pretrained(*_, **__):
+        raise ImportError("Please install torch and gguf>=0.10.0 to load a GGUF checkpoint in PyTorch.\nMore")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", from_pretrained)
+    with pytest.raises(InputError, match="pip install gguf"):
+        load(whole, gguf_file="model.gguf")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "nonsense"}, "no task 'nonsense'"),
+        ({"dtype": "nonsense"}, "no dtype 'nonsense'"),
+        ({"dtype": "nn"}, "no dtype 'nn'"),
+        ({"device": "nonsense"}, "no device 'nonsense'"),
+    ],
+)
+def test_options_that_do_not_exist(whole, options, message):
+    with pytest.raises(InputError, match=message):
+        load(whole, **options)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\0b"])
+def test_names_that_are_none(name):
+    with pytest.raises(InputError, match="is no name of a model"):
+        load(name)
+
+
+def test_a_folder_in_the_home_directory(whole, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(whole.parent))
+    model, _ = load(f"~/{whole.name}")
+    assert isinstance(model, BertForSequenceClassification)
+    with pytest.raises(InputError, match="no such model folder"):
+        load("~/nowhere")
+
+
+def test_too_little_memory_is_not_a_broken_file(whole, monkeypatch):
+    def from_pretrained(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("transformers.AutoModelForSequenceClassification.from_pretrained", from_pretrained)
+    with pytest.raises(torch.OutOfMemoryError):
+        load(whole)

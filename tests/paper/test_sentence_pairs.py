@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from normxlogit import DataError, UnsupportedModelError
-from normxlogit.inputs.encoding import Encoder
+from normxlogit.inputs.encoder import Encoder
 from normxlogit.paper import sentence_pairs as module
 from normxlogit.paper.sentence_pairs import load_items
 from tests import blimp, tiny
@@ -116,7 +116,7 @@ def test_no_evidence_is_counted_and_nothing_left_is_an_error(data, monkeypatch):
     assert items
     assert "no evidence found" not in {reason for dropped in counts.dropped.values() for reason in dropped}
     with pytest.raises(DataError, match="target or foil beyond the tokens read"):
-        load_items("test", encoder(), "masked-lm", evidence=False, data_dir=data, max_length=2)
+        load_items("test", encoder(), "masked-lm", evidence=False, data_dir=data, max_length=3)
 
 
 def test_models_that_cannot_be_asked_are_refused(data):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,10 +68,13 @@ def test_any_other_field_or_score_makes_results_differ():
     ("content", "message"),
     [
         ("not json", "not JSON"),
-        ("[]", "not an attribution"),
+        ("[]", "expected fields with values"),
         ('{"format_version": 99}', "99"),
         ("{}", "None"),
-        ('{"format_version": 1}', "scores"),
+        ('{"format_version": 1}', "version 1; this version reads 2"),
+        ('{"format_version": 2, "kind": "text"}', "scores is missing"),
+        ('{"format_version": 2, "kind": "image"}', "expected one of text"),
+        ('{"format_version": 2, "attributions": []}', "0 results; read them with Attributions.load"),
     ],
 )
 def test_other_files_are_refused(content, message, tmp_path):
@@ -116,6 +120,7 @@ def test_words_are_those_of_the_text():
 @pytest.mark.parametrize(("merge", "score"), [("sum", -1.5), ("max", -3.0), ("mean", -0.5), ("first", 1.0)])
 def test_words_merge(merge, score):
     word = byte_level().words(merge)[3]
+    assert replace(byte_level(), merge=merge).words()[3] == word
     assert (word.text, word.start, word.end) == ("unwatchable", 13, 24)
     assert word.score == pytest.approx(score)
 
@@ -149,7 +154,7 @@ def test_words_keep_the_other_axes():
     np.testing.assert_array_equal(a.words("max")[3].score, a.scores[..., 4])
 
 
-@pytest.mark.parametrize("missing", ["text", "offsets", "word_ids"])
+@pytest.mark.parametrize("missing", ["text", "offsets"])
 def test_words_need_the_text(missing):
     with pytest.raises(DataError, match="original text"):
         make_attribution(**{missing: None}).words()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import NormXLogitError
+from ..results.characters import one_line
 from .alignment import alignment
 from .explain import explain, methods
 from .faithfulness import faithfulness
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(args=None if arguments is None else list(arguments), prog_name="normxlogit")
     except NormXLogitError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"error: {one_line(str(error))}\n")
         sys.exit(2)
 
 

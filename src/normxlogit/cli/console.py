@@ -9,10 +9,12 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..errors import DataError, InputError
+from ..errors import InputError
+from ..results.characters import safe_output
+from ..results.files import write_text
 
 if TYPE_CHECKING:
-    from ..pipeline.options import Layers
+    from ..models.layers import Layers
 
 __all__ = ["Format", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
 
@@ -26,14 +28,15 @@ class Format(str, Enum):
 
 
 def write(text: str) -> None:
-    """Write to standard output; characters that it cannot show become question marks."""
+    """Write to standard output: no control sequences but colours, a question mark for what it cannot show."""
     encoding = sys.stdout.encoding or "utf-8"
+    text = safe_output(text)
     sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
     sys.stdout.flush()
 
 
 def deliver(content: str, output: Path | None) -> None:
-    """Write a result to a file or to standard output.
+    """Write a result to a file, whole or not at all, or to standard output.
 
     Raises:
         DataError: If the file cannot be written.
@@ -41,10 +44,7 @@ def deliver(content: str, output: Path | None) -> None:
     if output is None:
         write(content)
         return
-    try:
-        output.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot write {output}: {error.strerror}") from None
+    write_text(content, output)
 
 
 def format_for(output: Path | None) -> Format:

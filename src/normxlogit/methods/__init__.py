@@ -9,6 +9,7 @@ from .decomposition.decompx import DecompX
 from .decomposition.globenc import GlobEnc
 from .decomposition.rollout import AttentionRollout
 from .decomposition.value_zeroing import ValueZeroing
+from .frozen import FrozenGradient
 from .gradient import GradientNorm, GradientXInput, IntegratedGradients
 from .perturbation import KernelShap, Lime, Occlusion
 from .registry import MethodInfo, list_methods, method_named, register
@@ -17,6 +18,7 @@ __all__ = [
     "Alti",
     "AttentionRollout",
     "DecompX",
+    "FrozenGradient",
     "GlobEnc",
     "GradientNorm",
     "GradientXInput",

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from ..errors import MethodError
+from ..inputs.batching import Batch
 from ..models.forward_pass import ForwardPass
+from ..models.layers import Layers
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..models.tasks import Task
@@ -70,11 +72,13 @@ class Method(ABC):
         needs_grad: Whether `score` is called with gradients allowed.
         word_merge: How the scores of a word's tokens become the word's: "sum" where scores are parts of a whole,
             "max" (largest magnitude) where they would grow with the number of pieces.
+        memory: How many times the memory of a plain pass the method's own takes, for batches that fit.
     """
 
     info: ClassVar["MethodInfo"]
     needs_grad: ClassVar[bool] = False
     word_merge: ClassVar[WordMerge] = "sum"
+    memory: ClassVar[int] = 1
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Check the settings of every subclass before its own constructor sees them."""
@@ -82,12 +86,37 @@ class Method(ABC):
         if "__init__" in cls.__dict__:
             setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
 
-    def __init__(self) -> None:  # noqa: B027  # a method may have no settings
+    def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
         """Take no settings; a subclass that has some names them here."""
+
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
+        """Run the model over a batch, once, as the method needs it.
+
+        Args:
+            model: The model.
+            batch: What to read.
+            layers: The layers asked for.
+            predict: Compute what a language model says at the position explained.
+        """
+        with torch.inference_mode():
+            return model.run(batch, layers=layers is not None, predict=predict)
 
     @abstractmethod
     def score(self, request: Request) -> Scores:
         """Score the tokens of a batch."""
+
+    def score_each(self, request: Request, places: Tensor) -> Scores | None:
+        """Score the tokens of one text for a target at each of several places of a causal model, from one pass.
+
+        Args:
+            request: A text with K targets, target k read at place k.
+            places: Where the model answers, (K,).
+
+        Returns:
+            Scores, (1, K, max(L, 1), T), any value at tokens after a place; None if the method reads each beginning of
+            the text by itself.
+        """
+        return None
 
     @property
     def signed(self) -> bool:

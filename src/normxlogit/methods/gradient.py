@@ -8,16 +8,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..errors import MethodError, UnsupportedModelError
-from ..models.map_batches import out_of_memory
+from ..errors import UnsupportedModelError
 from ..models.task_model import TaskModel
+from ..surgery.memory import out_of_memory
 from .base import Method, Request, Scores
+from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register
 
 __all__ = ["GradientNorm", "GradientXInput", "IntegratedGradients"]
 
 Aggregate = Literal["l1", "l2", "sum"]
-Baseline = Literal["zero", "pad", "mask"]
 Protocol = Literal["default", "published"]
 
 NEEDS = "a model that is differentiable in its word embeddings"
@@ -242,21 +242,7 @@ class IntegratedGradients(_Gradient):
 
     def _start(self, answer: _Answer) -> Tensor:
         """Return where the way begins, (B, T, H)."""
-        if self.baseline == "zero":
-            return torch.zeros_like(answer.vectors)
-        model, ids, batch = answer.model, answer.ids.clone(), answer.request.forward.batch  # ids (B, T)
-        filler = model.pad_id if self.baseline == "pad" else model.tokenizer.mask_token_id
-        if filler is None:
-            raise MethodError("the tokenizer has no mask token; use baseline='zero' or 'pad'")
-        for row, encoding in enumerate(batch.encodings):
-            text = torch.tensor([not s for s in encoding.special], device=ids.device)  # (T,)
-            places = batch.mask[row].nonzero()[:, 0][text]
-            ids[row, places] = filler
-        if model.task.name == "masked-lm" and answer.positions is not None:  # the question itself stays
-            rows = torch.arange(len(ids), device=ids.device)
-            ids[rows, answer.positions] = answer.ids[rows, answer.positions]
-        with torch.no_grad():
-            return model.embeddings(ids).to(answer.vectors.dtype)
+        return baseline_vectors(answer.request, answer.vectors, self.baseline)
 
 
 @contextmanager

@@ -3,13 +3,12 @@
 from transformers import PreTrainedTokenizerBase
 
 from ..inputs.encoding import Encoding, readable_tokens
-from .seq2seq import SOURCE
 
 __all__ = ["append_tokens"]
 
 
 def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
-    """A prompt and the tokens that follow it; what is generated is never tokenised again.
+    """Return a prompt and the tokens that follow it; what is generated is never tokenised again.
 
     Args:
         tokenizer: The tokenizer.
@@ -27,9 +26,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
             text += piece
         offsets = (*offsets, *spans)
     every = before.ids + ids
-    inputs = {
-        name: values if name == SOURCE else values + values[-1:] * len(ids) for name, values in before.inputs.items()
-    }
+    inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
     special = (*before.special, *(i in known for i in ids))
     return Encoding(
         inputs | {"input_ids": every},
@@ -41,11 +38,12 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
         text if offsets is not None else None,
         None,
         before.notes,
+        source=before.source,
     )
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
-    """The text that each generated token adds; a character of several tokens goes to the last of them."""
+    """Return the text that each generated token adds; a character of several tokens goes to the last of them."""
     every = before + ids
     start, read = max(0, len(before) - 8), len(before)
     pieces = []

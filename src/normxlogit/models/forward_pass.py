@@ -6,7 +6,20 @@ from torch import Tensor
 
 from ..inputs.batching import Batch
 
-__all__ = ["ForwardPass"]
+__all__ = ["ForwardPass", "FrozenPass"]
+
+
+@dataclass(frozen=True)
+class FrozenPass:
+    """What flowed in a pass of the frozen network, with the graph to go back through.
+
+    Attributes:
+        states: By place (0 the word embeddings, l the output of layer l), as the modules hold it.
+        answer: What the model answers, (B, C) or (B, T, C); of a language model what the head reads, (B, T, H).
+    """
+
+    states: dict[int, Tensor]
+    answer: Tensor
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,7 @@ class ForwardPass:
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
         everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
+        frozen: What flowed, where the pass was made by the frozen network.
     """
 
     batch: Batch
@@ -34,6 +48,7 @@ class ForwardPass:
     token_logits: Tensor | None
     positions: Tensor | None
     everywhere: Tensor | None = None
+    frozen: FrozenPass | None = None
 
     def row(self, index: int) -> "ForwardPass":
         """The part of one text, padding included."""
@@ -48,4 +63,5 @@ class ForwardPass:
             None if self.token_logits is None else self.token_logits[batch.texts == index],
             None if self.positions is None else self.positions[part],
             None if self.everywhere is None else self.everywhere[part],
+            # What flowed belongs to the whole batch: a row is passed through anew.
         )

@@ -1,5 +1,8 @@
 """From a name or folder to a task model and its tokenizer."""
 
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,9 +20,16 @@ from transformers import (
 from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
+from ..surgery.memory import out_of_memory
 from .tasks import TASKS, TaskName, no_head, task_name
 
 __all__ = ["default_model_folder", "load"]
+
+LISTED = 6
+"""Weights that an error names; a whole model has hundreds."""
+FEW_TOKENS = 1000
+"""More than any tokenizer's special tokens."""
+_LFS_POINTER = b"version https://git-lfs"
 
 
 def default_model_folder() -> Path:
@@ -35,6 +45,7 @@ def load(
     device: torch.device | str | None = None,
     trust_remote_code: bool = False,
     allow_pickle: bool = False,
+    allow_missing_weights: bool = False,
     **options: Any,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model with its head, and its tokenizer (image processor, feature extractor).
@@ -46,37 +57,164 @@ def load(
         device: Where to put the model; leave it out when `device_map` is among the options.
         trust_remote_code: Allow code from the model's repository to run.
         allow_pickle: Allow weights that are not safetensors, whose loading can run code.
+        allow_missing_weights: Allow random numbers in the place of weights that the checkpoint does not hold or holds
+            in another shape, such as the head of a model that was never fine-tuned.
         **options: Passed to `from_pretrained`, such as `device_map`, `revision`, `gguf_file`, `quantization_config`.
 
     Raises:
-        InputError: If there is no such model.
+        InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
         UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
     """
-    source = str(default_model_folder() if name is None else name)
+    source = _source(name)
     local = {key: options[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in options}
-    if Path(source).is_file() or (_looks_like_path(source) and not Path(source).exists()):
-        raise InputError(f"{source}: no such model folder")
-    try:
+    with _one_line(source, "its configuration"):
         config = AutoConfig.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"cannot load {source}: {_first_line(error)}") from error
-    found = task or _declared_task(source, config)
+    found = task or _declared_task(source, config, gguf="gguf_file" in options)
+    if found not in TASKS:
+        raise InputError(f"no task {found!r}; it is one of {', '.join(TASKS)}")
+    place = _device(device)
     if dtype is None:
-        on_cpu = str(device or "cpu") == "cpu" and "device_map" not in options
+        on_cpu = (place is None or place.type == "cpu") and "device_map" not in options
         dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
-    loader = getattr(transformers, _AUTO[found])
+    elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+        raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
     if not allow_pickle and "gguf_file" not in options:
         options = {"use_safetensors": True} | options
-    try:
-        model = loader.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code, **options)
+    options |= {"ignore_mismatched_sizes": True, "output_loading_info": True}
+    with _one_line(source, "the model"):
+        loader = getattr(transformers, _AUTO[found])
+        model, info = loader.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code, **options)
+    if not allow_missing_weights:
+        _check_weights(source, model, info)
+    with _one_line(source, "its tokenizer"):
         reader = _READERS.get(found, AutoTokenizer)
         tokenizer = reader.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
-    except (OSError, ValueError, ImportError) as error:
-        hint = "; allow_pickle=True would read weights that are not safetensors" if "safetensors" in str(error) else ""
-        raise InputError(f"cannot load {source}: {_first_line(error)}{hint}") from error
-    if device is not None:
-        model.to(device)
+    if found not in _READERS:
+        _check_tokenizer(source, tokenizer)
+    if place is not None:
+        model.to(place)
     return model.eval(), tokenizer
+
+
+def _source(name: str | Path | None) -> str:
+    """Return the folder or hub name to load from."""
+    if name is None:
+        return str(default_model_folder())
+    source = str(name)
+    if source.startswith("~"):
+        source = str(Path(source).expanduser())
+    if not source.strip() or "\0" in source:
+        raise InputError(f"{source!r} is no name of a model")
+    if Path(source).is_file() or (_looks_like_path(source) and not Path(source).exists()):
+        raise InputError(f"{source}: no such model folder")
+    return source
+
+
+def _device(device: torch.device | str | None) -> torch.device | None:
+    """Return the device, if the machine has it."""
+    if device is None:
+        return None
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
+        raise InputError(f"there is no device {str(device)!r}: {_first_line(error)}") from error
+    return place
+
+
+@contextmanager
+def _one_line(source: str, part: str) -> Iterator[None]:
+    """Turn whatever a broken file leads to into one line: readers of many formats raise errors of many types.
+
+    Args:
+        source: Where the model is.
+        part: What is read.
+
+    Raises:
+        InputError: If anything goes wrong but memory.
+    """
+    try:
+        yield
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        raise InputError(f"cannot load {source}: {_broken_file(source) or _cause(error, source, part)}") from error
+
+
+def _cause(error: Exception, source: str, part: str) -> str:
+    """Return what went wrong, and what to do where that is known."""
+    line = _first_line(error)
+    if isinstance(error, ImportError) and "gguf" in str(error).casefold():
+        return "GGUF files need the package gguf; run: pip install gguf"
+    if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
+        return "its pickled weights are broken, or hold more than numbers"
+    if _only_pickles(source, line):
+        return f"{line}; allow_pickle=True would read weights that are not safetensors"
+    if isinstance(error, OSError | ImportError):
+        return line
+    return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
+
+
+def _only_pickles(source: str, line: str) -> bool:
+    folder = Path(source)
+    return "safetensors" in line and (not folder.is_dir() or any(folder.glob("*.bin")))
+
+
+def _broken_file(source: str) -> str | None:
+    """Return what is visibly wrong with a file of a folder, None if nothing is."""
+    for file in sorted(Path(source).glob("*")) if Path(source).is_dir() else []:
+        if not file.is_file() or file.suffix not in (".json", ".safetensors", ".bin", ".model", ".txt", ".gguf"):
+            continue
+        with file.open("rb") as stream:
+            start = stream.read(len(_LFS_POINTER))
+        if not start and file.suffix != ".txt":
+            return f"{file.name} is empty; download it again"
+        if start == _LFS_POINTER:
+            return f"{file.name} is a pointer of Git LFS and not the file itself; run git lfs pull, or download it"
+    return None
+
+
+def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
+    """Refuse random numbers in the place of weights.
+
+    Raises:
+        InputError: If some weights were not in the checkpoint, or in another shape.
+    """
+    missing = sorted(info["missing_keys"])
+    mismatched = sorted(f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"])
+    problems = [
+        f"{what} {_some(keys)}"
+        for what, keys in (("lacks", missing), ("has other shapes of", mismatched), ("cannot give", _errors(info)))
+        if keys
+    ]
+    if problems:
+        raise InputError(
+            f"{source} as a {type(model).__name__} {' and '.join(problems)}: its answers would come from random "
+            "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
+            "allow_missing_weights=True for random weights"
+        )
+
+
+def _errors(info: Mapping[str, Any]) -> list[str]:
+    return sorted({*map(str, info.get("error_msgs") or ()), *map(str, info.get("conversion_errors") or ())})
+
+
+def _some(keys: list[str]) -> str:
+    rest = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
+    return ", ".join(keys[:LISTED]) + rest
+
+
+def _check_tokenizer(source: str, tokenizer: Any) -> None:
+    """Refuse a tokenizer that transformers made up because there was none.
+
+    Raises:
+        InputError: If it knows nothing but its special tokens.
+    """
+    if len(tokenizer) <= FEW_TOKENS and set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise InputError(
+            f"{source} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be "
+            "unknown. Save the tokenizer beside the model: tokenizer.save_pretrained(folder)"
+        )
 
 
 _AUTO: dict[TaskName, str] = {
@@ -98,23 +236,25 @@ _READERS: dict[TaskName, Any] = {
 """What stands in the tokenizer's place."""
 
 
-def _declared_task(source: str, config: Any) -> TaskName:
-    """The task of a checkpoint by the class that its configuration names."""
-    names = getattr(config, "architectures", None) or []
+def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
+    """Return the task of a checkpoint by the class that its configuration names."""
+    declared = getattr(config, "architectures", None)
+    names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
     for name in names:
         found = task_name(name)
         if found is not None:
             return found
     if names:
         raise UnsupportedModelError(f"{source}: {names[0]} {no_head(names[0])}")
-    if config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
+    if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
     raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")
 
 
 def _looks_like_path(source: str) -> bool:
-    return source.startswith((".", "/", "~")) or source.count("/") > 1
+    return source.startswith((".", "/")) or source.count("/") > 1
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])

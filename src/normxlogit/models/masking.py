@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..inputs.encoding import Encoding
+from ..inputs.encoding import Encoding, readable_tokens
 from .task_model import TaskModel
 
 __all__ = ["masks", "remove_tokens"]
 
 
 def masks(model: TaskModel) -> bool:
-    """Whether tokens are masked in place; they are deleted from autoregressive models and where there is no mask."""
+    """Return whether tokens are masked in place; without a mask, and for autoregressive models, they are deleted."""
     return model.tokenizer.mask_token_id is not None and model.task.name != "causal-lm" and not model.autoregressive
 
 
 def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:
-    """The text with tokens masked in place, or deleted where `masks` says so.
+    """Return the text with tokens masked in place, or deleted where `masks` says so.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
     of no tokens has no answer.
@@ -26,7 +26,7 @@ def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]
         positions: Indices of the tokens to take out.
 
     Returns:
-        Inputs for the model; of a deletion, only `inputs` and `tokens` follow it.
+        What the model reads.
     """
     if masks(model):
         ids = list(encoding.ids)
@@ -35,15 +35,19 @@ def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]
         return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
     gone = set(positions)
     left = [i for i in range(len(encoding)) if i not in gone]
-    kept = left or [0]
-    inputs = {
-        # Positions given by the caller are counted anew: the text closes up where a token is deleted.
-        name: list(row[: len(kept)]) if name == "position_ids" else [row[i] for i in kept]
-        for name, row in encoding.inputs.items()
-    }
-    if not left:
-        inputs["input_ids"] = [_start(model)]
-    return replace(encoding, inputs=inputs, tokens=tuple(encoding.tokens[i] for i in kept))
+    if left:
+        return encoding.take(left)
+    start = [_start(model)]
+    empty = encoding.take([0])
+    return replace(
+        empty,
+        inputs={**empty.inputs, "input_ids": start},
+        tokens=readable_tokens(model.tokenizer, start),
+        offsets=empty.offsets and ((0, 0),),
+        word_ids=empty.word_ids and (None,),
+        sequence_ids=(None,),
+        special=(True,),
+    )
 
 
 def _start(model: TaskModel) -> int:

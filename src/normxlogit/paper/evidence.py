@@ -23,7 +23,7 @@ def parser() -> Any:
     try:
         import spacy
     except ImportError:
-        raise DataError("evidence is found with spaCy: pip install 'normxlogit[eval]'") from None
+        raise DataError("evidence is found with spaCy: pip install 'normxlogit[paper]'") from None
     for name in PARSERS:
         if spacy.util.is_package(name):
             return spacy.load(name, exclude=["ner"])

@@ -9,7 +9,8 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import DataError, UnsupportedModelError
-from ..inputs.encoding import Encoder, Encoding
+from ..inputs.encoder import Encoder
+from ..inputs.encoding import Encoding
 from ..models.tasks import TaskName
 from .blimp import SPLIT_SEED, Counts, Half, Pair, Paradigm, Span, load_pairs
 from .evidence import evidence_of
@@ -127,7 +128,7 @@ def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokeni
     if task == "causal-lm":
         if place == 0:
             return "nothing before the target"
-        return Item(pair.paradigm, good.opening(place), target, foil, pair.plural)
+        return Item(pair.paradigm, good.take(range(place)), target, foil, pair.plural)
     mask = tokenizer.mask_token_id
     ids, tokens = list(good.ids), list(good.tokens)
     ids[place], tokens[place] = mask, str(tokenizer.mask_token)

@@ -15,13 +15,14 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..methods import Request, check_finite, run_method
 from ..models.append_tokens import append_tokens
-from ..models.seq2seq import SOURCE, Seq2SeqModel
+from ..models.layers import layer_numbers
+from ..models.seq2seq import Seq2SeqModel
 from ..models.targets import Target, index_of, is_choice, name_of
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
-from .options import Options, layer_numbers
+from .options import Options
 
 __all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
 
@@ -74,7 +75,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
         raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
     config, rest = _generation_config(model, options, room)
     with torch.inference_mode():
-        written = _written(model, encoding, config, rest)
+        written = model.write(encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
     found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
     return Completed(found, count, len(text))
@@ -143,16 +144,23 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     sequence, start = completed.encoding, completed.prompt_tokens
     ids = sequence.ids[start:]
     wanted_ids, contrast = _targets(model, options, ids)
-    context = _cut(sequence, len(sequence) - 1)
+    context = sequence.take(range(len(sequence) - 1))
+    run = options.method.forward(model, model.batch([context], [0]), options.layers, predict=False)
     with torch.inference_mode():
-        run = model.run(model.batch([context], [0]), layers=options.layers is not None, predict=False)
         _prove_causal(model, run)
         layers = layer_numbers(options.layers, model)
         said, chances = _said(model, run, start, ids)
+    request = Request(model, run, _target(model, wanted_ids, contrast, run), layers)
+    diagnostics: dict[str, tuple[float, ...]] = {}
     if options.method.info.tokenwise:
         scores = _at_once(model, run, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    elif (each := options.method.score_each(request, torch.arange(start - 1, len(sequence) - 1))) is not None:
+        scores = each.values[0].detach()  # (G, L, T - 1)
+        diagnostics = {name: tuple(values[0].tolist()) for name, values in each.diagnostics.items()}
     else:
         scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    scores = scores.float().cpu()
+    model.check_finite(scores, run.batch)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
@@ -182,6 +190,8 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         signed=options.method.signed_on(model.task),
         notes=sequence.notes,
         version=__version__,
+        diagnostics=diagnostics,
+        merge=options.method.word_merge,
     )
 
 
@@ -232,7 +242,7 @@ def _one_by_one(
     sequence, start = completed.encoding, completed.prompt_tokens
     rows = []
     for g, index in enumerate(ids):
-        batch = model.batch([_cut(sequence, start + g)], [g])
+        batch = model.batch([sequence.take(range(start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         target = _target(model, [index], contrast, run)
@@ -269,7 +279,7 @@ def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
     count = min(run.hidden.shape[1] // 2, 64)
     if model.proved_causal or count < 1:
         return
-    half = model.batch([_cut(run.batch.encodings[0], count)], [0])
+    half = model.batch([run.batch.encodings[0].take(range(count))], [0])
     again = model.run(half, predict=False).hidden[0].float()  # (C, H)
     first = run.hidden[0, :count].float()  # (C, H)
     rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
@@ -295,18 +305,6 @@ def _generation_config(
     config.max_length = None
     rest = config.update(**given | {"max_new_tokens": room})
     return config, rest
-
-
-def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
-    """The tokens that the model writes."""
-    if isinstance(model, Seq2SeqModel):
-        return model.write(prompt, config, options)
-    ids = torch.tensor([prompt.ids], device=model.device)  # (1, P)
-    found: Any = model.module.generate(  # type: ignore[operator]
-        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
-    )
-    sequence: Tensor = getattr(found, "sequences", found)  # (1, P + G)
-    return [int(i) for i in sequence[0, len(prompt) :]]
 
 
 def _check_task(model: TaskModel) -> None:
@@ -345,15 +343,3 @@ def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bo
     """Special tokens, whoever wrote them: the tokenizer, a chat template or the model."""
     known = set(tokenizer.all_special_ids)
     return tuple(s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True))
-
-
-def _cut(encoding: Encoding, count: int) -> Encoding:
-    """The first tokens of a sequence, for the model to read."""
-    return Encoding(
-        {name: values if name == SOURCE else values[:count] for name, values in encoding.inputs.items()},
-        encoding.tokens[:count],
-        None,
-        None,
-        encoding.sequence_ids[:count],
-        encoding.special[:count],
-    )

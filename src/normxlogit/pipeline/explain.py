@@ -9,10 +9,11 @@ from torch import Tensor
 from .._version import __version__
 from ..methods import Request, check_finite, run_method
 from ..models.forward_pass import ForwardPass
+from ..models.layers import layer_numbers
 from ..models.targets import answers, describe_targets, predictions, resolve, top_predictions
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
-from .options import Options, layer_numbers
+from .options import Options
 
 __all__ = ["explain_batch", "to_host"]
 
@@ -43,6 +44,8 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         None if model.task.kind == "span" else top_predictions(model.task, run.logits),
         _token_predictions(model, run, options.token_predictions),
     )
+    if said is not None:
+        model.check_finite(torch.from_numpy(said), batch)
     check_finite(method, request, each.swapaxes(1, 2))  # (N, L, K)
     texts = answers(run) if said is None else predictions(model, said)
     tokens = None if heard is None else predictions(model, heard)
@@ -67,6 +70,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 signed=method.signed_on(model.task),
                 version=__version__,
                 diagnostics=_diagnostics(measured, row, target.labelled),
+                merge=method.word_merge,
             )
         )
         start = part.stop

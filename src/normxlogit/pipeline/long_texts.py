@@ -1,6 +1,5 @@
 """Texts beyond the model's length: read in overlapping windows, explained as one."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +42,7 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     limit = model.encoder.limit or len(encoding)
     place = _place(model, encoding)
     kept = windows(encoding, limit) if place is None else [_around(encoding, limit, place)]
-    parts = [_part(encoding, places) for places in kept]
+    parts = [encoding.take(places) for places in kept]
     runs = _read(model, parts, options)
     if model.task.per_token:
         chosen = _answering(model, runs)
@@ -118,25 +117,6 @@ def _around(encoding: Encoding, limit: int, place: int) -> Places:
     middle = sum(i < place for i in content)
     start = min(max(0, middle - room // 2), len(content) - room)
     return _without(encoding, content, start, room)
-
-
-def _part(encoding: Encoding, places: Places) -> Encoding:
-    def of(values: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(values[i] for i in places)
-
-    position = encoding.position
-    return Encoding(
-        {name: [values[i] for i in places] for name, values in encoding.inputs.items()},
-        of(encoding.tokens),
-        encoding.offsets and of(encoding.offsets),
-        encoding.word_ids and of(encoding.word_ids),
-        of(encoding.sequence_ids),
-        of(encoding.special),
-        encoding.text,
-        encoding.text_pair,
-        encoding.notes,
-        places.index(position) if position in places else None,
-    )
 
 
 def _read(model: TaskModel, parts: list[Encoding], options: Options) -> list[ForwardPass]:

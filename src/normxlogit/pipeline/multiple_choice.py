@@ -14,6 +14,7 @@ from ..models.map_batches import map_batches
 from ..models.targets import All, Choice, TargetSpec, is_choice
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution, Prediction, TargetInfo
+from ..results.collection import Attributions
 from .explain import explain_batch
 from .options import Options
 
@@ -23,7 +24,7 @@ Question = tuple[str, Sequence[str]]
 """A prompt and the choices that may follow it."""
 
 
-def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attribution | list[Attribution]:
+def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain the choices that a multiple-choice model takes.
 
     Args:
@@ -44,7 +45,7 @@ def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attrib
     questions = questions_in([inputs] if single else inputs)
     options.check_count(len(questions))
     results = [_explain_question(model, q, options.only(place)) for place, q in enumerate(questions)]
-    return results[0] if single else results
+    return results[0] if single else Attributions(results)
 
 
 def _explain_question(model: TaskModel, question: Question, options: Options) -> Attribution:

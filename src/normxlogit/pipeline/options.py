@@ -1,21 +1,17 @@
 """What a caller asks of an explanation, checked once."""
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, SupportsIndex, TypedDict, get_args
+from typing import TypedDict, get_args
 
 from ..errors import InputError, MethodError, TargetError
-from ..inputs.encoding import LongText
+from ..inputs.encoder import LongText
 from ..methods import Method, method_named
+from ..models.layers import Layers
 from ..models.positions import Position
-from ..models.targets import All, Choice, TargetSpec, is_choice
-from ..models.task_model import TaskModel
+from ..models.targets import Choice, TargetSpec, is_choice
 
-__all__ = ["ExplainOptions", "Layers", "Options", "layer_numbers"]
-
-Layers = All | SupportsIndex | Sequence[SupportsIndex] | None
-"""Which layers: `ALL`, a number from 1, several, or None for the model's answer as it is."""
+__all__ = ["ExplainOptions", "Options"]
 
 
 class ExplainOptions(TypedDict, total=False):
@@ -87,32 +83,6 @@ class Options:
         """
         if self.targets is not None and len(self.targets) != inputs:
             raise TargetError(f"{len(self.targets)} targets for {inputs} inputs; targets= takes one for each")
-
-
-def layer_numbers(layers: Layers, model: TaskModel) -> tuple[int, ...]:
-    """Return the layers asked for as numbers from 1.
-
-    Raises:
-        MethodError: If the model has no such layer, or these are no layers.
-        UnsupportedModelError: If the model's layers cannot be read.
-    """
-    if layers is None:
-        return ()
-    if isinstance(layers, All):
-        return tuple(range(1, model.layer_count() + 1))
-    given: Sequence[Any] = layers if isinstance(layers, Sequence) and not isinstance(layers, str) else [layers]
-    if not given:
-        raise MethodError("the list of layers is empty; None explains the model's answer as it is")
-    numbers = []
-    for layer in given:
-        if not is_choice(layer) or isinstance(layer, str):
-            raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
-        numbers.append(operator.index(layer))
-    count = model.layer_count()
-    for number in numbers:
-        if not 1 <= number <= count:
-            raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
-    return tuple(numbers)
 
 
 def _listed(targets: object) -> list[Choice]:

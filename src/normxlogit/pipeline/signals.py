@@ -13,6 +13,7 @@ from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.signals import Signal, SignalModel
 from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from ..results.signals import AudioAttribution, ImageAttribution
 from .explain import explain_batch
 from .options import Options
@@ -20,7 +21,7 @@ from .options import Options
 __all__ = ["explain_signals"]
 
 
-def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attribution | list[Attribution]:
+def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain pictures or sounds.
 
     Args:
@@ -55,15 +56,13 @@ def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attrib
         def work(group: list[int], places: list[int] = places, encoding: Encoding = encoding) -> list[Attribution]:
             some = [places[i] for i in group]
             batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
-            with torch.inference_mode():
-                run = model.run(batch, layers=options.layers is not None)
-            return explain_batch(model, run, options)
+            return explain_batch(model, options.method.forward(model, batch, options.layers), options)
 
-        for group, explained in map_batches(model, [encoding] * len(places), work):
+        for group, explained in map_batches(model, [encoding] * len(places), work, options.method.memory):
             for i, result in zip(group, explained, strict=True):
                 results[places[i]] = _placed(model, result, signals[places[i]], seconds[places[i]])
     found = [r for r in results if r is not None]
-    return found if many else found[0]
+    return Attributions(found) if many else found[0]
 
 
 def _processed(model: SignalModel, item: Any, place: int) -> Signal:
@@ -142,7 +141,7 @@ def _grid(model: SignalModel, signal: Signal, count: int) -> tuple[int, int, int
 
 def _placed(model: SignalModel, result: Attribution, signal: Signal, seconds: float | None) -> Attribution:
     """The result with the place of every patch or frame."""
-    values = {f.name: getattr(result, f.name) for f in fields(Attribution)}
+    values = {f.name: getattr(result, f.name) for f in fields(Attribution)} | {"token_ids": ()}  # no vocabulary
     rows, columns, first = _grid(model, signal, len(result))
     if model.task.name == "image-classification":
         return ImageAttribution(**values, rows=rows, columns=columns if rows else 0, first=first)

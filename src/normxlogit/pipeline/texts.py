@@ -1,9 +1,7 @@
 """Texts, pairs and encoded inputs to results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import torch
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
@@ -11,6 +9,7 @@ from ..models.map_batches import map_batches
 from ..models.positions import locate
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
+from ..results.collection import Attributions
 from .explain import explain_batch
 from .long_texts import explain_long
 from .options import Options
@@ -18,7 +17,7 @@ from .options import Options
 __all__ = ["explain_texts"]
 
 
-def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | list[Attribution]:
+def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain texts, pairs or encoded inputs.
 
     Args:
@@ -32,10 +31,10 @@ def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attributio
     Raises:
         InputError: If an input cannot be read, or is too long.
     """
-    encodings, single = _encoded(model, inputs, options)
+    encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
     options.check_count(len(encodings))
     results = explain_encodings(model, locate(encodings, options.position, model.task), options)
-    return results[0] if single else results
+    return results[0] if single else Attributions(results)
 
 
 def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
@@ -57,23 +56,8 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
 
     def work(group: list[int]) -> list[Attribution]:
         batch = model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
-        with torch.inference_mode():
-            run = model.run(batch, layers=options.layers is not None)
-        return explain_batch(model, run, options)
+        return explain_batch(model, options.method.forward(model, batch, options.layers), options)
 
-    for group, explained in map_batches(model, [encodings[i] for i in short], work):
+    for group, explained in map_batches(model, [encodings[i] for i in short], work, options.method.memory):
         results.update(zip((short[i] for i in group), explained, strict=True))
     return [results[i] for i in range(len(encodings))]
-
-
-def _encoded(model: TaskModel, inputs: Any, options: Options) -> tuple[list[Encoding], bool]:
-    """Return the inputs as the model reads them, and whether they were a single one."""
-    if isinstance(inputs, Mapping):
-        return model.encoder.from_batch(inputs), False
-    if isinstance(inputs, list) and inputs and isinstance(inputs[0], Encoding):
-        return inputs, False
-    single = isinstance(inputs, str | tuple)
-    if not single and not isinstance(inputs, Sequence):
-        raise InputError(f"cannot explain a {type(inputs).__name__}; pass a string, a pair, or a list of them")
-    texts = [inputs] if single else inputs
-    return model.encoder(texts, long_text=options.long_text or "truncate"), single

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..results.base import FloatArray
+from ..results.characters import safe, visible
 from ..results.generation import GenerationAttribution
 from .html import FAINT, HeatMap, MethodSpec, environment, safely
-from .layout import Facts, facts, number, safe, visible
+from .layout import Facts, facts, number
 from .terminal import DIM, legend, lines, shade, wants_color
 
 __all__ = ["fragment", "page", "to_text"]

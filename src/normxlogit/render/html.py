@@ -5,17 +5,21 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from normxlogit.results.attribution import Attribution, Merge
-
-from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, safe, said
+from ..results.attribution import Attribution, Merge
+from ..results.base import Result
+from ..results.characters import safe
+from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, said
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["FAINT", "HeatMap", "MethodSpec", "environment", "fragment", "page", "safely"]
+__all__ = ["FAINT", "HeatMap", "MethodSpec", "environment", "fragment", "fragments", "page", "safely"]
 
 FAINT = 0.03
 """Strength below which a piece is drawn like any other text."""
+
+MOST = 20
+"""Results that a notebook draws of a collection."""
 
 STRONGEST = 8
 
@@ -84,6 +88,17 @@ def fragment(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> st
         DataError: If words are asked for and the result cannot tell them.
     """
     return environment().get_template("fragment.html.j2").render(figure=_figure(a, words, merge))
+
+
+def fragments(results: Sequence[Result]) -> str:
+    """Draw several results for a notebook, one below the other; of many the first ones.
+
+    Args:
+        results: The results, of texts or generated.
+    """
+    drawn = [str(result._repr_html_()) for result in results[:MOST]]  # type: ignore[attr-defined]
+    left = len(results) - len(drawn)
+    return "".join(drawn) + (f"<p>and {left} more; to_html(path) writes a page of all</p>" if left else "")
 
 
 def page(

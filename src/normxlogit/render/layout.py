@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from normxlogit.results.attribution import Attribution, Merge, Prediction
+from ..results.attribution import Attribution, Merge, Prediction
+from ..results.characters import safe, visible
 
 __all__ = [
     "Column",
@@ -20,9 +21,7 @@ __all__ = [
     "lead",
     "level",
     "number",
-    "safe",
     "said",
-    "visible",
 ]
 
 FloatArray = npt.NDArray[np.float32]
@@ -213,24 +212,6 @@ def said(prediction: Prediction) -> str:
     if prediction.probability is None:
         return f"{label} = {prediction.value:.4g}"
     return f"{label}, {100 * prediction.probability:.1f}%"
-
-
-def visible(text: str) -> str:
-    """The text with its outer white space trimmed, or with a sign for it where there is nothing else."""
-    if text.strip():
-        return text.strip()
-    return "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
-
-
-def safe(text: str) -> str:
-    """The text without control characters, which could recolour a terminal or turn a page's text around."""
-    return text.translate(_CONTROLS)
-
-
-_CONTROLS = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
-_CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")
-_CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pair cannot be written at all
-_SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
 
 
 def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> tuple[FloatArray, FloatArray]:

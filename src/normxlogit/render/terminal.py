@@ -12,9 +12,9 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from normxlogit.results.attribution import Attribution, Merge
-
-from .layout import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, safe
+from ..results.attribution import Attribution, Merge
+from ..results.characters import safe
+from .layout import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number
 
 __all__ = ["DIM", "legend", "lines", "print_attribution", "shade", "to_text", "wants_color"]
 

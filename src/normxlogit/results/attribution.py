@@ -7,11 +7,27 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..errors import DataError
-from .base import FORMAT_VERSION, FloatArray, Result, tuples
+from .base import FORMAT_VERSION, FloatArray, Result
+from .fields import (
+    Check,
+    agree,
+    array,
+    choice,
+    each,
+    flag,
+    integer,
+    mapping,
+    number,
+    optional,
+    record,
+    scores,
+    setting,
+    string,
+)
+from .tables import Columns, Shap, text_pieces, token_columns
+from .words import MERGES, Merge, Word, merge_words
 
-__all__ = ["Attribution", "Prediction", "TargetInfo", "Token", "Word"]
-
-Merge = Literal["sum", "max", "mean", "first"]
+__all__ = ["Attribution", "Merge", "Prediction", "TargetInfo", "Token", "Word"]
 
 
 class Prediction(NamedTuple):
@@ -50,11 +66,6 @@ class TargetInfo:
     contrast_id: int | None = None
     position: int | None = None
 
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> "TargetInfo":
-        """What JSON keeps of one."""
-        return cls(**{name: tuples(value) for name, value in state.items()})
-
 
 class Token(NamedTuple):
     """One token with its score, as `Attribution.top` returns it."""
@@ -64,24 +75,20 @@ class Token(NamedTuple):
     score: float
 
 
-class Word(NamedTuple):
-    """One word of the original text with its merged score.
-
-    Attributes:
-        text: The word as it stands in the original text.
-        start: First character, in the text of its `sequence`.
-        end: One past the last character.
-        score: Merged scores: a float, or an array of the leading axes of `Attribution.scores`.
-        sequence: 0 for the text, 1 for the second text of a pair.
-        tokens: Indices of the tokens that make the word.
-    """
-
-    text: str
-    start: int
-    end: int
-    score: float | FloatArray
-    sequence: int
-    tokens: tuple[int, ...]
+PREDICTION = record(Prediction, {"label": string, "id": integer, "value": number, "probability": optional(number)})
+TARGET = record(
+    TargetInfo,
+    {
+        "kind": choice("label", "value", "token"),
+        "labels": each(string),
+        "ids": each(integer),
+        "contrast": optional(string),
+        "contrast_id": optional(integer),
+        "position": optional(integer),
+    },
+)
+SPAN = each(integer, 2)
+"""How the fields of predictions, targets and offsets are checked when they are read."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,7 +99,7 @@ class Attribution(Result):
         scores: float32, one axis for each thing asked for, in the order (label, layer, token): `(T,)` by default,
             `(C, T)` for all labels, `(L, T)` for layers, `(C, L, T)` for both.
         tokens: The T tokens as readable strings.
-        token_ids: Their vocabulary indices.
+        token_ids: Their vocabulary indices; empty for pictures and sounds, which have none.
         offsets: Character spans `(start, end)` in the original text (of the token's sequence); `(0, 0)` for
             special tokens; None when the tokenizer cannot tell.
         word_ids: Index of the word of each token within its sequence, None for special tokens.
@@ -113,9 +120,13 @@ class Attribution(Result):
         version: Version of the library.
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
             Gradients; a tuple with one number for each label where there is a label axis.
+        merge: How the score of a word comes from its tokens' unless `words` is told otherwise: "sum" where scores add
+            up, "max" or "mean" where a sum would grow with the number of tokens.
+        format_version: Version of the JSON format.
     """
 
-    kind: ClassVar = "an attribution"
+    kind: ClassVar = "text"
+    described: ClassVar = "an attribution"
 
     scores: FloatArray
     tokens: tuple[str, ...]
@@ -137,6 +148,7 @@ class Attribution(Result):
     notes: tuple[str, ...]
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    merge: Merge = "sum"
     format_version: int = field(default=FORMAT_VERSION)
 
     @property
@@ -175,12 +187,19 @@ class Attribution(Result):
             scores, layers = np.take(scores, layers.index(layer), axis=-2), None
         return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics)
 
-    def words(self, merge: Merge = "sum") -> list[Word]:
+    @property
+    def has_words(self) -> bool:
+        """Whether `words` can tell the words of the text."""
+        return self.offsets is not None and self.text is not None
+
+    def words(self, merge: Merge | None = None) -> list[Word]:
         """Merge tokens to the words of the original text.
+
+        Words are those that people see: "don't" and "state-of-the-art" are one each, whatever the tokenizer does.
 
         Args:
             merge: How a word's score comes from its tokens': "sum", "max" (largest magnitude, sign kept), "mean"
-                or "first".
+                or "first"; by default as fits the method, see the attribute `merge`.
 
         Returns:
             The words in the order of the text; special tokens are left out.
@@ -188,25 +207,14 @@ class Attribution(Result):
         Raises:
             DataError: If the tokenizer gave no offsets or the input was already encoded.
         """
-        if self.offsets is None or self.word_ids is None or self.text is None:
+        if self.offsets is None or self.text is None:
             raise DataError("words need the original text and a tokenizer that reports character offsets")
-        groups: dict[tuple[int, int], list[int]] = {}
-        for index, (word, sequence) in enumerate(zip(self.word_ids, self.sequence_ids, strict=True)):
-            start, end = self.offsets[index]
-            if word is not None and sequence is not None and end > start:
-                groups.setdefault((sequence, word), []).append(index)
-        words = []
-        for (sequence, _), indices in groups.items():
-            text = self.text if sequence == 0 else (self.text_pair or "")
-            start, end = self.offsets[indices[0]][0], self.offsets[indices[-1]][1]
-            # Byte-level tokenizers count the space before a word as part of it.
-            start += len(text[start:end]) - len(text[start:end].lstrip())
-            score = _merged(self.scores[..., indices], merge)
-            words.append(Word(text[start:end], start, end, score, sequence, tuple(indices)))
-        return words
+        texts = [self.text] if self.text_pair is None else [self.text, self.text_pair]
+        sequences = [None if m else s for m, s in zip(self.special_tokens_mask, self.sequence_ids, strict=True)]
+        return merge_words(self.scores, texts, self.offsets, sequences, merge or self.merge)
 
     def top(self, k: int = 5, *, special: bool = False) -> list[Token]:
-        """The `k` tokens with the highest scores, ties by position.
+        """Return the `k` tokens with the highest scores, ties by position.
 
         Args:
             k: How many.
@@ -222,14 +230,74 @@ class Attribution(Result):
         return [Token(i, self.tokens[i], float(self.scores[i])) for i in kept[:k]]
 
     @classmethod
-    def _parts(cls, state: Mapping[str, Any]) -> dict[str, Any]:
-        heard = state["token_predictions"]
+    def _checks(cls) -> dict[str, Check]:
         return {
-            "prediction": Prediction(**state["prediction"]),
-            "target": TargetInfo.from_dict(state["target"]),
-            "token_predictions": None if heard is None else tuple(Prediction(**p) for p in heard),
-            "diagnostics": {name: tuples(value) for name, value in state["diagnostics"].items()},
+            "scores": scores,
+            "tokens": each(string),
+            "token_ids": each(integer),
+            "offsets": optional(each(SPAN)),
+            "word_ids": optional(each(optional(integer))),
+            "sequence_ids": each(optional(integer)),
+            "special_tokens_mask": each(flag),
+            "text": optional(string),
+            "text_pair": optional(string),
+            "prediction": PREDICTION,
+            "target": TARGET,
+            "layers": optional(each(integer)),
+            "token_predictions": optional(each(PREDICTION)),
+            "method": string,
+            "settings": mapping(setting),
+            "model": string,
+            "signed": flag,
+            "notes": each(string),
+            "version": string,
+            "diagnostics": mapping(array(number)),
+            "merge": choice(*MERGES),
+            "format_version": integer,
         }
+
+    def _check(self) -> None:
+        count, labels = len(self.tokens), self.target.labels
+        for name in ("offsets", "word_ids", "sequence_ids", "special_tokens_mask", "token_predictions"):
+            values = getattr(self, name)
+            agree(values is None or len(values) == count, f"{name}: not one for each of {count} tokens")
+        agree(len(self.token_ids) in (0, count), f"token_ids: not one for each of {count} tokens")
+        agree(len(labels) == len(self.target.ids) > 0, "target: not one id for each label")
+        axes = self.scores.ndim - 1 - (self.layers is not None)
+        agree(axes in (0, 1), "scores: not the axes of its labels and layers")
+        agree(self.scores.shape[-1] == count, f"scores: not one for each of {count} tokens")
+        agree(not axes or len(self.scores) == len(labels), "scores: not one row for each label")
+        agree(
+            self.layers is None or self.scores.shape[-2] == len(self.layers) > 0, "scores: not one row for each layer"
+        )
+        agree(all(s in (None, 0, 1) for s in self.sequence_ids), "sequence_ids: neither 0 nor 1")
+        agree(
+            not axes or all(isinstance(v, tuple) and len(v) == len(labels) for v in self.diagnostics.values()),
+            "diagnostics: not one for each label",
+        )
+        texts = (self.text, self.text_pair)
+        for (start, end), sequence in zip(self.offsets or (), self.sequence_ids, strict=False):
+            text = texts[sequence or 0]
+            agree(start <= end and (text is None or end <= len(text)), "offsets: outside the text")
+
+    def _columns(self) -> Columns:
+        every = [(label, layer) for label in self.target.labels for layer in self.layers or (None,)]
+        if not self.has_label_axis:
+            every = [(self.target.labels[0], layer) for layer in self.layers or (None,)]
+        tokens = token_columns(self.tokens, self.token_ids, self.offsets, self.sequence_ids, self.special_tokens_mask)
+        count = len(self)
+        return {
+            "label": [label for label, _ in every for _ in range(count)],
+            "layer": [layer for _, layer in every for _ in range(count)],
+            **{name: values * len(every) for name, values in tokens.items()},
+            "score": self.scores.reshape(-1).tolist(),
+        }
+
+    def _shap(self) -> Shap:
+        if self.layers is not None:
+            raise ValueError("SHAP's plots know no layers; choose one with select(layer=...)")
+        pieces = text_pieces(self.tokens, (self.text, self.text_pair), self.offsets, self.sequence_ids)
+        return Shap(self.scores.T, pieces, self.target.labels if self.has_label_axis else self.target.labels[0])
 
     def _page(self) -> str:
         from ..render.html import page
@@ -250,17 +318,3 @@ class Attribution(Result):
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.scores.shape))
         return f"Attribution({self.method}, {self.prediction.label!r}, target={list(self.target.labels)}, {shape})"
-
-
-def _merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
-    if merge == "sum":
-        merged = scores.sum(-1)
-    elif merge == "mean":
-        merged = scores.mean(-1)
-    elif merge == "first":
-        merged = scores[..., 0]
-    elif merge == "max":
-        merged = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
-    else:
-        raise ValueError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
-    return float(merged) if merged.ndim == 0 else merged

@@ -1,130 +1,162 @@
 """What all results share: scores that do not change, equality, JSON files and pages."""
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from ..errors import DataError
+from .fields import Check, FloatArray, choice, document, plain, read, same, setting
+from .files import read_json, write_json, write_text
+from .tables import Columns, Shap, to_csv, to_pandas, to_shap
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from typing_extensions import Self
 
-__all__ = ["FORMAT_VERSION", "FloatArray", "Result", "tuples", "write_json"]
+__all__ = ["FORMAT_VERSION", "FloatArray", "Result"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the JSON format; raised when a reader of the old one would misread the new."""
-
-FloatArray = npt.NDArray[np.float32]
 
 
 class Result:
-    """The base of a result; a frozen dataclass with `scores` and `format_version` derives from it."""
+    """The base of a result; a frozen dataclass with these fields derives from it.
+
+    Attributes:
+        scores: The scores, which cannot be changed.
+        settings: The method's settings.
+        diagnostics: What the method measured of itself.
+    """
 
     kind: ClassVar[str]
+    """Its name in files."""
+
+    described: ClassVar[str]
     """What an error calls it."""
 
     scores: FloatArray
+    settings: Mapping[str, Any]
+    diagnostics: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        """Freeze the scores: a result does not change under its reader."""
+        """Freeze the scores, and keep settings and diagnostics as files hold them."""
         self.scores.flags.writeable = False
+        for name in ("settings", "diagnostics"):
+            object.__setattr__(self, name, setting(plain(getattr(self, name))))
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every field is, scores bit by bit."""
+        """Equal when every field is, scores bit by bit; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
-        return np.array_equal(self.scores, other.scores) and all(
-            getattr(self, name) == getattr(other, name) for name in _names(self) if name != "scores"
-        )
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
+    @property
+    def has_label_axis(self) -> bool:
+        """Whether the first axis of `scores` runs over labels."""
+        return False
+
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back."""
-        return {name: _plain(getattr(self, name)) for name in _names(self)}
+        """Return everything as plain Python values, ready for `json.dumps`; `from_dict` reads it back.
+
+        Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
+        """
+        return {"kind": self.kind} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "Self":
         """Rebuild a result from `to_dict`'s output.
 
         Raises:
-            DataError: If the format is newer than this library or a field is missing.
+            DataError: If the format is another version's, a field is missing or cannot be what it is, or the fields
+                do not go together.
         """
-        if state.get("format_version") != FORMAT_VERSION:
-            raise DataError(
-                f"cannot read format version {state.get('format_version')!r}; this version reads {FORMAT_VERSION}"
-            )
+        document(state, FORMAT_VERSION)
         try:
-            scores = np.asarray(state["scores"], dtype=np.float32)
-            values = {name: tuples(state[name]) for name in _names(cls) if name != "scores"}
-            return cls(**values | cls._parts(state) | {"scores": scores})
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"not {cls.kind}: {error}") from None
+            choice(cls.kind)(state.get("kind"))
+            result = cls(**read(state, cls._checks()))
+            result._check()
+        except (RecursionError, ValueError) as error:
+            raise DataError(f"not {cls.described}: {error or 'nested too deeply'}") from None
+        return result
 
     @classmethod
-    def _parts(cls, state: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that are more than lists and numbers."""
+    def _checks(cls) -> dict[str, Check]:
+        """Return what may stand in each field."""
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        """Raise ValueError if the fields do not go together, such as a score for each of too few tokens."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Write the result as a JSON file."""
-        write_json(self.to_dict(), path)
+        """Write the result to a file: JSON, or a table where the name ends in `.csv`.
+
+        Raises:
+            DataError: If the file cannot be written.
+        """
+        if Path(path).suffix.lower() == ".csv":
+            write_text(to_csv(self._columns()), path)
+        else:
+            write_json(self.to_dict(), path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Self":
-        """Read a file written by `save`.
+        """Read a JSON file written by `save`, or by a command for one text.
 
         Raises:
             DataError: If the file is not such a file.
         """
+        state = read_json(path)
         try:
-            state = json.loads(Path(path).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise DataError(f"{path}: not JSON: {error}") from None
-        if not isinstance(state, dict):
-            raise DataError(f"{path}: not {cls.kind}")
-        return cls.from_dict(state)
+            several = state.get("attributions") if isinstance(state, dict) else None
+            if isinstance(several, list):
+                if len(several) != 1:
+                    raise DataError(f"{len(several)} results; read them with Attributions.load")
+                state = several[0]
+            return cls.from_dict(state)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
+
+    def to_pandas(self) -> "DataFrame":
+        """Return the scores as a pandas table, one row a token; with several labels or layers, one for each of them.
+
+        Raises:
+            DataError: If pandas is missing.
+        """
+        return to_pandas(self._columns())
+
+    def to_shap(self) -> Any:
+        """Return the scores as a `shap.Explanation`, on which SHAP's plots work.
+
+        The base value is 0: that scores and base value add up to the model's output is not promised.
+
+        Raises:
+            DataError: If shap is missing, or the result is not of one text.
+            ValueError: If there is a layer axis; choose with `select(layer=...)`.
+        """
+        return to_shap(self._shap())
+
+    def _columns(self) -> Columns:
+        """Return the columns of the table, one entry a token."""
+        raise NotImplementedError
+
+    def _shap(self) -> Shap:
+        """Return what SHAP shows."""
+        raise NotImplementedError
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The result as a self-contained HTML page, which needs no scripts; also written to `path` if given."""
+        """Return the result as a self-contained HTML page, also written to `path` if given.
+
+        Raises:
+            DataError: If the file cannot be written.
+        """
         content = self._page()
         if path is not None:
-            Path(path).write_text(content, encoding="utf-8")
+            write_text(content, path)
         return content
 
     def _page(self) -> str:
         raise NotImplementedError
-
-
-def _names(result: Any) -> list[str]:
-    return [f.name for f in fields(result)]
-
-
-def _plain(value: Any) -> Any:
-    """What JSON knows: numbers and strings in lists and dicts."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _plain(value._asdict())
-    if is_dataclass(value):
-        return {name: _plain(getattr(value, name)) for name in _names(value)}
-    if isinstance(value, Mapping):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(v) for v in value]
-    return value
-
-
-def tuples(value: Any) -> Any:
-    """The lists of JSON as the tuples that results hold."""
-    return tuple(tuples(v) for v in value) if isinstance(value, list) else value
-
-
-def write_json(state: Mapping[str, Any], path: str | Path) -> None:
-    """Write a state as a JSON file."""
-    Path(path).write_text(json.dumps(state, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -6,8 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .attribution import Attribution, Prediction, TargetInfo
+from ..errors import DataError
+from .attribution import PREDICTION, SPAN, TARGET, Attribution, Prediction, TargetInfo, Token
 from .base import FORMAT_VERSION, FloatArray, Result
+from .fields import Check, agree, array, choice, each, flag, integer, mapping, number, optional, scores, setting, string
+from .tables import Columns, Shap, token_columns
+from .words import MERGES, Merge, Word, merge_words
 
 __all__ = ["GenerationAttribution"]
 
@@ -39,9 +43,13 @@ class GenerationAttribution(Result):
         signed: Whether negative scores mean evidence against the target.
         notes: What the reader should know.
         version: Version of the library.
+        diagnostics: What the method measured of itself, by name, with one number for each generated token.
+        merge: How the score of a word comes from its tokens' unless `words` is told otherwise.
+        format_version: Version of the JSON format.
     """
 
-    kind: ClassVar = "an attribution of generated text"
+    kind: ClassVar = "generation"
+    described: ClassVar = "an attribution of generated text"
 
     scores: FloatArray
     tokens: tuple[str, ...]
@@ -61,6 +69,8 @@ class GenerationAttribution(Result):
     signed: bool
     notes: tuple[str, ...]
     version: str
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    merge: Merge = "sum"
     format_version: int = field(default=FORMAT_VERSION)
 
     @property
@@ -105,7 +115,44 @@ class GenerationAttribution(Result):
             signed=self.signed,
             notes=self.notes,
             version=self.version,
+            diagnostics={name: values[index] for name, values in self.diagnostics.items()},
+            merge=self.merge,
         )
+
+    def words(self, merge: Merge | None = None) -> list[Word]:
+        """Merge the tokens of prompt and completion to the words of the text.
+
+        Args:
+            merge: How a word's score comes from its tokens', as in `Attribution.words`.
+
+        Returns:
+            The words in the order of the text, each with an array of scores: one for each generated token, with
+            layers (G, L). Special tokens are left out.
+
+        Raises:
+            DataError: If the tokenizer gave no offsets.
+        """
+        if self.offsets is None or self.text is None:
+            raise DataError("words need a tokenizer that reports character offsets")
+        sequences = [None if special else 0 for special in self.special_tokens_mask]
+        return merge_words(self.scores, [self.text], self.offsets, sequences, merge or self.merge)
+
+    def top(self, k: int = 5, *, special: bool = False) -> list[Token]:
+        """Return the `k` tokens of the prompt with the highest scores, summed over the generated tokens.
+
+        Args:
+            k: How many.
+            special: Whether special tokens may appear.
+
+        Raises:
+            ValueError: If the result has a layer axis; use `select` first.
+        """
+        if self.layers is not None:
+            raise ValueError("top() needs one score for each token; choose with select(layer=...)")
+        total = self.scores[:, : self.prompt_tokens].sum(0)  # (P,)
+        order = np.argsort(-total, kind="stable")
+        kept = [int(i) for i in order if special or not self.special_tokens_mask[i]]
+        return [Token(i, self.tokens[i], float(total[i])) for i in kept[:k]]
 
     def select(self, *, layer: int) -> "GenerationAttribution":
         """Take one layer out of a result that has several.
@@ -118,12 +165,70 @@ class GenerationAttribution(Result):
         return replace(self, scores=self.scores[:, self.layers.index(layer)].copy(), layers=None)  # (G, T)
 
     @classmethod
-    def _parts(cls, state: Mapping[str, Any]) -> dict[str, Any]:
+    def _checks(cls) -> dict[str, Check]:
         return {
-            "predictions": tuple(Prediction(**p) for p in state["predictions"]),
-            "generated": tuple(Prediction(**p) for p in state["generated"]),
-            "targets": tuple(TargetInfo.from_dict(t) for t in state["targets"]),
+            "scores": scores,
+            "tokens": each(string),
+            "token_ids": each(integer),
+            "offsets": optional(each(SPAN)),
+            "special_tokens_mask": each(flag),
+            "text": optional(string),
+            "completion": string,
+            "prompt_tokens": integer,
+            "predictions": each(PREDICTION),
+            "generated": each(PREDICTION),
+            "targets": each(TARGET),
+            "layers": optional(each(integer)),
+            "method": string,
+            "settings": mapping(setting),
+            "model": string,
+            "signed": flag,
+            "notes": each(string),
+            "version": string,
+            "diagnostics": mapping(array(number)),
+            "merge": choice(*MERGES),
+            "format_version": integer,
         }
+
+    def _check(self) -> None:
+        count, written = len(self.tokens), len(self.generated)
+        for name in ("token_ids", "offsets", "special_tokens_mask"):
+            values = getattr(self, name)
+            agree(values is None or len(values) == count, f"{name}: not one for each of {count} tokens")
+        agree(self.prompt_tokens + written == count and written > 0, "prompt_tokens: not what stands before the rest")
+        rows = {"predictions": self.predictions, "targets": self.targets}
+        rows |= {f"diagnostics, {name}": values for name, values in self.diagnostics.items()}
+        for name, values in rows.items():
+            each_has = isinstance(values, tuple) and len(values) == written
+            agree(each_has, f"{name}: not one for each of {written} generated tokens")
+        agree(all(len(t.labels) == len(t.ids) == 1 for t in self.targets), "targets: not one label each")
+        wanted = (written, count) if self.layers is None else (written, len(self.layers), count)
+        agree(
+            self.scores.shape == wanted and 0 not in wanted, f"scores: not of shape {wanted}, as its layers and tokens"
+        )
+        length = len(self.completion) if self.text is None else len(self.text)
+        agree(len(self.completion) <= length, "completion: longer than the text")
+        for start, end in self.offsets or ():
+            agree(start <= end and (self.text is None or end <= length), "offsets: outside the text")
+
+    def _columns(self) -> Columns:
+        sequences = [None if special else 0 for special in self.special_tokens_mask]
+        tokens = token_columns(self.tokens, self.token_ids, self.offsets, sequences, self.special_tokens_mask)
+        found: Columns = {name: [] for name in ("generated", "generated_token", "label", "layer", *tokens, "score")}
+        for g, target in enumerate(self.targets):
+            seen = self.prompt_tokens + g
+            for row, layer in enumerate(self.layers or (None,)):
+                values = self.scores[g] if self.layers is None else self.scores[g, row]  # (T,)
+                one = {"generated": g, "generated_token": self.tokens[seen], "label": target.labels[0], "layer": layer}
+                for name, value in one.items():
+                    found[name] += [value] * seen
+                for name, column in tokens.items():
+                    found[name] += column[:seen]
+                found["score"] += values[:seen].tolist()
+        return found
+
+    def _shap(self) -> Shap:
+        raise DataError("SHAP's plots show one text; take one generated token with for_token(...)")
 
     def _page(self) -> str:
         """Pointing at a generated token colours what it rests on; without scripts the page shows tables."""

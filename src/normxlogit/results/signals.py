@@ -1,13 +1,14 @@
 """The results for pictures and sounds: scores of patches as a grid, of frames on a time axis."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from ..errors import DataError
 from .attribution import Attribution
 from .base import FloatArray
+from .fields import Check, agree, each, integer, number
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -31,9 +32,20 @@ class ImageAttribution(Attribution):
         first: Index of the first patch among the tokens; class and register tokens stand before it.
     """
 
+    kind: ClassVar = "image"
+    described: ClassVar = "an attribution of a picture"
+
     rows: int = 0
     columns: int = 0
     first: int = 0
+
+    @classmethod
+    def _checks(cls) -> dict[str, Check]:
+        return super()._checks() | dict.fromkeys(("rows", "columns", "first"), integer)
+
+    def _check(self) -> None:
+        super()._check()
+        agree(self.first + self.rows * self.columns <= len(self.tokens), "rows, columns: more patches than tokens")
 
     @property
     def grid(self) -> FloatArray:
@@ -86,4 +98,15 @@ class AudioAttribution(Attribution):
         times: Beginning and end of each token in seconds; (0, 0) for tokens that stand for no time.
     """
 
+    kind: ClassVar = "audio"
+    described: ClassVar = "an attribution of a sound"
+
     times: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def _checks(cls) -> dict[str, Check]:
+        return super()._checks() | {"times": each(each(number, 2))}
+
+    def _check(self) -> None:
+        super()._check()
+        agree(len(self.times) in (0, len(self.tokens)), f"times: not one for each of {len(self.tokens)} tokens")

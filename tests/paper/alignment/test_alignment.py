@@ -85,7 +85,7 @@ def items(explainer, causal=False):
     for text, place, target, foil, evidence, short in TEXTS:
         (encoding,) = explainer.encode([text])
         if causal:  # no [CLS]
-            encoding = encoding.opening(place - 1)
+            encoding = encoding.take(range(place - 1))
             evidence = tuple(tuple(i - 1 for i in word) for word in evidence)
         else:
             assert encoding.tokens[place] == target

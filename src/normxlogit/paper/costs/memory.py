@@ -20,7 +20,7 @@ import torch
 
 from ...errors import DataError, InputError
 from ...explainer import Explainer
-from ...models.map_batches import out_of_memory
+from ...surgery.memory import out_of_memory
 from .random_models import device, random_bert, random_ids, reference_tokenizer
 from .timing import synchronise
 

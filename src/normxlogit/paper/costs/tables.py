@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import DataError
 from ...explainer import Explainer
-from ...results.base import write_json
+from ...results.files import write_json
 from ..tables import published
 from .memory import FEW, SEVERAL, Largest, largest_batch
 from .random_models import random_bert, random_ids, reference_tokenizer

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import DataError, InputError
 from ...evaluation.datasets import Example, GlueTask, load_examples, task_named
-from ...inputs.encoding import position_limit
+from ...models.input_limits import position_limit
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked
 
 __all__ = ["finetune"]

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...inputs.batching import collate
-from ...inputs.encoding import Encoder, position_limit
+from ...inputs.encoder import Encoder
+from ...models.input_limits import position_limit
 from ...models.loading import load
 from ...models.tasks import task_of
 from ..sentence_pairs import Item, load_items

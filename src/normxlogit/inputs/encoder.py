@@ -1,0 +1,256 @@
+"""Texts to encodings, with the user's tokenizer left alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
+
+from ..errors import InputError
+from .encoding import Encoding, readable_tokens, word_indices
+from .private_tokenizer import private_tokenizer
+from .texts import Text, read_texts
+from .token_ids import check_ids, read_token_ids
+
+__all__ = ["Encoder", "LongText"]
+
+LongText = Literal["truncate", "window", "error"]
+"""What to do with a text beyond the model's length."""
+
+MOSTLY = 0.5
+"""Share of unknown tokens above which a text was hardly read."""
+FEW = 3
+"""Unknown tokens below which it may be a rare word."""
+
+
+class Encoder:
+    """Turns texts into encodings with the user's tokenizer, which is left as it was.
+
+    Args:
+        tokenizer: The tokenizer.
+        config: The model's configuration.
+        limit: How many tokens the model reads, None if it sets no bound.
+        vocabulary: How many token ids it knows, None if that is not known.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        config: PretrainedConfig,
+        limit: int | None,
+        vocabulary: int | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.config = config
+        self.limit = limit
+        self.vocabulary = vocabulary
+
+    def __call__(
+        self, texts: Any, *, long_text: LongText = "truncate", max_length: int | None = None
+    ) -> list[Encoding]:
+        """Encode texts or pairs.
+
+        Args:
+            texts: A string, a pair (tuple of two strings), or any iterable of them.
+            long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
+                "window" encodes it whole, to be read in windows, "error" raises.
+            max_length: Read at most this many tokens, if fewer than the model reads.
+
+        Raises:
+            InputError: If a text is empty, no string, too long, or a pair for a model of single texts.
+        """
+        return self._encode(read_texts(texts)[0], long_text, max_length)
+
+    def read(self, inputs: Any, *, long_text: LongText = "truncate") -> tuple[list[Encoding], bool]:
+        """Encode whatever the user gave.
+
+        Args:
+            inputs: What `__call__` takes, a tokenizer's output (a mapping with `input_ids`), an encoding or a list
+                of them.
+            long_text: As in `__call__`.
+
+        Returns:
+            The encodings, and whether a single text was given rather than a collection.
+
+        Raises:
+            InputError: If something cannot be read.
+        """
+        if isinstance(inputs, Encoding):
+            return [inputs], True
+        if isinstance(inputs, Mapping):
+            return self.from_batch(inputs), False
+        if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
+            return list(inputs), False
+        texts, single = read_texts(inputs)
+        return self._encode(texts, long_text, None), single
+
+    def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
+        """Return the encodings of inputs that are already token ids; padding on either side is taken off.
+
+        Args:
+            encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
+
+        Raises:
+            InputError: If there are no token ids, a row is all padding or has a hole, or an id is unknown.
+        """
+        found = read_token_ids(encoded, self.tokenizer, self.vocabulary)
+        return [self._noted(encoding) for encoding in found]
+
+    def opening(self, text: str, *, special: bool) -> Encoding:
+        """Encode the beginning of a text that goes on: without the special tokens that would end it.
+
+        Args:
+            text: May be empty where the tokenizer puts a token before every text.
+            special: Whether the tokenizer adds its special tokens; a chat template has written them already.
+
+        Raises:
+            InputError: If there is no token, or the text is no string.
+        """
+        if not isinstance(text, str):
+            raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
+        if text.strip():
+            read_texts(text)
+        found = self._row(self._tokenize([text], special=special), 0, text)
+        check_ids(found.ids, self.vocabulary, "the prompt")
+        count = len(found)
+        while count > 1 and found.special[count - 1]:
+            count -= 1
+        return self._noted(found.take(range(count if not all(found.special) else 1)))
+
+    def target_ids(self, text: str) -> list[int]:
+        """Return the token ids of a text that an encoder-decoder model is to write, its special tokens included."""
+        return [int(i) for i in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
+
+    def _encode(self, texts: list[Text], long_text: LongText, max_length: int | None) -> list[Encoding]:
+        if long_text not in get_args(LongText):
+            raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
+        if max_length is not None and (isinstance(max_length, bool) or max_length < 1):
+            raise InputError(f"max_length must be a positive number, not {max_length!r}")
+        encodings: dict[int, Encoding] = {}
+        # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
+        for wanted in (False, True):
+            places = [i for i, text in enumerate(texts) if isinstance(text, tuple) == wanted]
+            if not places:
+                continue
+            found = self._tokenize([texts[i] for i in places])
+            for row, place in enumerate(places):
+                encoding = self._row(found, row, texts[place], place)
+                self._check(encoding, place)
+                encodings[place] = self._noted(self._fitted(encoding, place, long_text, max_length))
+        return [encodings[place] for place in range(len(texts))]
+
+    def _tokenize(self, texts: list[Text], *, special: bool = True) -> BatchEncoding:
+        """Tokenise texts whole; what is too long is cut afterwards, not by switching the tokenizer's truncation."""
+        first = [t[0] if isinstance(t, tuple) else t for t in texts]
+        second = [t[1] for t in texts if isinstance(t, tuple)] or None
+        found: BatchEncoding = private_tokenizer(self.tokenizer)(
+            first,
+            second,
+            add_special_tokens=special,
+            truncation=False,
+            padding=False,
+            return_special_tokens_mask=True,
+            return_offsets_mapping=self.tokenizer.is_fast,
+            verbose=False,
+        )
+        return found
+
+    def _row(self, found: BatchEncoding, row: int, text: Text, place: int | None = None) -> Encoding:
+        ids = list(found["input_ids"][row])
+        if not ids:
+            raise InputError(f"{'the text' if place is None else f'input {place}'} is empty after tokenisation")
+        special = tuple(bool(s) for s in found["special_tokens_mask"][row])
+        first, second = text if isinstance(text, tuple) else (text, None)
+        extra = ("special_tokens_mask", "offset_mapping", "attention_mask")
+        inputs = {name: list(rows[row]) for name, rows in found.items() if name not in extra}
+        offsets, words = None, None
+        sequences: tuple[int | None, ...]
+        if self.tokenizer.is_fast:
+            backend = found.encodings[row]  # type: ignore[index]
+            offsets = tuple(backend.offsets)
+            sequences = tuple(backend.sequence_ids)
+            # A mask typed into the text is special to the tokenizer and a word to the reader.
+            special = tuple(s is None for s in sequences)
+            words = word_indices(backend.word_ids, offsets, sequences, (first, second or ""))
+        else:
+            sequences = self._slow_sequences(special, first, second)
+        tokens = readable_tokens(self.tokenizer, ids)
+        return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
+
+    def _slow_sequences(self, special: tuple[bool, ...], first: str, second: str | None) -> tuple[int | None, ...]:
+        """Return which text each token is of; a slow tokenizer does not tell, so the first one's tokens are counted."""
+        left = len(special)
+        if second is not None:
+            left = len(self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"])
+        sequences: list[int | None] = []
+        for added in special:
+            sequences.append(None if added else 0 if left > 0 else 1)
+            left -= not added
+        return tuple(sequences)
+
+    def _check(self, encoding: Encoding, place: int) -> None:
+        if all(encoding.special):
+            raise InputError(f"input {place} is empty after tokenisation; there is no token to explain")
+        check_ids(encoding.ids, self.vocabulary, f"input {place}")
+        kinds = getattr(self.config, "type_vocab_size", None)
+        if kinds and encoding.text_pair is not None and max(encoding.inputs.get("token_type_ids", [0])) >= kinds:
+            raise InputError("the model reads single texts, and a pair was given; pass one string")
+
+    def _fitted(self, encoding: Encoding, place: int, long_text: LongText, max_length: int | None) -> Encoding:
+        """Return as much of a text as may be read, with a note of what was cut."""
+        length = len(encoding)
+        limit = min(self.limit or length, max_length or length)
+        if length <= limit or long_text == "window":
+            return encoding
+        if long_text == "error":
+            raise InputError(
+                f"the text has {length} tokens and the model reads {limit}; shorten it, or allow "
+                "long_text='window' to read it in windows, or 'truncate' for the first one"
+            )
+        last = getattr(self.tokenizer, "truncation_side", "right") == "left"
+        note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
+        kept = _fitting(encoding, limit, last=last)
+        if kept is None:
+            raise InputError(f"input {place}: {limit} tokens are no room for a text and its special tokens")
+        return replace(encoding.take(kept), notes=(*encoding.notes, note))
+
+    def _noted(self, encoding: Encoding) -> Encoding:
+        """Note that the tokenizer knows too little of a text for its scores to say much."""
+        unknown = self.tokenizer.unk_token_id
+        words = [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
+        count = 0 if unknown is None else words.count(unknown)
+        if count < FEW or count <= MOSTLY * len(words):
+            return encoding
+        note = (
+            f"{count} of {len(words)} tokens are unknown to the tokenizer ({self.tokenizer.unk_token}): "
+            "is it the tokenizer of this model, and the text in its language?"
+        )
+        return replace(encoding, notes=(*encoding.notes, note))
+
+
+def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
+    """Return which tokens of a long text or pair fit, as the tokenizer itself would cut it; None if there is no room.
+
+    Special tokens stay. Of a pair the longer text is cut, and both to half of the room if both are longer than that.
+
+    Args:
+        encoding: The whole text.
+        limit: How many tokens fit.
+        last: Keep the ends of the texts instead of the beginnings.
+    """
+    texts: list[list[int]] = [[], []]
+    for index, (sequence, special) in enumerate(zip(encoding.sequence_ids, encoding.special, strict=True)):
+        if not special:
+            texts[sequence or 0].append(index)
+    room = limit - (len(encoding) - sum(map(len, texts)))
+    if room < 1:
+        return None
+    shorter, longer = sorted(texts, key=len)
+    half = room // 2 if shorter else 0
+    short = min(len(shorter), half)
+    amounts = {id(shorter): short, id(longer): min(len(longer), room - short)}
+    cut: set[int] = set()
+    for text in texts:
+        drop = len(text) - amounts[id(text)]
+        cut.update(text[:drop] if last else text[len(text) - drop :])
+    return [index for index in range(len(encoding)) if index not in cut]

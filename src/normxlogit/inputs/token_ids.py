@@ -1,0 +1,131 @@
+"""Inputs that the user has tokenised: padded token ids to encodings, checked."""
+
+import operator
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import InputError
+from .encoding import Encoding, readable_tokens
+
+__all__ = ["check_ids", "read_token_ids"]
+
+NOT_READ = (
+    "attention_mask",
+    "special_tokens_mask",
+    "offset_mapping",
+    "overflow_to_sample_mapping",
+    "num_truncated_tokens",
+    "length",
+    "labels",
+)
+"""What a tokenizer or a data set puts beside the token ids and the model's answer does not depend on."""
+
+
+def read_token_ids(
+    encoded: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, vocabulary: int | None
+) -> list[Encoding]:
+    """Return one encoding for each row, without its padding.
+
+    Args:
+        encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
+        tokenizer: Knows the special tokens and how tokens read.
+        vocabulary: How many token ids the model knows, None if that is not known.
+
+    Raises:
+        InputError: If there are no token ids, a row is all padding or has a hole, rows differ in length, values are
+            no whole numbers, or an id is unknown.
+    """
+    if not isinstance(encoded, Mapping):
+        raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
+    if encoded.get("input_ids") is None:
+        raise InputError("encoded input needs 'input_ids'")
+    names = [name for name, values in encoded.items() if values is not None and name not in NOT_READ]
+    fields = {name: _table(encoded[name], name) for name in names}
+    shape = fields["input_ids"].shape
+    mask = encoded.get("attention_mask")
+    keeps = torch.ones(shape) if mask is None else _table(mask, "attention_mask")  # (B, T)
+    for name, values in {**fields, "attention_mask": keeps}.items():
+        if values.shape != shape:
+            raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")
+    backends = getattr(encoded, "encodings", None)
+    if backends and [len(b.ids) for b in backends] != [shape[1]] * len(keeps):
+        backends = None  # the user has cut or put together what the tokenizer returned
+    specials = set(tokenizer.all_special_ids) - {tokenizer.mask_token_id}
+    result = []
+    for row, keep in enumerate(_kept(keeps)):
+        inputs = {name: list(compress(values[row].tolist(), keep)) for name, values in fields.items()}
+        ids = inputs["input_ids"]
+        check_ids(ids, vocabulary, f"row {row} of the encoded input")
+        offsets = words = None
+        special = tuple(i in specials for i in ids)
+        sequences: tuple[int | None, ...] = tuple(None if s else 0 for s in special)
+        if backends and list(compress(backends[row].ids, keep)) == ids:
+            backend = backends[row]
+            offsets = tuple(compress(backend.offsets, keep))
+            words = tuple(compress(backend.word_ids, keep))
+            sequences = tuple(compress(backend.sequence_ids, keep))
+            special = tuple(s is None for s in sequences)
+        result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special))
+    return result
+
+
+def check_ids(ids: Sequence[int], vocabulary: int | None, where: str) -> None:
+    """Raise if the model has no embedding for a token id.
+
+    Args:
+        ids: The token ids.
+        vocabulary: How many ids the model knows, None if that is not known.
+        where: What they are of, for the message.
+
+    Raises:
+        InputError: If one is negative or too large.
+    """
+    if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
+        wrong = next(i for i in ids if i < 0 or (vocabulary is not None and i >= vocabulary))
+        known = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
+        raise InputError(f"{where} holds token id {wrong} and the model knows {known}; is this the model's tokenizer?")
+
+
+def _table(given: Any, name: str) -> Tensor:
+    """Return rows of whole numbers as a tensor, (B, T)."""
+    values = given
+    if not isinstance(values, Tensor):
+        rows = values if isinstance(values, list | tuple) else [values]
+        if len({len(row) for row in rows if isinstance(row, Sequence | Tensor)}) > 1:
+            raise InputError(f"the rows of '{name}' differ in length; pad them, or pass the texts")
+        try:
+            values = torch.as_tensor(values)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise InputError(f"'{name}' must hold rows of whole numbers") from None
+    if values.ndim == 1:
+        values = values[None]
+    if values.ndim != 2 or not values.numel():
+        raise InputError(f"'{name}' must be of shape (texts, tokens) with one token or more, not {tuple(values.shape)}")
+    kept = values.is_floating_point() or values.is_complex() or (values.dtype == torch.bool and name == "input_ids")
+    if kept and name != "attention_mask":
+        raise InputError(f"'{name}' must hold whole numbers, not {str(values.dtype).removeprefix('torch.')}")
+    found: Tensor = values
+    return found
+
+
+def _kept(mask: Tensor) -> list[list[bool]]:
+    """Return which tokens of each row are real: one stretch without a hole, since padding stands at the ends."""
+    rows: list[list[bool]] = mask.bool().tolist()
+    if not bool(((mask == 0) | (mask == 1)).all()):
+        raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")
+    for row, keep in enumerate(rows):
+        if not any(keep):
+            raise InputError(f"row {row} of the encoded input has no real token")
+        first, last = keep.index(True), len(keep) - operator.indexOf(reversed(keep), True)
+        if not all(keep[first:last]):
+            hole = keep.index(False, first)
+            raise InputError(
+                f"the attention mask of row {row} has a hole at token {hole}: a token between others is hidden, which "
+                "only padding at the ends may be; leave the token out"
+            )
+    return rows

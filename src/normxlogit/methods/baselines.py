@@ -1,0 +1,46 @@
+"""Word embeddings that stand for no text: where a way from nothing to the text begins."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import MethodError
+from .base import Request
+
+__all__ = ["Baseline", "baseline_vectors"]
+
+Baseline = Literal["zero", "pad", "mask"]
+
+
+def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> Tensor:
+    """Return the baseline of each token.
+
+    Args:
+        request: What is explained.
+        vectors: The word embeddings of its batch, (B, T, H).
+        baseline: "zero" for zero vectors everywhere; the embedding of the "pad" or "mask" token in the place of all
+            tokens but the special ones and, in a masked language model, the mask that is the question.
+
+    Returns:
+        (B, T, H).
+
+    Raises:
+        MethodError: If the tokenizer has no mask token.
+    """
+    if baseline == "zero":
+        return torch.zeros_like(vectors)
+    model, batch = request.model, request.forward.batch
+    filler = model.pad_id if baseline == "pad" else model.tokenizer.mask_token_id
+    if filler is None:
+        raise MethodError("the tokenizer has no mask token; use baseline=zero or baseline=pad")
+    ids = batch.inputs["input_ids"].clone()  # (B, T)
+    for row, encoding in enumerate(batch.encodings):
+        text = torch.tensor([not s for s in encoding.special], device=ids.device)  # (T,)
+        ids[row, batch.mask[row].nonzero()[:, 0][text]] = filler
+    positions = request.forward.positions
+    if model.task.name == "masked-lm" and positions is not None:  # the question itself stays
+        rows = torch.arange(len(ids), device=ids.device)
+        ids[rows, positions] = batch.inputs["input_ids"][rows, positions]
+    with torch.no_grad():
+        return model.embeddings(ids).to(vectors.dtype)

@@ -1,0 +1,154 @@
+"""The frozen gradient: the exact share of each token in the answer of the network, frozen at its forward pass."""
+
+from dataclasses import replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import MethodError
+from ..inputs.batching import Batch
+from ..models.forward_pass import ForwardPass
+from ..models.frozen_model import FrozenModel, Slopes
+from ..models.layers import Layers, layer_numbers
+from ..models.task_model import TaskModel
+from .base import Method, Request, Scores
+from .baselines import Baseline, baseline_vectors
+from .registry import register
+
+__all__ = ["FrozenGradient"]
+
+NEEDS = "a model whose operations can be frozen"
+
+
+@register(
+    "frozen-gradient",
+    paper="Ali et al., 2022; Modarressi et al., 2023",
+    needs=NEEDS,
+    per_layer=True,
+    signed=True,
+    passes="1 forward, 1 backward",
+)
+class FrozenGradient(Method):
+    """What each token adds to the answer of the network, frozen where its forward pass left it.
+
+    Attention probabilities, denominators of norms, activation ratios and gates are held; what is left is affine, and
+    one backward pass gives s_i = <g_i, x_i - b_i> with sum_i s_i + bias = logit_p (attention and norms held: Ali et
+    al., 2022; activation ratios: Modarressi et al., 2023). The part of the biases is `diagnostics["bias"]`; of several
+    layers, that of the last one asked for.
+
+    Args:
+        read_at: 0 reads the word embeddings, l the output of layer l, a negative number goes back through that many
+            layers (-1 through the last one only, whose input it reads), "all" takes the mean over what the layers after
+            the first are given. Going back through fewer layers costs less.
+        points: Places on the way from the baseline to the text at which the network is frozen, 1.0 being the text; the
+            gradient is their mean.
+        baseline: Where that way begins: "zero" vectors, or the embedding of the "mask" or "pad" token in the place of
+            all tokens but the special ones.
+    """
+
+    needs_grad = True
+    memory = 4  # what flows is kept for going back
+
+    def __init__(
+        self,
+        read_at: int | Literal["all"] = 0,
+        points: tuple[float, ...] = (1.0,),
+        baseline: Baseline = "zero",
+    ) -> None:
+        if read_at != 0 and (points != (1.0,) or baseline != "zero"):
+            raise ValueError("points and baseline lie on the way to the word embeddings: they go with read_at=0")
+        if any(not 0 < point <= 1 for point in points):
+            raise ValueError("points lie above 0, the baseline, and up to 1, the text")
+        self.read_at, self.points = read_at, points
+        self.baseline: Baseline = baseline
+
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
+        """Let the frozen pass be the forward pass: its answers are the model's own."""
+        if not self._at_the_text:
+            return super().forward(model, batch, predict=predict)
+        model.prepare(batch)
+        places = self._places(model, layer_numbers(layers, model))
+        return FrozenModel.of(model).run(batch, places, predict=predict)
+
+    @property
+    def _at_the_text(self) -> bool:
+        """Whether the network is frozen at the text itself, and nowhere else on the way."""
+        return self.points == (1.0,)
+
+    def score(self, request: Request) -> Scores:
+        """Score by gradient times input of the frozen network."""
+        frozen = FrozenModel.of(request.model)
+        mask = request.forward.batch.mask
+        if self._at_the_text:
+            places = self._places(request.model, request.layers)
+            run = request.forward if request.forward.frozen is not None else frozen.run(request.forward.batch, places)
+            slopes = frozen.slopes(run, request.target, places)
+            if self.baseline != "zero":
+                slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
+            shares = _products(slopes)  # (B, K, L, T)
+        else:
+            shares = self._on_the_way(request, frozen)  # (B, K, 1, T)
+        shares = shares * mask[:, None, None].to(shares)  # (B, K, L, T)
+        if self.read_at == "all" and not request.layers:
+            shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
+        answer = request.target.read(request.forward.logits).to(shares)  # (B, K)
+        return Scores(shares, {"bias": (answer - shares[:, :, -1].sum(-1)).cpu()})
+
+    def score_each(self, request: Request, places: Tensor) -> Scores | None:
+        """Score by one backward pass for each place, through the one frozen pass over the whole text.
+
+        The logit of each target counts less the mean over the vocabulary (or the contrast): a shift of all logits
+        changes no probability.
+        """
+        if not self._at_the_text:
+            return None
+        frozen = FrozenModel.of(request.model)
+        read = self._places(request.model, request.layers)
+        slopes = frozen.slopes_each(request.forward, request.target, read, places)
+        if self.baseline != "zero":
+            slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
+        shares = _products(slopes)  # (1, K, L, T)
+        if self.read_at == "all" and not request.layers:
+            shares = shares.mean(2, keepdim=True)  # (1, K, 1, T)
+        return Scores(shares, {"bias": slopes.answer - shares[:, :, -1].sum(-1)})
+
+    def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the layers that are read, 0 for the word embeddings."""
+        if layers:
+            return layers
+        if self.read_at == 0:
+            return (0,)
+        count = model.layer_count()
+        if self.read_at == "all":
+            return tuple(range(1, max(count, 2)))
+        place = self.read_at if self.read_at > 0 else count + self.read_at
+        if not 0 <= place <= count:
+            raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")
+        return (place,)
+
+    def _start(self, request: Request, vectors: Tensor) -> Tensor:
+        """Return where the way to the text begins, (B, T, H)."""
+        return baseline_vectors(request, vectors, self.baseline)
+
+    def _on_the_way(self, request: Request, frozen: FrozenModel) -> Tensor:
+        """Return the mean over the points of gradient times way, (B, K, 1, T)."""
+        batch = request.forward.batch
+        vectors = frozen.vectors(batch)  # (B, T, H)
+        start = self._start(request, vectors)  # (B, T, H)
+        total = torch.zeros(())
+        for point in self.points:
+            run = frozen.run(batch, (0,), start + point * (vectors - start))
+            run = replace(run, positions=request.forward.positions)  # the question stays where the text has it
+            slopes = frozen.slopes(run, request.target, (0,))
+            total = total.to(vectors.device) + _products(replace(slopes, states={0: vectors - start}))
+        return total / len(self.points)
+
+
+def _products(slopes: Slopes) -> Tensor:
+    """Return gradient times state, summed over the width: (b, K, L, T)."""
+    rows = [
+        torch.stack([(gradient.float() * state.detach().float()).sum(-1) for gradient in slopes.gradients[place]], 1)
+        for place, state in slopes.states.items()
+    ]
+    return torch.stack(rows, 2)

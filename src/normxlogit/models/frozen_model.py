@@ -1,0 +1,296 @@
+"""A task model frozen at its forward pass: the answers' slopes by what flows through it, proved on the first text."""
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import UnsupportedModelError
+from ..inputs.batching import Batch
+from ..surgery.clone import clone
+from ..surgery.frozen import FrozenNetwork
+from ..surgery.headpiece import answer_of
+from ..surgery.layer_outputs import LayerOutput
+from ..surgery.parts import tolerance_for
+from ..surgery.trace import hidden_of, tensor_of
+from .forward_pass import ForwardPass, FrozenPass
+from .targets import Target
+from .task_model import TaskModel
+from .tasks import at
+
+__all__ = ["FrozenModel", "Slopes"]
+
+AT_ONCE = 8
+"""Quantities gone back from together: each holds gradients of its own."""
+
+PROOF_ROWS = 7
+"""Vocabulary entries that the proof reads."""
+
+SUMS = 10
+"""Sums in another order may differ by this many times what rounding explains in a single one."""
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """What a frozen pass gives.
+
+    Attributes:
+        answer: The explained quantities, (B, K).
+        states: By place (0 the word embeddings, l the output of layer l), what flows there, (B, T, H).
+        gradients: By place, the slope of each of the K quantities, (B, T, H) each.
+    """
+
+    answer: Tensor
+    states: dict[int, Tensor]
+    gradients: dict[int, list[Tensor]]
+
+
+@dataclass
+class _Seen(threading.local):
+    """What the hooks of the current thread's pass saw."""
+
+    calls: dict[str, int] = field(default_factory=dict)
+    wanted: dict[tuple[str, int], int] = field(default_factory=dict)
+    found: dict[int, Any] = field(default_factory=dict)
+
+
+class FrozenModel:
+    """A task model whose own forward pass is affine in the word embeddings, or in the output of a layer.
+
+    Args:
+        model: The model, which has read something already.
+
+    Raises:
+        UnsupportedModelError: If it has no word embeddings.
+    """
+
+    def __init__(self, model: TaskModel) -> None:
+        self.model = model
+        self.module = model.module
+        self._embeddings = model.embeddings  # before the clone, which takes its hook along
+        self._network = FrozenNetwork(clone(model.module))
+        self._proved = False
+        self._lock = threading.Lock()
+        self._seen = _Seen()
+        for path in {output.path for output in model.parts.outputs or ()}:
+            self._listen(path)
+
+    @classmethod
+    def of(cls, model: TaskModel) -> "FrozenModel":
+        """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
+        kept = model.__dict__.get("_frozen_model")
+        if kept is None or kept.module is not model.module:
+            kept = model.__dict__["_frozen_model"] = cls(model)
+        found: FrozenModel = kept
+        return found
+
+    def vectors(self, batch: Batch) -> Tensor:
+        """Return the word embeddings of a batch, (B, T, H)."""
+        with torch.no_grad():
+            return self._embeddings(batch.inputs["input_ids"].clone())
+
+    def run(
+        self, batch: Batch, places: Sequence[int], vectors: Tensor | None = None, *, predict: bool = True
+    ) -> ForwardPass:
+        """Run the frozen network once over a batch; its answers are the model's own.
+
+        Args:
+            batch: What to read.
+            places: Where its slopes will be wanted: 0 for the word embeddings, or layers.
+            vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
+            predict: As for `TaskModel.run`.
+
+        Raises:
+            UnsupportedModelError: If the network is not affine once frozen, or a layer's output does not pass by.
+        """
+        self._prove(batch)
+        model, network, seen = self.model, self._network, self._seen
+        first = None if 0 in places else self._output(min(places))
+        with ExitStack() as stack:
+            record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
+            stack.enter_context(self._listening(places))
+            states: dict[int, Tensor] = {}
+            if first is None:
+                vectors = self.vectors(batch) if vectors is None else vectors
+                states[0] = vectors.detach().clone().requires_grad_()
+                stack.enter_context(self._embeddings.given(states[0], batch.inputs["input_ids"]))
+                stack.enter_context(network.frozen())
+            else:
+                report = stack.enter_context(network.frozen_from(first.path, first.call))
+            outputs: Any = {}
+            outputs = network.model(**batch.inputs)
+        hidden, embedded = hidden_of(record.trunk), record.embedded
+        record.trunk = record.embedded = None
+        if first is not None and report.leaf is not None:
+            states[min(places)] = report.leaf
+        states |= {place: state for place, state in seen.found.items() if place not in states}
+        seen.found = {}
+        tap = model.parts.embedding_tap
+        if hidden is None or embedded is None or tap is None or len(states) != len(places):
+            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
+        answer = hidden if model.task.vocabulary else answer_of(outputs)
+        if answer is None:
+            raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
+        with torch.no_grad():
+            run = model.finish(
+                batch,
+                hidden.detach(),
+                tap.read(embedded.detach(), batch.mask.shape[1]),
+                None,
+                None if model.task.vocabulary else answer.detach(),
+                predict,
+            )
+        return replace(run, frozen=FrozenPass(states, answer))
+
+    def slopes(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Slopes:
+        """Go back through a frozen pass once for each target.
+
+        Args:
+            run: What `run` returned; it can be gone back through once.
+            target: What is explained.
+            places: Where the slopes are wanted.
+        """
+        if run.frozen is None:
+            raise ValueError("the pass was not made by the frozen network")
+        answer = self._answer(run, target)  # (B, K)
+        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+
+    def slopes_each(
+        self,
+        run: ForwardPass,
+        target: Target,
+        places: Sequence[int],
+        read: Tensor,
+        weights: Tensor | None = None,
+    ) -> Slopes:
+        """Go back through a frozen pass over one text of a causal language model, once for each place of an answer.
+
+        Args:
+            run: What `run` returned for one text; it can be gone back through once.
+            target: The G vocabulary entries read, (1, G); each logit counts less the contrast's, or less the mean over
+                the vocabulary.
+            places: Where the slopes are wanted.
+            read: Where the model answers, (G,).
+            weights: Sums of the G quantities that are explained instead of each, (K, G).
+
+        Returns:
+            The slopes of G quantities, or K sums.
+        """
+        if run.frozen is None:
+            raise ValueError("the pass was not made by the frozen network")
+        hidden = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])[0, read]  # (G, H)
+        with self._network.frozen():
+            logits = self.model.parts.head.tokens(hidden).float()  # (G, V)
+        own = logits.gather(1, target.ids[0][:, None])[:, 0]  # (G,)
+        other = logits.mean(-1) if target.contrast is None else logits[:, target.contrast[0]]  # (G,)
+        answer = own - other  # (G,)
+        answer = answer if weights is None else weights.to(answer) @ answer  # (K,)
+        return self._gone_back(answer[None], answer, run.frozen, places)
+
+    def _gone_back(self, answer: Tensor, sums: Tensor, flowed: FrozenPass, places: Sequence[int]) -> Slopes:
+        """Return the slopes of each of K sums over the texts, (K,), several at a time."""
+        order = [flowed.states[place] for place in places]
+        gradients: dict[int, list[Tensor]] = {place: [] for place in places}
+        for start in range(0, len(sums), AT_ONCE):
+            part = sums[start : start + AT_ONCE]  # (k,)
+            last = start + AT_ONCE >= len(sums)
+            found: Sequence[Tensor | None]
+            if len(part) == 1:
+                found = [
+                    None if g is None else g[None]
+                    for g in torch.autograd.grad(part[0], order, retain_graph=not last, allow_unused=True)
+                ]
+            else:
+                each = torch.eye(len(part), dtype=part.dtype, device=part.device)
+                found = torch.autograd.grad(
+                    part, order, each, retain_graph=not last, allow_unused=True, is_grads_batched=True
+                )
+            for place, state, slopes in zip(places, order, found, strict=True):
+                several = torch.zeros_like(state)[None].expand(len(part), *state.shape) if slopes is None else slopes
+                gradients[place] += [self._shaped(slope, place) for slope in several]
+        states = {place: self._shaped(state, place).detach() for place, state in zip(places, order, strict=True)}
+        return Slopes(answer.detach(), states, gradients)
+
+    def _answer(self, run: ForwardPass, target: Target) -> Tensor:
+        """Return the explained quantities with their graph, (B, K)."""
+        if run.frozen is None:
+            raise ValueError("the pass was not made by the frozen network")
+        answer = run.frozen.answer
+        if target.task.vocabulary and run.positions is not None:
+            rows, target = target.rows()
+            hidden = self.model.parts.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
+            texts = torch.arange(len(hidden), device=hidden.device)
+            with self._network.frozen():
+                answer = self.model.parts.head.tokens(hidden[texts, run.positions.to(hidden.device)], rows)  # (B, R)
+        elif run.positions is not None:
+            answer = at(answer, run.positions)  # (B, C)
+        return target.read(answer.float())
+
+    def _shaped(self, held: Tensor, place: int) -> Tensor:
+        """Bring what a module holds into the order (b, T, H)."""
+        return held if place == 0 else held.permute(self._output(place).axes)
+
+    def _output(self, layer: int) -> LayerOutput:
+        outputs = self.model.parts.outputs
+        if outputs is None:
+            raise UnsupportedModelError(
+                f"no module of {type(self.module).__name__} returns the output of a layer as `hidden_states` has it, "
+                "so the frozen network cannot be read there; read_at=0 reads the word embeddings"
+            )
+        return outputs[layer - 1]
+
+    def _prove(self, batch: Batch) -> None:
+        """Prove once, on the first text, that the frozen pass gives the model's answer and is affine."""
+        with self._lock:
+            if self._proved:
+                return
+            inputs = {name: value[:1] for name, value in batch.inputs.items()}
+            place, rows = None, None
+            if self.model.task.vocabulary:
+                place = batch.mask[:1].int().cumsum(-1).argmax(-1)  # (1,), the last token
+                rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
+            with torch.no_grad():
+                own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
+                vectors = self._embeddings(inputs["input_ids"])  # (1, T, H)
+
+            def run() -> tuple[Tensor, Tensor]:
+                leaf = vectors.detach().clone().requires_grad_()
+                with self._embeddings.given(leaf, inputs["input_ids"]):
+                    return self.model.answer(inputs, place, rows, self._network.model), leaf
+
+            self._network.prove(run, own, SUMS * tolerance_for(own))
+            self._proved = True
+
+    def _listen(self, path: str) -> None:
+        seen = self._seen
+
+        def after(_: nn.Module, __: Any, output: Any) -> None:
+            if not seen.wanted:
+                return
+            seen.calls[path] = seen.calls.get(path, 0) + 1
+            place = seen.wanted.get((path, seen.calls[path]))
+            if place is not None:
+                seen.found[place] = tensor_of(output)
+
+        self._network.model.get_submodule(path).register_forward_hook(after)
+
+    def _listening(self, places: Sequence[int]) -> "_Listening":
+        wanted = {(self._output(p).path, self._output(p).call): p for p in places if p}
+        return _Listening(self._seen, wanted)
+
+
+class _Listening:
+    """Lets the hooks of the current thread's pass note the outputs of layers."""
+
+    def __init__(self, seen: _Seen, wanted: dict[tuple[str, int], int]) -> None:
+        self._seen, self._wanted = seen, wanted
+
+    def __enter__(self) -> None:
+        self._seen.calls, self._seen.wanted, self._seen.found = {}, self._wanted, {}
+
+    def __exit__(self, *_: object) -> None:
+        self._seen.wanted = {}

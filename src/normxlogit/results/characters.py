@@ -1,0 +1,62 @@
+"""Text that is safe to show: no character in it recolours a terminal, ends a line or turns a page around."""
+
+import re
+import unicodedata
+from typing import Literal
+
+__all__ = ["direction", "one_line", "quoted", "safe", "safe_output", "visible"]
+
+
+def safe(text: str) -> str:
+    """Return the text without control characters; line ends and tabs stay.
+
+    Control characters become signs for them, marks that embed or override the writing direction become "�", line and
+    paragraph separators "↵". Marks without width that only hint at the direction are left out.
+    """
+    return text.translate(_CONTROLS)
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line, safe to print: for errors, names and titles."""
+    return safe(" ".join(text.split()))
+
+
+def safe_output(text: str) -> str:
+    """Return text that may hold the colours of this library: all other control sequences are made visible."""
+    pieces = _COLOR.split(text)
+    return "".join(piece if index % 2 else safe(piece) for index, piece in enumerate(pieces))
+
+
+def visible(text: str) -> str:
+    """Return the text with its outer white space trimmed, or a sign for it where there is nothing else."""
+    if text.strip():
+        return text.strip()
+    return "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
+
+
+def quoted(name: str) -> str:
+    """Return a name in quotes if it is nothing but punctuation, which gets lost in a list otherwise."""
+    if not name or not all(unicodedata.category(c) in _PUNCTUATION for c in name):
+        return name
+    return f"'{name}'" if '"' in name else f'"{name}"'
+
+
+def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
+    """Return the writing direction of a text: that of its first letter that has one."""
+    for character in text:
+        kind = unicodedata.bidirectional(character)
+        if kind in ("R", "AL"):
+            return "rtl"
+        if kind == "L":
+            return "ltr"
+    return "auto"
+
+
+_CONTROLS: dict[int, str] = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
+_CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")
+_CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pair cannot be written at all
+_CONTROLS |= {0x85: "↵", 0x2028: "↵", 0x2029: "↵"}
+_CONTROLS |= dict.fromkeys([0x061C, 0x200E, 0x200F], "")
+_SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
+_PUNCTUATION = frozenset({"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk"})
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")

@@ -1,0 +1,333 @@
+"""The results of several texts: a list that slices, draws itself, saves, loads and becomes a table."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
+
+import numpy as np
+
+from ..errors import DataError
+from .attribution import Attribution
+from .base import FORMAT_VERSION, Result
+from .fields import document, plain
+from .files import json_text, read_json, replacing, write_text
+from .generation import GenerationAttribution
+from .signals import AudioAttribution, ImageAttribution
+from .tables import optional_module, stacked, to_csv, to_pandas, to_shap
+from .words import Merge
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["Attributions", "WordTotal"]
+
+R = TypeVar("R", bound=Result)
+
+_CLASSES: tuple[type[Result], ...] = (Attribution, AudioAttribution, GenerationAttribution, ImageAttribution)
+KINDS = {found.kind: found for found in _CLASSES}
+"""What can stand in a file."""
+
+PLAIN = ("kind", "text", "text_pair", "completion", "tokens", "token_ids", "method", "model")
+"""Fields with a Parquet column of their own."""
+
+
+class WordTotal(NamedTuple):
+    """A word over several texts.
+
+    Attributes:
+        text: The word in lower case.
+        score: Its mean score.
+        texts: How many texts it is in.
+    """
+
+    text: str
+    score: float
+    texts: int
+
+
+class Attributions(list[R]):
+    """Results in the order of their texts; a list, whose slices are `Attributions` again."""
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> R: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Attributions[R]": ...
+    def __getitem__(self, place: SupportsIndex | slice) -> "R | Attributions[R]":
+        """Return one result, or several as a collection."""
+        found = super().__getitem__(place)
+        return Attributions(found) if isinstance(found, list) else found
+
+    def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
+        """Return both, one after the other."""
+        return Attributions([*self, *other])
+
+    def copy(self) -> "Attributions[R]":
+        """Return a list of the same results."""
+        return Attributions(self)
+
+    def filter(
+        self,
+        predicate: Callable[[R], bool] | None = None,
+        *,
+        label: str | None = None,
+        gold: Sequence[str | int] | None = None,
+        correct: bool = True,
+    ) -> "Attributions[R]":
+        """Return the results for which everything given holds.
+
+        Args:
+            predicate: A function of one result.
+            label: What the model said.
+            gold: The right label of each text, by name or index.
+            correct: Whether to keep the texts where the model said the right label, or those where it did not; has a
+                meaning with `gold` only.
+
+        Raises:
+            ValueError: If there is not one gold label for each result.
+        """
+        if gold is not None and len(gold) != len(self):
+            raise ValueError(f"{len(gold)} gold labels for {len(self)} results")
+        kept = []
+        for i, result in enumerate(self):
+            said = getattr(result, "prediction", None)
+            if label is not None and (said is None or said.label != label):
+                continue
+            if gold is not None and (said is not None and gold[i] in (said.label, said.id)) != correct:
+                continue
+            if predicate is None or predicate(result):
+                kept.append(result)
+        return Attributions(kept)
+
+    def top(self, k: int = 10, *, merge: Merge | None = None, min_texts: int = 1) -> list[WordTotal]:
+        """Return the words with the highest mean score over all texts.
+
+        Args:
+            k: How many.
+            merge: How a word's score comes from its tokens', see `Attribution.words`.
+            min_texts: Leave out words of fewer texts.
+
+        Raises:
+            DataError: If a result cannot tell its words.
+            ValueError: If a result has several scores for a word; use `select` on each first.
+        """
+        found: dict[str, list[float]] = {}
+        texts: Counter[str] = Counter()
+        for result in self:
+            own = set()
+            for word in result.words(merge):  # type: ignore[attr-defined]
+                if isinstance(word.score, np.ndarray):
+                    raise ValueError("top() needs one score for each word; choose with select(label=..., layer=...)")
+                if any(c.isalnum() for c in word.text):
+                    own.add(word.text.casefold())
+                    found.setdefault(word.text.casefold(), []).append(word.score)
+            texts.update(own)
+        totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in found.items() if texts[t] >= min_texts]
+        return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, as the commands write it."""
+        return {"format_version": FORMAT_VERSION, "attributions": [result.to_dict() for result in self]}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> "Attributions[Any]":
+        """Rebuild what `to_dict` returned; one result alone is a collection of one.
+
+        Raises:
+            DataError: If it is something else.
+        """
+        state = document(state, FORMAT_VERSION)
+        states = state.get("attributions", [state])
+        if not isinstance(states, list):
+            raise DataError("not attributions: expected a list")
+        found = []
+        for place, one in enumerate(states):
+            kind = one.get("kind") if isinstance(one, Mapping) else None
+            if not isinstance(kind, str) or kind not in KINDS:
+                raise DataError(f"result {place}: not an attribution; its kind is none of {', '.join(KINDS)}")
+            try:
+                found.append(KINDS[kind].from_dict(one))
+            except DataError as error:
+                raise DataError(f"result {place}: {error}") from None
+        return cls(found)
+
+    def to_json(self, *, ascii_only: bool = False) -> str:
+        """Return the JSON that `save` writes.
+
+        Args:
+            ascii_only: Whether to escape every character beyond ASCII.
+        """
+        return json_text(self.to_dict(), ascii_only=ascii_only)
+
+    def to_csv(self) -> str:
+        """Return the table of `to_pandas` as CSV."""
+        return to_csv(self._stacked())
+
+    def save(self, path: str | Path) -> None:
+        """Write the results to a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
+
+        Raises:
+            DataError: If the name ends in something else, the file cannot be written, or pyarrow is missing.
+        """
+        suffix = Path(path).suffix.lower()
+        if suffix == ".json":
+            write_text(self.to_json(), path)
+        elif suffix == ".csv":
+            write_text(self.to_csv(), path)
+        elif suffix == ".parquet":
+            parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+            with replacing(path) as beside:
+                parquet.write_table(self._arrow(), beside)
+        else:
+            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Attributions[Any]":
+        """Read a file written by `save`, by `Attribution.save` or by the commands, in JSON or Parquet.
+
+        Raises:
+            DataError: If the file is not such a file.
+        """
+        suffix = Path(path).suffix.lower()
+        if suffix == ".csv":
+            raise DataError(f"{path}: a CSV file holds scores only; save as .json or .parquet to load again")
+        try:
+            return cls(_read_parquet(path)) if suffix == ".parquet" else cls.from_dict(read_json(path))
+        except DataError as error:
+            raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+
+    def to_pandas(self) -> "DataFrame":
+        """Return the scores as a pandas table, one row a token; `text_index` says which text it is of.
+
+        Raises:
+            DataError: If pandas is missing.
+        """
+        return to_pandas(self._stacked())
+
+    def to_dataset(self) -> Any:
+        """Return a `datasets.Dataset` with one row a text, of the columns of the Parquet file.
+
+        Raises:
+            DataError: If datasets or pyarrow is missing.
+        """
+        datasets = optional_module("datasets", "a dataset needs datasets: pip install datasets")
+        return datasets.Dataset(datasets.table.InMemoryTable(self._arrow()))
+
+    def to_shap(self) -> Any:
+        """Return the results as one `shap.Explanation` with a row for each text.
+
+        Raises:
+            DataError: If shap is missing or there is no result.
+            ValueError: If a result has a layer axis; choose with `select(layer=...)`.
+        """
+        if not self:
+            raise DataError("no results to show")
+        return to_shap([result._shap() for result in self])
+
+    def to_html(self, path: str | Path | None = None, *, title: str | None = None) -> str:
+        """Return one page with all results, also written to `path` if given.
+
+        Args:
+            path: Where to write it.
+            title: Heading of the page.
+
+        Raises:
+            DataError: If a result is of generated text, which has a page of its own.
+        """
+        from ..render.html import page
+
+        content = page(self._of_texts(), title)
+        if path is not None:
+            write_text(content, path)
+        return content
+
+    def _repr_html_(self) -> str:
+        from ..render.html import fragments
+
+        return fragments(self)
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self))
+
+    def __repr__(self) -> str:
+        return f"Attributions({len(self)} results)"
+
+    def _of_texts(self) -> list[Attribution]:
+        found: list[Attribution] = [result for result in self if isinstance(result, Attribution)]
+        if len(found) != len(self):
+            raise DataError("generated text has a page of its own: call to_html on the result itself")
+        return found
+
+    def _stacked(self) -> dict[str, list[Any]]:
+        return stacked([result._columns() for result in self])
+
+    def _arrow(self) -> Any:
+        """Return one row a result: what is asked for often in columns, everything else as JSON."""
+        arrow = optional_module("pyarrow", _NO_ARROW)
+        columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
+        for result in self:
+            state = result.to_dict()
+            said = state.get("prediction") or {}
+            target = state.get("target") or state["targets"][0]
+            columns["label"].append(said.get("label"))
+            columns["probability"].append(None if said.get("probability") is None else float(said["probability"]))
+            columns["target"].append(target["labels"])
+            columns["contrast"].append(target["contrast"])
+            for name in PLAIN:
+                columns[name].append(state.pop(name, None))
+            columns["scores"].append(result.scores.reshape(-1))
+            columns["shape"].append(list(result.scores.shape))
+            del state["scores"]
+            columns["rest"].append(json_text(state))
+        types = {
+            name: getattr(arrow, kind)() if isinstance(kind, str) else arrow.list_(getattr(arrow, kind[0])())
+            for name, kind in _TYPES.items()
+        }
+        types |= {
+            name: arrow.list_(getattr(arrow, kind[0])()) for name, kind in _TYPES.items() if not isinstance(kind, str)
+        }
+        try:
+            return arrow.table({name: arrow.array(columns[name], types[name]) for name in _TYPES})
+        except (ValueError, UnicodeError) as error:  # half a surrogate pair
+            raise DataError(f"cannot be written as Parquet: {error}") from None
+
+
+_NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
+_TYPES: dict[str, str | tuple[str]] = {
+    "text": "string",
+    "text_pair": "string",
+    "completion": "string",
+    "label": "string",
+    "probability": "float64",
+    "target": ("string",),
+    "contrast": "string",
+    "method": "string",
+    "model": "string",
+    "tokens": ("string",),
+    "token_ids": ("int64",),
+    "scores": ("float32",),
+    "shape": ("int64",),
+    "kind": "string",
+    "rest": "string",
+}
+
+
+def _read_parquet(path: str | Path) -> list[Result]:
+    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+    try:
+        with Path(path).open("rb") as file:
+            rows = parquet.read_table(file).to_pylist()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise DataError(f"not Parquet: {error}") from None
+    states = []
+    for place, row in enumerate(rows):
+        try:
+            state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
+            values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"result {place}: not an attribution: {error!r}") from None
+        states.append({"text": None, "text_pair": None} | state | {"scores": plain(values)})
+    return list(Attributions.from_dict({"format_version": FORMAT_VERSION, "attributions": states}))

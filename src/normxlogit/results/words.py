@@ -1,0 +1,148 @@
+"""Tokens to the words of the text that people read."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from .fields import FloatArray
+
+__all__ = ["MERGES", "Merge", "Word", "merge_words"]
+
+Merge = Literal["sum", "max", "mean", "first"]
+"""How a word's score comes from its tokens'."""
+
+MERGES = ("sum", "max", "mean", "first")
+
+
+class Word(NamedTuple):
+    """One word of the original text with its merged score.
+
+    Attributes:
+        text: The word as it stands in the original text.
+        start: First character, in the text of its `sequence`.
+        end: One past the last character.
+        score: Merged scores: a float, or an array of the leading axes of the result's scores.
+        sequence: 0 for the text, 1 for the second text of a pair.
+        tokens: Indices of the tokens that make the word.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float | FloatArray
+    sequence: int
+    tokens: tuple[int, ...]
+
+
+def merge_words(
+    scores: FloatArray,
+    texts: Sequence[str],
+    offsets: Sequence[tuple[int, int]],
+    sequences: Sequence[int | None],
+    merge: Merge,
+) -> list[Word]:
+    """Merge the tokens of one or two texts to words.
+
+    A word is what people take for one: letters and digits, with the apostrophes, hyphens and decimal points inside
+    ("don't", "state-of-the-art", "3.14"); any other character stands for itself. Scripts written without spaces have
+    a word for each character. A token that reaches over several of these makes one word of them, so that every token
+    of a text is in exactly one word.
+
+    Args:
+        scores: Any leading axes, then T tokens.
+        texts: The text, and the second one of a pair.
+        offsets: Character spans of the T tokens.
+        sequences: Which text each token is of; None leaves it out.
+        merge: How a word's score comes from its tokens'.
+
+    Returns:
+        The words in the order of the text.
+
+    Raises:
+        ValueError: If there is no such way to merge.
+    """
+    if merge not in MERGES:
+        raise ValueError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
+    words: list[Word] = []
+    for sequence, text in enumerate(texts):
+        tokens = [i for i, s in enumerate(sequences) if s == sequence]
+        for start, end, members in _groups(text, [(i, *offsets[i]) for i in tokens]):
+            score = _merged(scores[..., members], merge)
+            words.append(Word(text[start:end], start, end, score, sequence, tuple(members)))
+    return words
+
+
+def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
+    """Return the span and the tokens of each word that has tokens; tokens are given as (index, start, end)."""
+    units = [found.span() for found in _WORD.finditer(text.translate(_CLASSES))]
+    groups: list[tuple[int, int, list[int]]] = []
+    waiting: list[int] = []  # tokens without a character of their own go with the next
+    at = 0
+    for index, start, end in sorted(tokens, key=lambda token: token[1:]):
+        if end <= start:
+            waiting.append(index)
+            continue
+        body = text[start:end]
+        start += len(body) - len(body.lstrip()) if body.strip() else 0  # byte-level tokens begin with the space
+        end = start + len(text[start:end].rstrip()) if body.strip() else end
+        while at < len(units) and units[at][1] <= start:
+            at += 1
+        first, last = start, end
+        for unit in range(at, len(units)):
+            if units[unit][0] >= end:
+                break
+            first, last = min(first, units[unit][0]), max(last, units[unit][1])
+        if groups and first < groups[-1][1]:
+            before = groups.pop()
+            first, last = before[0], max(before[1], last)
+            waiting = before[2] + waiting
+        groups.append((first, last, [*waiting, index]))
+        waiting = []
+    if waiting and groups:
+        groups[-1][2].extend(waiting)
+    return [(start, end, sorted(members)) for start, end, members in groups]
+
+
+def _merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
+    """Merge the last axis."""
+    if merge == "sum":
+        merged = scores.sum(-1)
+    elif merge == "mean":
+        merged = scores.mean(-1)
+    elif merge == "first":
+        merged = scores[..., 0]
+    else:  # the largest magnitude, with its sign
+        merged = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+    return float(merged) if merged.ndim == 0 else merged
+
+
+class _Classes(dict[int, int]):
+    """Characters as the pattern sees them: accents as one letter, scripts without spaces as one sign."""
+
+    def __missing__(self, code: int) -> int:
+        found = code
+        if any(first <= code <= last for first, last in _NO_SPACES) and chr(code).isalnum():
+            found = ord(_ALONE)
+        elif unicodedata.category(chr(code)).startswith("M") and not 0xFE00 <= code <= 0xFE0F:
+            found = ord(_ACCENT)
+        self[code] = found
+        return found
+
+
+_ALONE, _ACCENT = "\ue000", "ª"
+_NO_SPACES = (
+    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF)),  # Thai, Lao, Myanmar, Khmer
+    *((0x3040, 0x30FF), (0x31F0, 0x31FF)),  # kana
+    *((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF)),  # Han
+)
+_CLASSES = _Classes()
+_LETTERS = r"[\w\ufe00-\ufe0f]+"
+_WORD = re.compile(
+    rf"{_ALONE}[{_ACCENT}\ufe00-\ufe0f]*"
+    rf"|{_LETTERS}(?:(?:['’\-‐‑]|(?<=\d)[.,:](?=\d)){_LETTERS})*"
+    # An emoji with what belongs to it: skin tones, variants, joined signs.
+    r"|[^\w\s](?:[\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]|\u200d[^\w\s])*"
+)

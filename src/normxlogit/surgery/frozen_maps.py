@@ -1,0 +1,231 @@
+"""The linear maps that stand for operations which are not linear: the same value, a constant for a slope.
+
+Each forward pass is the operation's own fast kernel. Each backward pass uses what was saved and nothing that depends on
+the input, so the gradient has no gradient.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+__all__ = ["attended", "convolved", "grouped_norm", "layer_norm", "local", "ratio", "rms_norm", "shifted"]
+
+SMALL = 1e-6
+"""An activation's ratio f(x) / x is taken to be zero where |x| is smaller than this."""
+
+SCORES = 1 << 24
+"""Attention scores that a backward pass works out at once."""
+
+
+class _Ratio(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: list[Tensor], slope: Tensor, kind: str) -> Tensor:
+        ctx.save_for_backward(slope)
+        ctx.activation = kind  # by which `frozen_products.activated` knows the node
+        return value[0]  # in a list, for autograd would make a view of an argument, which cannot be changed in place
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (slope,) = ctx.saved_tensors
+        return grad * slope, None, None, None
+
+
+def ratio(x: Tensor, value: Tensor, kind: str) -> Tensor:
+    """Give `value` = f(x), with f(x) / x for the slope.
+
+    Args:
+        x: What flows.
+        value: What the activation makes of it, of the same shape.
+        kind: The activation's name.
+    """
+    with torch.no_grad():
+        slope = (value / x).masked_fill_(x.abs() < SMALL, 0.0)
+    result: Tensor = _Ratio.apply(x, [value], slope, kind)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Shifted(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: list[Tensor]) -> Tensor:
+        return value[0]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad, None
+
+
+def shifted(x: Tensor, value: Tensor) -> Tensor:
+    """Give `value`, which differs from x by something held, such as the normaliser of a log-softmax."""
+    result: Tensor = _Shifted.apply(x, [value])  # type: ignore[no-untyped-call]
+    return result
+
+
+class _LayerNorm(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Tensor:
+        value, _, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(rstd, weight)
+        ctx.axes = tuple(range(-len(shape), 0))
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        rstd, weight = ctx.saved_tensors
+        kind = grad.dtype
+        grad = grad * rstd if weight is None else grad * weight * rstd
+        return (grad - grad.mean(ctx.axes, keepdim=True)).to(kind), None, None, None, None
+
+
+def layer_norm(x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """Normalise with the standard deviation held; the mean flows."""
+    result: Tensor = _LayerNorm.apply(x, list(shape), weight, bias, eps)  # type: ignore[no-untyped-call]
+    return result
+
+
+def rms_norm(x: Tensor, shape: list[int], weight: Tensor | None, eps: float | None) -> Tensor:
+    """Normalise by the root mean square, held."""
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    with torch.no_grad():
+        scale = wide.pow(2).mean(tuple(range(-len(shape), 0)), keepdim=True).add_(eps).rsqrt_()
+    result = (wide * scale).to(x.dtype)
+    return result if weight is None else result * weight
+
+
+def grouped_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    """Normalise each group of channels with its standard deviation held; the mean flows.
+
+    Args:
+        x: (B, C, ...).
+        groups: The number of groups; C of them for an instance norm.
+        weight: (C,).
+        bias: (C,).
+        eps: Added to the variance.
+    """
+    rows = x.reshape(len(x), groups, -1)  # (B, G, N)
+    with torch.no_grad():
+        scale = torch.rsqrt(rows.var(-1, correction=0, keepdim=True) + eps)  # (B, G, 1)
+    result = ((rows - rows.mean(-1, keepdim=True)) * scale).reshape(x.shape)  # (B, C, ...)
+    wide = (1, -1) + (1,) * (x.ndim - 2)
+    result = result if weight is None else result * weight.reshape(wide)
+    return result if bias is None else result + bias.reshape(wide)
+
+
+class _Local(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
+        with torch.enable_grad():
+            ctx.leaf = x.detach().requires_grad_()
+            ctx.value = run(ctx.leaf)
+        value: Tensor = ctx.value.detach()
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        # Where the gradient itself has a gradient, it must go on: else what is not linear above would be hidden.
+        (slope,) = torch.autograd.grad(
+            ctx.value, ctx.leaf, grad, retain_graph=True, create_graph=grad.requires_grad and torch.is_grad_enabled()
+        )
+        return slope, None
+
+
+def local(x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
+    """Run what is linear, or linear once a choice is held (max-pooling), though torch's own backward reads x."""
+    result: Tensor = _Local.apply(x, run)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Convolution(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, settings: tuple[Any, ...], run: Callable[[], Tensor]) -> Tensor:
+        ctx.save_for_backward(weight)
+        ctx.settings, ctx.like = settings, (x.shape, x.dtype, x.device)
+        return run()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (weight,) = ctx.saved_tensors
+        shape, kind, device = ctx.like
+        blank = torch.empty(1, dtype=kind, device=device).expand(shape)  # only its shape is read
+        found = torch.ops.aten.convolution_backward(grad, blank, weight, None, *ctx.settings, [True, False, False])
+        return found[0], None, None, None
+
+
+def convolved(x: Tensor, weight: Tensor, settings: tuple[Any, ...], run: Callable[[], Tensor]) -> Tensor:
+    """Convolve; torch's own backward would read x, on which it does not depend.
+
+    Args:
+        x: (B, C, ...).
+        weight: The kernel.
+        settings: Stride, padding, dilation, transposed, output padding and groups.
+        run: Gives the value.
+    """
+    result: Tensor = _Convolution.apply(x, weight, settings, run)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Attended(Function):
+    @staticmethod
+    def forward(ctx: Any, v: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]) -> Tensor:
+        ctx.save_for_backward(q, k, mask)
+        ctx.options, ctx.shape = options, v.shape
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, **options)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
+        q, k, mask = ctx.saved_tensors
+        heads, length = q.shape[-3] if q.ndim > 3 else 1, k.shape[-2]
+        step = max(1, SCORES // max(1, math.prod(q.shape[:-2]) * length))
+        found: Any = 0
+        for start in range(0, q.shape[-2], step):
+            part = slice(start, start + step)
+            weights = _attention(q[..., part, :], k, _mask_part(q, k, mask, ctx.options, part), ctx.options)
+            rows = grad if step >= q.shape[-2] else grad.narrow(-2, start, weights.shape[-2])
+            found = found + weights.transpose(-2, -1) @ rows  # (..., S, D)
+        if found.ndim > 3 and found.shape[-3] != ctx.shape[-3]:  # heads that share their keys and values
+            found = found.reshape(*found.shape[:-3], ctx.shape[-3], heads // ctx.shape[-3], *found.shape[-2:]).sum(-3)
+        if found.shape != ctx.shape:
+            found = found.sum_to_size(ctx.shape)
+        return found, None, None, None, None
+
+
+def _mask_part(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any], part: slice) -> Tensor | None:
+    """Cut the rows of an attention mask that belong to some queries."""
+    if options.get("is_causal"):
+        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return mask if mask is None or mask.shape[-2] == 1 else mask[..., part, :]
+
+
+def _attention(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]) -> Tensor:
+    """Work out attention weights once more, (..., T, S)."""
+    scale = options.get("scale")
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if q.ndim > 3 and k.shape[-3] != q.shape[-3]:
+        k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
+    scores = (q * scale) @ k.transpose(-2, -1)  # (..., T, S)
+    if mask is not None:
+        scores = scores.masked_fill(mask.logical_not(), -math.inf) if mask.dtype == torch.bool else scores + mask
+    weights = torch.softmax(scores, -1, dtype=torch.float32).to(q.dtype)
+    if mask is not None:
+        weights = weights.nan_to_num()  # a row without anything to attend to
+    return weights
+
+
+def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict[str, Any]) -> Tensor:
+    """Attend with the fused kernel; the backward pass goes through the values only, with the weights worked out anew.
+
+    Args:
+        q: (..., T, D).
+        k: (..., S, D).
+        v: (..., S, D).
+        mask: Boolean or added, (..., T, S).
+        options: The kernel's other arguments.
+    """
+    result: Tensor = _Attended.apply(v, q, k, mask, options)  # type: ignore[no-untyped-call]
+    return result

@@ -1,0 +1,115 @@
+"""Which modules of a model are one step of the frozen network, and the model's own autograd functions.
+
+No architecture is named. An activation module that is written in several operations is found by trying it. A function
+of autograd that a model brings along is run as what it is written as, so that its operations can be seen.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+
+__all__ = ["is_activation", "name_of", "opened"]
+
+_HOMES = ("transformers.activations", "torch.nn.modules.activation")
+_FAR = (37.0, 53.0)
+"""Where an activation is straight: it has saturated, or is the identity or zero."""
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Tell whether a module is an activation.
+
+    It is elementwise when tried, and from torch's or transformers' own activations, or one without weights that is
+    straight far from zero on either side, as all activations are that saturate or rectify; a sine or a square is not.
+    """
+    own = type(module).__module__ in _HOMES
+    weights = list(module.parameters()) + list(module.buffers())
+    if any(True for _ in module.children()) or (weights and not own):
+        return False
+    probe = torch.linspace(-2, 2, 24).reshape(2, 3, 4)  # (2, 3, 4)
+    probe = probe.to(weights[0]) if weights else probe
+    try:
+        with torch.no_grad():
+            value = module.forward(probe)  # without the hooks of the model's owner
+            elementwise = (
+                isinstance(value, Tensor)
+                and value.shape == probe.shape
+                and torch.allclose(value, module.forward(probe.flip(0, 1, 2)).flip(0, 1, 2))
+                and torch.allclose(value[1:, 2:, 3:], module.forward(probe[1:, 2:, 3:]))
+            )
+            return bool(elementwise and (own or (_bent(probe, value) and _straight(module))))
+    except Exception:  # whatever it is, it is not called with one tensor
+        return False
+
+
+def _bent(probe: Tensor, value: Tensor) -> bool:
+    """Tell whether values are not just a multiple of what was given."""
+    return not torch.allclose(value, probe * (value.flatten()[0] / probe.flatten()[0]))
+
+
+def _straight(module: nn.Module) -> bool:
+    """Tell whether a function of each element is straight far from zero."""
+    steps = torch.tensor([[far * side * step for step in (1, 2, 3)] for far in _FAR for side in (-1, 1)])  # (4, 3)
+    value = module.forward(steps[None])[0]  # (4, 3)
+    return bool((value[:, 2] - 2 * value[:, 1] + value[:, 0]).abs().max() < 1e-3)
+
+
+def name_of(module: nn.Module) -> str:
+    """Return the name of an activation module as that of the function: `relu` for `ReLU`."""
+    return type(module).__name__.lower().removesuffix("activation")
+
+
+def opened(module: nn.Module) -> Callable[..., Any] | None:
+    """Copy a module's forward so that the autograd functions that it applies are seen through.
+
+    Returns:
+        None where it applies none.
+    """
+    own = getattr(module.forward, "__func__", None)
+    if not isinstance(own, types.FunctionType):
+        return None
+    seen = {name: own.__globals__.get(name) for name in own.__code__.co_names}
+    functions = {name: _Opened(f) for name, f in seen.items() if isinstance(f, type) and issubclass(f, Function)}
+    if not functions:
+        return None
+    copy = types.FunctionType(
+        own.__code__, own.__globals__ | functions, own.__name__, own.__defaults__, own.__closure__
+    )
+    copy.__kwdefaults__ = own.__kwdefaults__
+    return types.MethodType(copy, module)
+
+
+class _Opened:
+    """Stands for a function of autograd; applies its forward and leaves the backward to autograd."""
+
+    def __init__(self, function: type[Function]) -> None:
+        self.function = function
+
+    def apply(self, *args: Any) -> Any:
+        """Run the forward; where nothing flows out of it, as from a kernel of another package, apply the function."""
+        own = self.function
+        if any(map(_flows, args)):
+            separate = own.setup_context is not Function.setup_context
+            result = own.forward(*args) if separate else own.forward(_Context(args), *args)
+            if any(map(_flows, result if isinstance(result, tuple) else (result,))):
+                return result
+        return own.apply(*args)
+
+
+class _Context:
+    """What a function of autograd writes to in its forward; nothing of it is read again."""
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self.needs_input_grad = tuple(map(_flows, args))
+
+    def save_for_backward(self, *_: Any) -> None:
+        """Save nothing."""
+
+    mark_dirty = mark_non_differentiable = set_materialize_grads = save_for_forward = save_for_backward
+
+
+def _flows(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad

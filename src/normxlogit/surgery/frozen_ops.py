@@ -1,0 +1,295 @@
+"""What is done to each of torch's functions to make it linear in what flows through it.
+
+A function is looked up once, by its name; one without a rule is linear, or is left as it is for the proof to name.
+"""
+
+import types
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import frozen_maps as maps
+from .frozen_layers import LAYERS
+from .frozen_products import SIGNAL, activated, held_factor, same, signal_of
+from .frozen_rules import PASS, Frozen, Rule, flows, still
+
+__all__ = ["rule_for"]
+
+
+def _still_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple(map(still, args)), {name: still(value) for name, value in kwargs.items()}
+
+
+def _first(args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Bring arguments given by name into their places."""
+    kwargs = dict(kwargs)
+    found = list(args)
+    for name in names[len(args) :]:
+        if name not in kwargs:
+            break
+        found.append(kwargs.pop(name))
+    return tuple(found), kwargs
+
+
+def _in_place(function: Any) -> bool:
+    name = function.__name__
+    return bool(name.endswith("_") and not name.endswith("__"))
+
+
+def _weight(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the result: attention probabilities, denominators, decay."""
+    found = any(map(flows, args)) or any(map(flows, kwargs.values()))
+    if not found or not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    frozen.note(function.__name__, "its result")
+    fixed, named = _still_all(args, kwargs)
+    if _in_place(function) or kwargs.get("inplace"):
+        value = function(fixed[0].clone(), *fixed[1:], **named)
+        return args[0].copy_(value)
+    return function(*fixed, **named)
+
+
+def _activation(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the ratio f(x) / x."""
+    args, kwargs = _first(args, kwargs, "input")
+    x = args[0]
+    if not flows(x) or not torch.is_grad_enabled():
+        return function(*args, **kwargs)
+    name = function.__name__.strip("_")
+    frozen.note(name, "f(x) / x")
+    fixed, named = _still_all(args, kwargs)
+    changes = _in_place(function) or bool(kwargs.get("inplace")) or any(a is True for a in args[1:])
+    with torch.no_grad():
+        value = function(fixed[0].clone() if changes else fixed[0], *fixed[1:], **named)
+    if isinstance(value, tuple):
+        value = value[0]
+    result = maps.ratio(x, value, name)
+    return x.copy_(result) if changes else result
+
+
+def _power(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold roots and reciprocals, and the ratio of a squared ReLU; leave other powers as they are."""
+    args, kwargs = _first(args, kwargs, "self", "exponent")
+    base, exponent = args[0], args[1] if len(args) > 1 else 2
+    if flows(exponent) or (flows(base) and not isinstance(exponent, Tensor) and (exponent < 0 or exponent == 0.5)):
+        return _weight(frozen, function, args, kwargs)
+    if flows(base) and exponent == 2 and activated(base)[1] == "relu":
+        return _activation(frozen, function, args, kwargs)
+    return function(*args, **kwargs)
+
+
+def _square(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    squared = flows(args[0]) and activated(args[0])[1] == "relu"
+    return (_activation if squared else PASS)(frozen, function, args, kwargs)
+
+
+def _products(first: int, matrices: bool) -> Rule:
+    """Make the rule for a product of the arguments at `first` and the place after it."""
+
+    def rule(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if len(args) < first + 2:
+            names = ("input",) * first + _FACTORS.get(function.__name__, ("input", "other"))
+            args, kwargs = _first(args, kwargs, *names)
+        if len(args) < first + 2:
+            return function(*args, **kwargs)
+        left, right = args[first], args[first + 1]
+        if not (flows(left) and flows(right)) or not torch.is_grad_enabled():
+            return function(*args, **kwargs)
+        if same(left, right):
+            if matrices or first or activated(left)[1] != "relu":
+                return function(*args, **kwargs)
+            frozen.note(function.__name__, "f(x) / x")
+            result = maps.ratio(left, left.detach() * right.detach(), activated(left)[1])
+            return left.copy_(result) if _in_place(function) else result
+        held, why = held_factor(left, right, matrices)
+        frozen.note(function.__name__, f"a factor: {why}")
+        place = first + held
+        if held == 0 and first == 0 and _in_place(function):
+            product = left.detach().clone() * right
+            product.grad_fn.metadata[SIGNAL] = True
+            return left.copy_(product)
+        result = function(*args[:place], args[place].detach(), *args[place + 1 :], **kwargs)
+        result.grad_fn.metadata[SIGNAL] = True
+        return result
+
+    return rule
+
+
+_FACTORS = {
+    "linear": ("input", "weight"),
+    "mm": ("input", "mat2"),
+    "bmm": ("input", "mat2"),
+    "baddbmm": ("batch1", "batch2"),
+    "addbmm": ("batch1", "batch2"),
+    "addmm": ("mat1", "mat2"),
+    "addmv": ("mat", "vec"),
+    "mv": ("input", "vec"),
+    "outer": ("input", "vec2"),
+    "addcmul": ("tensor1", "tensor2"),
+}
+
+
+def _linear(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold a kernel that was worked out from the input."""
+    args, kwargs = _first(args, kwargs, "input", "weight")
+    if flows(args[0]) and flows(args[1]):
+        frozen.note(function.__name__, "the kernel")
+        args = (args[0], args[1].detach(), *args[2:])
+    return function(*args, **kwargs)
+
+
+def _division(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the denominator."""
+    args, kwargs = _first(args, kwargs, "input", "other")
+    if flows(args[1]) and torch.is_grad_enabled():
+        frozen.note("div", "the denominator")
+        args = (args[0], args[1].detach(), *args[2:])
+    return function(*args, **kwargs)
+
+
+def _divided(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the denominator of `2 / x`."""
+    if flows(args[0]):
+        frozen.note("div", "the denominator")
+    return function(args[0].detach(), *args[1:], **kwargs)
+
+
+def _addcdiv(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = _first(args, kwargs, "input", "tensor1", "tensor2")
+    return function(*args[:2], still(args[2]), *args[3:], **kwargs)
+
+
+def _lerp(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = _first(args, kwargs, "input", "end", "weight")
+    return function(*args[:2], still(args[2]), *args[3:], **kwargs)
+
+
+def _solution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the matrix of a linear system."""
+    right_first = function.__name__ == "triangular_solve"
+    args, kwargs = _first(args, kwargs, *(("b", "A") if right_first else ("A", "B")))
+    place = int(right_first)
+    if flows(args[place]):
+        frozen.note(function.__name__, "the matrix")
+        args = (*args[:place], args[place].detach(), *args[place + 1 :])
+    return function(*args, **kwargs)
+
+
+def _elementwise(equation: str) -> bool:
+    """Tell whether an equation multiplies tensors of one shape, element by element."""
+    return len(set(equation.replace(" ", "").replace("->", ",").split(","))) == 1
+
+
+def _einsum(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not isinstance(args[0], str):
+        return function(*args, **kwargs)
+    operands = list(args[1] if isinstance(args[1], (list, tuple)) else args[1:])
+    moving = [place for place, operand in enumerate(operands) if flows(operand)]
+    if len(moving) > 1 and not (len(moving) == 2 and same(operands[moving[0]], operands[moving[1]])):
+        kept = moving[signal_of([operands[place] for place in moving], _elementwise(args[0]))]
+        for place in moving:
+            if place != kept:
+                frozen.note("einsum", "a factor")
+                operands[place] = operands[place].detach()
+    return function(args[0], *operands, **kwargs)
+
+
+def _always_on(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let gradients stay on where a model turns them off: what it computes there is part of its answer too."""
+    return None
+
+
+def _composite(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a function that is written in Python with the mode on inside it."""
+    return frozen.inside(_opened(function), args, kwargs)
+
+
+_OPENED: dict[Any, Any] = {}
+
+
+def _opened(function: Any) -> Any:
+    """Copy a function of torch that does not ask for modes first: what it calls does."""
+    if function not in _OPENED:
+        names = {name: _nobody for name in function.__code__.co_names if name.startswith("has_torch_function")}
+        copy = types.FunctionType(
+            function.__code__,
+            function.__globals__ | names,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        copy.__kwdefaults__ = function.__kwdefaults__
+        _OPENED[function] = copy
+    return _OPENED[function]
+
+
+def _nobody(*_: Any) -> bool:
+    return False
+
+
+def _named(names: str, rule: Rule) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), rule)
+
+
+RULES: dict[str, Rule] = {
+    **_named(
+        "relu relu6 gelu silu mish tanh sigmoid hardtanh hardswish hardsigmoid elu celu selu leaky_relu rrelu softplus "
+        "softsign softshrink hardshrink tanhshrink threshold logsigmoid log_sigmoid erf expit abs prelu log "
+        "log1p expm1 atan asinh",
+        _activation,
+    ),
+    **_named(
+        "softmax softmin gumbel_softmax exp exp2 rpow "
+        "sqrt rsqrt reciprocal logsumexp cumprod logcumsumexp _softmax sign",
+        _weight,
+    ),
+    **_named("mul multiply", _products(0, False)),
+    **_named("matmul mm bmm mv dot vdot inner outer ger tensordot kron", _products(0, True)),
+    **_named("baddbmm addbmm addmm addmv addr", _products(1, True)),
+    **_named("addcmul", _products(1, False)),
+    **_named("linear bilinear", _linear),
+    **_named("div divide true_divide", _division),
+    **_named("rdiv rtruediv", _divided),
+    **_named("pow float_power", _power),
+    **_named("square", _square),
+    "addcdiv": _addcdiv,
+    "lerp": _lerp,
+    "einsum": _einsum,
+    **_named("linalg_solve_triangular linalg_solve solve_triangular triangular_solve", _solution),
+    **_named("inverse linalg_inv linalg_pinv pinverse", _weight),
+    **LAYERS,
+    "set_grad_enabled": _always_on,
+    **_named(
+        "size dim numel item tolist is_floating_point is_complex is_contiguous __len__ __bool__ __int__ __float__ "
+        "__index__ __contains__ __format__ __repr__ __hash__ stride data_ptr element_size get_device storage_offset "
+        "nelement is_grad_enabled requires_grad_ detach argmax argmin eq ne lt le gt "
+        "ge isnan isinf isfinite isin nonzero any all equal allclose is_tensor __set__ __delete__ arange zeros ones "
+        "full empty zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_tensor tensor "
+        "logical_and logical_or logical_not ndimension broadcast_shapes result_type can_cast randn rand",
+        PASS,
+    ),
+}
+"""By the name of the function, without underscores around it."""
+
+_WITH_VALUES = frozenset({"T", "mT", "H", "mH", "real", "imag"})
+
+
+def rule_for(function: Any) -> Rule | None:
+    """Find the rule of one of torch's functions, None where there is none."""
+    name = getattr(function, "__name__", "")
+    if name == "__get__":  # an attribute, such as a shape
+        return None if getattr(function.__self__, "__name__", "") in _WITH_VALUES else PASS
+    rule = RULES.get(name) or RULES.get(name.strip("_"))
+    if rule is None and isinstance(function, types.FunctionType):
+        opens = any(n.startswith("has_torch_function") for n in function.__code__.co_names)
+        if opens and function.__module__ == torch.nn.functional.__name__ and name not in _LINEAR:
+            return _composite
+    return rule
+
+
+_LINEAR = frozenset([
+    "affine_grid", "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "embedding", "embedding_bag",
+    "feature_alpha_dropout", "fold", "interpolate", "one_hot", "pixel_shuffle", "unfold", "upsample",
+])  # fmt: skip
+"""Functions written in Python that are linear as they are."""

@@ -1,0 +1,56 @@
+"""The proof that what a frozen pass gives is affine: the gradient has no gradient."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["nonlinear"]
+
+EXCLUDED = 1e4
+"""A logit of this size is not an answer but a mask put in its place."""
+
+
+def nonlinear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
+    """Name the operations whose slope depends on the input, and where they were called."""
+    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0)).to(answer)
+    kept = answer.isfinite() & (answer.abs() < EXCLUDED)
+    total = (answer.masked_fill(~kept, 0.0) * weights).sum()
+    (slope,) = torch.autograd.grad(total, leaf, create_graph=True, retain_graph=True, allow_unused=True)
+    if slope is None:
+        return ["nothing flows from the input to the answer"]
+    if not slope.requires_grad:
+        return []
+    found: dict[str, None] = {}
+    handles = []
+    for node in _nodes(total):
+
+        def look(after: Any, before: Any, node: Any = node) -> None:
+            if any(map(_flows, after)) and not any(map(_flows, before)):
+                function, path = places.get(node, (node.name(), ""))
+                found[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
+
+        handles.append(node.register_hook(look))
+    try:
+        torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return list(found) or ["an operation that could not be found"]
+
+
+def _nodes(tensor: Tensor) -> list[Any]:
+    """List the autograd nodes that a tensor was made by."""
+    found: dict[Any, None] = {}
+    waiting = [tensor.grad_fn]
+    while waiting:
+        node: Any = waiting.pop()
+        if node is None or node in found or "AccumulateGrad" in node.name():
+            continue
+        found[node] = None
+        waiting += [parent for parent, _ in node.next_functions]
+    return list(found)
+
+
+def _flows(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad

@@ -1,0 +1,67 @@
+"""Where the output of each layer passes by: which module returns it, at which of its calls."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from .trace import Axes, Call, axes_of, tensor_of
+
+__all__ = ["LayerOutput", "layer_outputs"]
+
+
+@dataclass(frozen=True)
+class LayerOutput:
+    """Where a layer's output passes by.
+
+    Attributes:
+        path: The module that returns it.
+        call: At which of its calls in a pass, counted from 1; layers may share one module.
+        axes: How the module holds what is (B, T, H).
+    """
+
+    path: str
+    call: int
+    axes: Axes
+
+
+def layer_outputs(calls: list[Call], trunk: Call, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
+    """Find the modules that return the layers' outputs.
+
+    Args:
+        calls: What the modules did in a trial.
+        trunk: The call of the trunk.
+        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
+            to the head.
+
+    Returns:
+        One place for each of the L layers; None if there is no kind of module that returns them all in turn.
+    """
+    families: dict[str, list[Call]] = {}
+    for call in calls:
+        if call.path.startswith(f"{trunk.path}."):
+            families.setdefault(call.family, []).append(call)
+    inner, last = states[1:-1], states[-1]
+    for family in families.values():
+        found: list[LayerOutput] = []
+        seen: dict[str, int] = {}
+        for call in family:
+            seen[call.path] = seen.get(call.path, 0) + 1
+            output = tensor_of(call.returned)
+            if len(found) < len(inner):
+                axes = axes_of(output, inner[len(found)])
+            else:  # the last layer's own output need not be among the states: a norm may follow
+                axes = _axes_like(output, last, found[-1].axes if found else None)
+            if axes is not None and len(found) <= len(inner):
+                found.append(LayerOutput(call.path, seen[call.path], axes))
+        if len(found) == len(states) - 1:
+            return tuple(found)
+    return None
+
+
+def _axes_like(output: Tensor | None, state: Tensor, known: Axes | None) -> Axes | None:
+    """Return the axes of a last layer's output: those of the layers before, or of a trunk of one layer, its own."""
+    if output is None or output.ndim != state.ndim:
+        return None
+    if known is None:
+        return axes_of(output, state)
+    return known if output.permute(known).shape == state.shape else None

@@ -1,0 +1,203 @@
+"""Whether the frozen network is exact and affine, over every model of transformers' auto mappings.
+
+`python -m tests.architectures.frozen` from the repository's root prints a table, in some minutes.
+"""
+
+import argparse
+import functools
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import torch
+from tokenizers import processors
+from torch import Tensor, nn
+
+from normxlogit import Explainer
+from normxlogit.errors import UnsupportedModelError
+from normxlogit.models.embeddings import WordEmbeddings
+from normxlogit.surgery.clone import clone, one_choice_each
+from normxlogit.surgery.frozen import FrozenNetwork
+from normxlogit.surgery.headpiece import answer_of
+from tests import tiny
+from tests.architectures.base import MAPPINGS, SIGNALS, TOLERANCE, Broken, build, stir
+from tests.architectures.signals import signals_for
+from tests.architectures.survey import Worker, families, survey, work
+
+TEXT = "the movie is never bad , but the plot was awful and the wit mediocre !"
+
+
+def check(task: str, family: str, attention: str = "eager") -> dict[str, Any]:
+    """Build a model of a family, freeze it on one input, and prove it.
+
+    Args:
+        task: The mapping.
+        family: The model type.
+        attention: The attention that the model is given, where it has it.
+
+    Returns:
+        The class, and what was held.
+
+    Raises:
+        Broken: If the frozen network is not exact or not affine.
+    """
+    model = build(task, family)
+    stir(model, 2.0)
+    with suppress(ValueError, KeyError, AttributeError, NotImplementedError):  # it has one of its own only
+        model.set_attn_implementation(attention)
+    shadow: Any = clone(model)
+    inputs, values = _input(task, family, model, shadow)
+    with torch.no_grad():
+        own = _answer(shadow, inputs | ({} if values is None else {model.main_input_name: values}))
+    entry = None if values is not None else _entry(shadow, inputs)
+    values = entry.values if entry is not None else values
+    leaf = values.detach().clone().requires_grad_()
+    network = FrozenNetwork(shadow)
+
+    def run() -> tuple[Tensor, Tensor]:
+        flowing = leaf.clone()  # some models work on what they are given in place
+        if entry is None:
+            return _answer(network.model, inputs | {model.main_input_name: flowing}), leaf
+        with entry.given(flowing):
+            return _answer(network.model, inputs), leaf
+
+    try:
+        report = network.prove(run, own, TOLERANCE * max(1.0, own[own.abs() < 1e4].abs().max().item()))
+    except UnsupportedModelError as error:
+        raise Broken(str(error)) from error
+    with network.frozen():
+        answer, _ = run()
+    (slope,) = torch.autograd.grad(answer.flatten()[answer.masked_fill(answer > 1e4, 0.0).argmax()], leaf)
+    if not slope.isfinite().all() or not slope.any():
+        raise Broken("the slope is zero, or not finite")
+    if any(parameter.grad is not None for parameter in model.parameters()):
+        raise Broken("weights were given a gradient")
+    return {"class": type(model).__name__, "held": {f"{f}: {h}": n for (f, h), n in report.held.items()}}
+
+
+def _input(task: str, family: str, model: Any, shadow: nn.Module) -> tuple[dict[str, Any], Tensor | None]:
+    """What a model is called with; and what flows, None for the word embeddings."""
+    if task in SIGNALS:
+        values = signals_for(model)[:1]
+        return {}, values
+    tokenizer = tiny.tokenizer(specials=task != "causal-lm")
+    text: Any = TEXT.replace("bad", "[MASK]") if task == "masked-lm" else TEXT
+    if task in ("question-answering", "multiple-choice"):
+        text = ("is it bad ?", TEXT)
+    if task == "multiple-choice":
+        one_choice_each(shadow)
+    if family == "longformer":  # looks for three separators in a pair, as RoBERTa's tokenizer puts them
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+    explainer = Explainer(model, tokenizer)
+    found = dict(explainer.model.batch(explainer.model.encoder([text]), [0]).inputs)
+    vars(shadow)["config"] = explainer.model.config  # which knows what padding is
+    return found, None
+
+
+class _Embeddings:
+    """The word embeddings of one text, put in the library's own way."""
+
+    def __init__(self, words: WordEmbeddings, ids: Tensor) -> None:
+        self.words, self.ids, self.values = words, ids, words(ids)  # (1, T, H)
+
+    def given(self, vectors: Tensor) -> Any:
+        return self.words.given(vectors, self.ids)
+
+
+class _FirstVectors:
+    """The first vectors that a model makes of its token ids, where they are not looked up once in one table."""
+
+    def __init__(self, model: nn.Module, inputs: dict[str, Any]) -> None:
+        self.placed: Tensor | None = None
+        self.values: Any = None
+        self.waiting = True
+        for module in model.modules():
+            if not any(True for _ in module.children()):
+                module.register_forward_hook(self._swap)
+        model(**inputs)
+
+    def _swap(self, module: nn.Module, args: Any, output: Any) -> Any:
+        found = output[0] if isinstance(output, tuple) else output
+        fits = isinstance(found, Tensor) and found.ndim == 3 and found.is_floating_point() and found.shape[1] > 1
+        if not self.waiting or not fits:
+            return None
+        self.waiting = False
+        if self.placed is None:
+            self.values = found
+            return None
+        return (self.placed, *output[1:]) if isinstance(output, tuple) else self.placed
+
+    @contextmanager
+    def given(self, vectors: Tensor) -> Iterator[None]:
+        self.placed, self.waiting = vectors, True
+        yield
+        self.placed = None
+
+
+def _entry(shadow: Any, inputs: dict[str, Any]) -> _Embeddings | _FirstVectors:
+    with torch.no_grad():
+        try:
+            entry = _Embeddings(WordEmbeddings(shadow), inputs["input_ids"])
+            with entry.given(entry.values.clone()):
+                shadow(**inputs)
+        except (UnsupportedModelError, AttributeError, TypeError):
+            return _FirstVectors(shadow, inputs)
+        return entry
+
+
+def _answer(model: nn.Module, inputs: dict[str, Any]) -> Tensor:
+    logits = answer_of(model(**inputs))
+    if logits is None:
+        raise Broken("the model gives no logits")
+    return logits.float()
+
+
+class FrozenWorker(Worker):
+    """A worker process that runs these checks."""
+
+    module = "tests.architectures.frozen"
+
+
+def main() -> None:
+    """Print the table, or be a worker."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--task", action="append", choices=MAPPINGS)
+    parser.add_argument("--family", action="append")
+    parser.add_argument("--attention", default="eager")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        work(functools.partial(check, attention=os.environ.get("FROZEN_ATTENTION", "eager")))
+        return
+    os.environ["FROZEN_ATTENTION"] = arguments.attention  # for the workers
+    todo = [
+        (task, family)
+        for task in arguments.task or MAPPINGS
+        for family in families(task)
+        if not arguments.family or family in arguments.family
+    ]
+
+    def tell(pair: tuple[str, str], result: dict[str, Any]) -> None:
+        if "error" in result:
+            print(*pair, result["error"], result.get("where", ""), sep=" | ", flush=True)
+
+    results = survey(todo, arguments.processes, tell, FrozenWorker)
+    counts = Counter((task, _verdict(result)) for (task, _), result in results.items())
+    print("task | exact and affine | not affine | could not run")
+    for task in dict.fromkeys(task for task, _ in todo):
+        print(task, *(counts[task, verdict] for verdict in ("affine", "not affine", "failed")), sep=" | ")
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    if "error" not in result:
+        return "affine"
+    return "not affine" if result["error"].startswith("Broken") else "failed"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Texts to encodings, and the tokenizer as it was."""
+
+import threading
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models
+
+from normxlogit import Explainer, InputError
+from normxlogit.inputs.encoder import Encoder
+from normxlogit.inputs.private_tokenizer import private_tokenizer
+from normxlogit.models.loading import load
+from tests import tiny
+
+LONG = "the movie is not good but a great film with charm and wit . " * 5
+PAIRS = [
+    ("the cat sat", LONG),
+    (LONG, "the cat sat"),
+    (LONG, LONG),
+    ("a", "the " * 60),
+    ("the " * 21, "a " * 20),
+    ("a " * 21, "the " * 21),
+]
+
+
+def encoder(tokenizer=None, limit=40, **changes):
+    return Encoder(tokenizer or tiny.tokenizer_for("bert"), tiny.model("bert", **changes).config, limit)
+
+
+# --- the user's tokenizer -------------------------------------------------------------------------------------------
+
+
+def settings(tokenizer):
+    backend = tokenizer.backend_tokenizer
+    return backend.truncation, backend.padding, backend.encode_special_tokens, backend.to_str()
+
+
+def read_everything(explainer):
+    explainer([LONG, "bad", tiny.PAIR[0]], target=1)
+    explainer([tiny.PAIR, (LONG, LONG)], target=1)
+    explainer(LONG, long_text="window", target=1)
+    explainer.encode([LONG], max_length=7)
+
+
+@pytest.mark.parametrize("switched", [True, False])
+def test_the_tokenizers_own_switches_stay_as_they_were(switched, tmp_path):
+    tokenizer = tiny.tokenizer_for("bert")
+    if switched:
+        tokenizer.backend_tokenizer.enable_truncation(12, stride=2, direction="left")
+        tokenizer.backend_tokenizer.enable_padding(length=17, pad_id=0)
+    before = settings(tokenizer)
+    tokenizer.save_pretrained(tmp_path / "before")
+    explainer = Explainer(tiny.model("bert"), tokenizer)
+    read_everything(explainer)
+    assert settings(tokenizer) == before
+    tokenizer.save_pretrained(tmp_path / "after")
+    saved = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("before", "after")]
+    assert saved[0] == saved[1]
+    assert len(explainer(LONG)) == 40, "nor do they reach the explanation"
+    assert len(explainer("bad")) == 3
+
+
+def test_generation_leaves_the_switches_too():
+    tokenizer = tiny.tokenizer_for("gpt2")
+    tokenizer.backend_tokenizer.enable_truncation(12)
+    before = settings(tokenizer)
+    explainer = Explainer(tiny.model("gpt2", "CausalLM"), tokenizer)
+    explainer.generate("the movie", max_new_tokens=2)
+    found = explainer.explain_completion("the movie is not good but a great film", " with charm and wit , maybe")
+    assert found.prompt_tokens + len(found.generated) == 15
+    assert settings(tokenizer) == before
+
+
+def test_the_tokenizer_in_the_package_keeps_its_truncation():
+    _, tokenizer = load()
+    before = settings(tokenizer)
+    Encoder(tokenizer, None, 10)(["one two three " * 20])
+    assert settings(tokenizer) == before
+    assert before[0] is not None
+
+
+def test_a_thread_that_uses_the_tokenizer_meanwhile_gets_its_own_results():
+    tokenizer = tiny.tokenizer_for("bert")
+    own = encoder(tokenizer)
+    wanted = tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True)["input_ids"]
+    texts = [LONG, "the movie is bad", "a"]
+    ours = [e.ids for e in own(texts)]
+    wrong: list[object] = []
+    stop = threading.Event()
+
+    def use():
+        while not stop.is_set():
+            found = tokenizer(["the cat sat", "bad"], padding="max_length", max_length=7, truncation=True)["input_ids"]
+            if found != wanted:
+                wrong.append(found)
+
+    def encode():
+        for _ in range(100):
+            found = [e.ids for e in own(texts)]
+            if found != ours:
+                wrong.append(found)
+
+    user = threading.Thread(target=use)
+    workers = [threading.Thread(target=encode) for _ in range(3)]
+    user.start()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    stop.set()
+    user.join()
+    assert not wrong
+
+
+def test_the_tokenizer_is_read_as_it_is_now():
+    tokenizer = tiny.tokenizer_for("bert")
+    own = encoder(tokenizer)
+    assert own(["zebra"])[0].ids == [2, 1, 3]
+    tokenizer.add_tokens(["zebra"])
+    assert own(["zebra"])[0].ids == [2, len(tokenizer) - 1, 3]
+    tokenizer.backend_tokenizer.post_processor = None
+    assert own(["zebra"])[0].ids == [len(tokenizer) - 1]
+
+
+def test_a_copy_that_would_number_tokens_otherwise_is_refused():
+    backend = Tokenizer(models.WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
+    backend.add_special_tokens(["[PAD]"])
+    made = tiny.PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]", pad_token="[PAD]")
+    assert private_tokenizer(made)("cat [PAD]")["input_ids"] == made("cat [PAD]")["input_ids"]
+    made.backend_tokenizer.model = models.WordLevel({"[UNK]": 0, "the": 1}, unk_token="[UNK]")
+    with pytest.raises(InputError, match="vocabulary was replaced"):
+        private_tokenizer(made)
+
+
+# --- length ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("family", ["bert", "xlnet", "gpt2"])
+@pytest.mark.parametrize("limit", [40, 7, 4])
+def test_texts_are_cut_as_the_tokenizer_cuts_them(family, side, limit):
+    tokenizer = tiny.tokenizer_for(family)
+    tokenizer.truncation_side = side
+    own = encoder(tokenizer, limit)
+    for text in [LONG, *PAIRS]:
+        pair = text if isinstance(text, tuple) else (text,)
+        wanted = tiny.tokenizer_for(family)
+        wanted.truncation_side = side
+        expected = wanted(*pair, truncation=True, max_length=limit)
+        (found,) = own([text])
+        assert found.ids == expected["input_ids"]
+        assert found.inputs.get("token_type_ids") == expected.get("token_type_ids")
+        assert found.offsets == tuple(expected.encodings[0].offsets)
+        end = "last" if side == "left" else "first"
+        assert f"only the {end} {limit} were read" in found.notes[0]
+
+
+def test_the_smallest_of_all_limits_holds():
+    assert [len(e) for e in encoder(limit=40)([LONG, "bad"], max_length=10)] == [10, 3]
+    assert [len(e) for e in encoder(limit=10)([LONG], max_length=40)] == [10]
+    assert [len(e) for e in encoder(limit=None)([LONG], max_length=12)] == [12]
+    assert len(encoder(limit=None)([LONG])[0]) > 60
+    (at_limit,) = encoder(limit=40)(["the " * 38])
+    assert (len(at_limit), at_limit.notes) == (40, ())
+    assert encoder(limit=40)(["the " * 39])[0].notes
+
+
+def test_explainer_encode_takes_the_length_and_a_bare_string():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    assert [len(e) for e in explainer.encode([LONG, "bad"], max_length=10)] == [10, 3]
+    (found,) = explainer.encode("the cat sat")
+    assert found.text == "the cat sat"
+    assert explainer(explainer.encode("the cat sat"))[0] == explainer("the cat sat")
+    assert explainer.encode(text for text in ("bad", "good"))[1].text == "good"
+
+
+@pytest.mark.parametrize("length", [0, -3, True])
+def test_a_length_of_nothing_is_refused(length):
+    with pytest.raises(InputError, match="max_length must be a positive number"):
+        encoder()(["the cat"], max_length=length)
+
+
+def test_no_room_beside_the_special_tokens():
+    with pytest.raises(InputError, match="input 0: 2 tokens are no room"):
+        encoder(limit=2)(["the cat sat"])
+
+
+# --- what the encoding says -----------------------------------------------------------------------------------------
+
+
+def test_a_mask_typed_into_the_text_is_no_special_token():
+    (found,) = encoder()(["the [MASK] sat"])
+    assert found.special == (True, False, False, False, True)
+    assert found.word_ids == (None, 0, 1, 2, None)
+
+
+def slow_tokenizer(folder):
+    from transformers import BertJapaneseTokenizer
+
+    (folder / "vocab.txt").write_text("\n".join(tiny.VOCABULARY), encoding="utf-8")
+    return BertJapaneseTokenizer(str(folder / "vocab.txt"), word_tokenizer_type="basic")
+
+
+def test_a_slow_tokenizer_tells_the_texts_of_a_pair_apart(tmp_path):
+    slow = slow_tokenizer(tmp_path)
+    assert not slow.is_fast
+    own = encoder(slow)
+    (pair,) = own([tiny.PAIR])
+    assert pair.sequence_ids == (None, *[0] * 6, None, *[1] * 4, None)
+    assert pair.offsets is None
+    assert own([LONG])[0].ids == slow(LONG, truncation=True, max_length=40)["input_ids"]
+    first = own([(LONG, LONG)])[0].sequence_ids
+    assert (first.count(0), first.count(1)) == (18, 19)
+
+
+def test_a_text_that_is_mostly_unknown_gets_a_note():
+    own = encoder()
+    note = "3 of 5 tokens are unknown to the tokenizer"
+    assert note in own(["zebra yak gnu the cat"])[0].notes[0]
+    assert own(["zebra yak the cat"])[0].notes == (), "half is not most"
+    assert own(["zebra yak"])[0].notes == (), "two may be rare words"
+    assert "3 of 3" in own(["zebra yak gnu"])[0].notes[0]
+    assert note in own.opening("zebra yak gnu the cat", special=True).notes[0]
+    encoded = tiny.tokenizer_for("bert")(["zebra yak gnu the cat"])
+    assert note in own.from_batch(encoded)[0].notes[0]
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    assert note in explainer("zebra yak gnu the cat").notes[0]
+
+
+def test_a_tokenizer_of_another_model():
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.add_tokens([f"zebra{i}" for i in range(10)])
+    explainer = Explainer(tiny.model("bert"), tokenizer)
+    last = len(tokenizer) - 1
+    with pytest.raises(InputError, match=f"input 1 holds token id {last} and the model knows 0 to 63"):
+        explainer(["the cat", "zebra9"])
+    with pytest.raises(InputError, match="the prompt holds token id"):
+        explainer.model.encoder.opening("zebra9", special=True)
+
+
+def test_texts_of_which_nothing_is_left():
+    own = encoder()
+    with pytest.raises(InputError, match="input 1 is empty after tokenisation"):
+        own(["the cat", "\x00\u200b"])
+    bare = encoder(tiny.tokenizer_for("gpt2"))
+    with pytest.raises(InputError, match="input 0 is empty after tokenisation"):
+        bare(["\x00\u200b"])
+
+
+# --- whatever the user gave -----------------------------------------------------------------------------------------
+
+
+def test_read_takes_texts_encoded_input_and_encodings():
+    own = encoder()
+    one, single = own.read("the cat")
+    assert (one[0].text, single) == ("the cat", True)
+    again, single = own.read(one)
+    assert (again, single) == (one, False)
+    assert own.read(one[0]) == (one, True)
+    many, single = own.read(np.array(["the cat", "bad"]))
+    assert ([e.text for e in many], single) == (["the cat", "bad"], False)
+    encoded, single = own.read(tiny.tokenizer_for("bert")(["the cat", "bad"], padding=True))
+    assert ([e.ids for e in encoded], single) == ([e.ids for e in many], False)
+    assert len(own.read([LONG], long_text="window")[0][0]) > 60
+    assert own.read([]) == ([], False)
+    with pytest.raises(InputError, match="'truncate', 'window' or 'error'"):
+        own.read("the cat", long_text="slide")

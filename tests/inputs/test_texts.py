@@ -1,0 +1,102 @@
+"""What a user may call texts."""
+
+import array
+from collections import deque
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+from normxlogit import InputError
+from normxlogit.inputs.texts import read_texts
+
+TEXTS = ["the cat", "bad"]
+PAIRS = [("the cat", "sat"), ("is it", "bad")]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        TEXTS,
+        deque(TEXTS),
+        (text for text in TEXTS),
+        dict.fromkeys(TEXTS).keys() and list(dict.fromkeys(TEXTS)),
+        np.array(TEXTS),
+        np.array(TEXTS, dtype=object),
+        pandas.Series(TEXTS, index=[7, 3]),
+        pandas.DataFrame({"text": TEXTS})["text"],
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_many_texts(given):
+    found, single = read_texts(given)
+    assert found == TEXTS
+    assert not single
+    assert {type(text) for text in found} == {str}
+
+
+def test_columns_of_data_sets():
+    datasets = pytest.importorskip("datasets")
+    table = datasets.Dataset.from_dict({"text": TEXTS})
+    assert read_texts(table["text"]) == (TEXTS, False)
+    with pytest.raises(InputError, match=r"input 0 must be a string or a pair.*not dict"):
+        read_texts(table)
+
+
+@pytest.mark.parametrize("given", [PAIRS, iter(PAIRS), zip(*zip(*PAIRS, strict=True), strict=True)])
+def test_many_pairs(given):
+    assert read_texts(given) == (PAIRS, False)
+
+
+@pytest.mark.parametrize("given", ["the cat", ("the cat", "sat"), np.str_("the cat"), np.array("the cat")])
+def test_one_text_is_no_list_of_letters(given):
+    found, single = read_texts(given)
+    assert single
+    assert found == [("the cat", "sat")] if isinstance(given, tuple) else ["the cat"]
+
+
+def test_texts_and_pairs_may_be_mixed_and_none_is_nothing():
+    assert read_texts(["a", ("b", "c")]) == (["a", ("b", "c")], False)
+    assert read_texts([]) == ([], False)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (None, "cannot read texts from a NoneType"),
+        (7, "cannot read texts from a int"),
+        (1.5, "cannot read texts from a float"),
+        (np.float64(2), "cannot read texts from a float"),
+        (object(), "cannot read texts from a object"),
+        ({"text": "the cat"}, "cannot read texts from a dict"),
+        (b"the cat", "given as bytes; decode"),
+        (bytearray(b"the cat"), "given as bytearray; decode"),
+        ({"the cat", "bad"}, "a set has no order"),
+        (np.array([["the", "cat"], ["a", "b"]]), "several columns"),
+        (pandas.DataFrame({"text": TEXTS, "other": TEXTS}), "DataFrame with several columns"),
+        (torch.tensor([1, 2]), "input 0 must be a string or a pair.*not Tensor"),
+        (array.array("i", [1, 2]), "input 0 must be a string or a pair.*not int"),
+        (["fine", None], "input 1 must be .*not NoneType"),
+        (["fine", 2.5], "input 1 must be .*not float"),
+        (["fine", float("nan")], "input 1 must be .*not float"),
+        (["fine", 3], "input 1 must be .*not int"),
+        (["fine", b"x"], "input 1 must be .*not bytes"),
+        (["fine", ["a", "b"]], r"input 1 must be .*not list \(a pair is a tuple\)"),
+        (["fine", {"text": "a"}], "input 1 must be .*not dict"),
+        (("only",), "input 0 is a tuple of one string"),
+        (["fine", ("only",)], "input 1 is a tuple of one string"),
+        ((), "input 0 must be .*not an empty tuple"),
+        (("a", "b", "c"), "input 0 must be .*not a tuple of str, str, str"),
+        (["fine", ("a", None)], "input 1 must be .*not a tuple of str, NoneType"),
+        ((("a", "b"), ("c", "d")), "input 0 must be .*not a tuple of tuple, tuple"),
+        ("", "input 0 is empty"),
+        (["fine", "  \n"], "input 1 is empty"),
+        (["fine", ("", " ")], "input 1 is empty"),
+        (["fine", "half \ud83d here"], "input 1 holds half a character .* at 5"),
+        (["fine", ("a", "\udc00")], "input 1 holds half a character .* at 0"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_its_place(given, message):
+    with pytest.raises(InputError, match=message):
+        read_texts(given)

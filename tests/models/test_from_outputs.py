@@ -1,0 +1,94 @@
+"""A forward pass that the caller has run: of this model, of these inputs, whole."""
+
+import pytest
+import torch
+from transformers import BatchEncoding
+
+from normxlogit import Explainer, HeadMismatchError, InputError
+from tests import tiny
+
+KINDS = [
+    ("bert", "SequenceClassification"),
+    ("gpt2", "CausalLM"),
+    ("llama", "SequenceClassification"),
+    ("roberta", "MaskedLM"),
+    ("xlnet", "SequenceClassification"),
+    ("mamba", "CausalLM"),
+    ("bert", "TokenClassification"),
+]
+
+
+def passed(family, kind, texts=None):
+    model, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
+    texts = texts or ([tiny.MASKED, "a [MASK] ."] if kind == "MaskedLM" else tiny.TEXTS)
+    inputs = tokenizer(texts, return_tensors="pt", padding=True)
+    with torch.no_grad():
+        outputs = model(**inputs, output_hidden_states=True)
+    return Explainer(model, tokenizer), inputs, outputs
+
+
+@pytest.mark.parametrize(("family", "kind"), KINDS)
+def test_swapped_ids_are_seen(family, kind):
+    explainer, inputs, outputs = passed(family, kind)
+    ids = inputs["input_ids"].clone()
+    place = int(inputs["attention_mask"][0].nonzero()[1])
+    ids[0, place] = tiny.VOCABULARY["actor"]
+    changed = BatchEncoding({**inputs, "input_ids": ids})
+    explainer.from_outputs(inputs, outputs)
+    with pytest.raises((InputError, HeadMismatchError), match="of the same inputs"):
+        explainer.from_outputs(changed, outputs)
+
+
+def test_rows_in_another_order_are_seen():
+    explainer, inputs, outputs = passed("bert", "SequenceClassification")
+    turned = {name: value.flip(0) for name, value in inputs.items()}
+    with pytest.raises(InputError, match="in the same order"):
+        explainer.from_outputs(turned, outputs)
+
+
+@pytest.mark.parametrize(("family", "kind"), KINDS)
+@pytest.mark.parametrize("part", [slice(1, None), slice(None, -1), slice(None, None, 2), slice(-1, None)])
+def test_a_cut_list_of_hidden_states_is_seen(family, kind, part):
+    explainer, inputs, outputs = passed(family, kind)
+    outputs["hidden_states"] = outputs.hidden_states[part]
+    with pytest.raises(InputError, match=r"hold \d hidden states, and the model gives \d"):
+        explainer.from_outputs(inputs, outputs, layers="all")
+
+
+def test_nan_is_seen_and_padding_is_not():
+    explainer, inputs, outputs = passed("bert", "SequenceClassification")
+    whole = outputs.logits.clone()
+    outputs["logits"] = torch.full_like(whole, torch.nan)
+    with pytest.raises(InputError, match="NaN"):
+        explainer.from_outputs(inputs, outputs)
+    outputs["logits"] = whole.clone()
+    outputs.logits[0, 0] = torch.inf
+    with pytest.raises(HeadMismatchError, match="differ"):
+        explainer.from_outputs(inputs, outputs)
+    outputs["logits"] = whole
+    states = [state.clone() for state in outputs.hidden_states]
+    real = int(inputs["attention_mask"][1].sum())
+    states[-1][1, real:] = torch.nan
+    outputs["hidden_states"] = tuple(states)
+    assert len(explainer.from_outputs(inputs, outputs)) == len(tiny.TEXTS)
+    states[-1][1, real - 1] = torch.nan
+    with pytest.raises(InputError, match="NaN"):
+        explainer.from_outputs(inputs, outputs)
+
+
+def test_logits_of_fewer_texts_or_tokens_are_seen():
+    explainer, inputs, outputs = passed("bert", "SequenceClassification")
+    outputs["logits"] = outputs.logits[:1]
+    with pytest.raises(InputError, match=r"of shape \(1, 2\)"):
+        explainer.from_outputs(inputs, outputs)
+    explainer, inputs, outputs = passed("gpt2", "CausalLM")
+    outputs["logits"] = outputs.logits[:, -1:]
+    with pytest.raises(InputError, match="of shape"):
+        explainer.from_outputs(inputs, outputs)
+
+
+def test_outputs_that_are_none():
+    explainer, inputs, outputs = passed("bert", "SequenceClassification")
+    for wrong in (outputs.to_tuple(), {}, {"logits": outputs.logits}):
+        with pytest.raises(InputError, match="output_hidden_states=True"):
+            explainer.from_outputs(inputs, wrong)

@@ -1,0 +1,291 @@
+import csv
+import io
+import json
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+from normxlogit import Attribution, Attributions, Prediction
+from normxlogit.errors import DataError
+from tests.factories import (
+    all_labels,
+    labels_and_layers,
+    make_attribution,
+    make_audio,
+    make_generation,
+    make_image,
+    pair,
+)
+
+
+def said(label: str, index: int) -> Attribution:
+    return make_attribution(prediction=Prediction(label, index, 1.0, 0.7))
+
+
+@pytest.fixture
+def several() -> Attributions:
+    makers = (make_attribution, pair, labels_and_layers, make_generation, make_image, make_audio)
+    return Attributions(make() for make in makers)
+
+
+def test_it_is_a_list_whose_slices_are_collections(several):
+    assert isinstance(several, list)
+    assert several[1] == pair()
+    assert several[-1] == make_audio()
+    for part in (several[:2], several + several, several.copy(), several[::-1]):
+        assert type(part) is Attributions
+    assert several[:2] == [make_attribution(), pair()]
+    assert repr(several[:2]) == "Attributions(2 results)"
+    assert pickle.loads(pickle.dumps(several)) == several
+
+
+def test_results_are_chosen_by_what_the_model_said():
+    a = Attributions([said("negative", 0), said("positive", 1), said("positive", 1)])
+    assert a.filter(label="positive") == a[1:]
+    assert a.filter(gold=["negative", "negative", 1]) == [a[0], a[2]]
+    assert a.filter(gold=["negative", "negative", 1], correct=False) == [a[1]]
+    assert a.filter(lambda r: r.prediction.id == 0, label="negative") == [a[0]]
+    assert a.filter(lambda r: r.prediction.id == 0, label="positive") == []
+    assert type(a.filter()) is Attributions
+    with pytest.raises(ValueError, match="1 gold labels for 3"):
+        a.filter(gold=["negative"])
+
+
+def test_the_strongest_words_over_all_texts():
+    one = make_attribution(("Bad", "film"), (4.0, 1.0), text="Bad film")
+    two = make_attribution(("bad", "bad", "!"), (2.0, 0.0, 9.0), text="bad bad !")
+    totals = Attributions([one, two]).top()
+    assert [(t.text, t.score, t.texts) for t in totals] == [("bad", 2.0, 2), ("film", 1.0, 1)]
+    assert [t.text for t in Attributions([one, two]).top(min_texts=2)] == ["bad"]
+    assert len(Attributions([one, two]).top(1)) == 1
+    with pytest.raises(ValueError, match="select"):
+        Attributions([all_labels()]).top()
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet", "a.JSON"])
+def test_every_kind_of_result_is_saved_and_loaded(name, several, tmp_path):
+    several.save(tmp_path / name)
+    found = Attributions.load(tmp_path / name)
+    assert found == several
+    assert [type(a) for a in found] == [type(a) for a in several]
+    Attributions().save(tmp_path / name)
+    assert Attributions.load(tmp_path / name) == []
+
+
+def test_numbers_that_are_not_finite_are_saved_and_loaded(tmp_path):
+    odd = Attributions([make_attribution(("a",), (np.nan,), text="a", prediction=Prediction("x", 0, np.inf, np.nan))])
+    for name in ("a.json", "a.parquet"):
+        odd.save(tmp_path / name)
+        assert Attributions.load(tmp_path / name) == odd
+
+
+def test_what_one_result_saved_is_a_collection_of_one_and_back(tmp_path):
+    make_generation().save(tmp_path / "a.json")
+    assert Attributions.load(tmp_path / "a.json") == [make_generation()]
+    Attributions([pair()]).save(tmp_path / "b.json")
+    assert Attribution.load(tmp_path / "b.json") == pair()
+    Attributions([pair()] * 2).save(tmp_path / "b.json")
+    with pytest.raises(DataError, match=r"b\.json: 2 results; read them with Attributions\.load"):
+        Attribution.load(tmp_path / "b.json")
+
+
+def test_parquet_has_columns_to_ask_for(several, tmp_path):
+    import pyarrow.parquet
+
+    several.save(tmp_path / "a.parquet")
+    rows = pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pylist()
+    assert rows[0]["text"] == make_attribution().text
+    assert (rows[0]["label"], rows[0]["probability"]) == ("negative", 0.982)
+    assert rows[0]["tokens"][1] == "The"
+    assert rows[2]["shape"] == [2, 3, 12]
+    assert rows[2]["target"] == ["negative", "positive"]
+    assert rows[3]["completion"] == " mat is red."
+
+
+@pytest.mark.parametrize("column", ["rest", "shape", "scores", "tokens", "kind"])
+def test_damaged_parquet_is_refused(column, tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    Attributions([make_attribution()]).save(tmp_path / "a.parquet")
+    table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(table.drop_columns([column]), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
+        Attributions.load(tmp_path / "b.parquet")
+    rows = table.to_pylist()
+    rows[0][column] = {"rest": "[]", "shape": [-5, 7], "scores": [1.0], "tokens": ["a"], "kind": "x"}[column]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, table.schema), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
+        Attributions.load(tmp_path / "b.parquet")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet"])
+def test_other_files_are_refused(name, tmp_path):
+    with pytest.raises(DataError, match=f"cannot read .*{name}"):
+        Attributions.load(tmp_path / name)
+    for content in (b"", b"nonsense", b"PAR1" + b"\x00" * 50 + b"PAR1", b'{"format_version": 2, "attributions": 3}'):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=name):
+            Attributions.load(tmp_path / name)
+
+
+def test_other_names_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"must end in \.json, \.parquet or \.csv"):
+        Attributions([pair()]).save(tmp_path / "a.txt")
+    with pytest.raises(DataError, match="holds scores only"):
+        Attributions.load(tmp_path / "a.csv")
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
+    import pyarrow.parquet
+
+    def full(table, path):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    Attributions([pair()]).save(tmp_path / "a.parquet")
+    monkeypatch.setattr(pyarrow.parquet, "write_table", full)
+    with pytest.raises(DataError, match="No space left"):
+        Attributions([make_attribution()]).save(tmp_path / "a.parquet")
+    assert Attributions.load(tmp_path / "a.parquet") == [pair()]
+    assert [p.name for p in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_one_row_a_token():
+    a = make_attribution()
+    table = a.to_pandas()
+    assert len(table) == len(a)
+    assert table["token"].tolist() == list(a.tokens)
+    np.testing.assert_array_equal(table["score"], a.scores)
+    assert table["score"].dtype == np.float32
+    assert table.loc[4, ["start", "end", "token_id", "special"]].tolist() == [13, 17, 104, False]
+    assert set(table["label"]) == {"negative"}
+    assert table["layer"].isna().all()
+
+
+def test_every_label_and_layer_has_its_rows():
+    a = labels_and_layers()
+    table = a.to_pandas().set_index(["label", "layer", "position"])["score"]
+    for c, label in enumerate(a.target.labels):
+        for row, layer in enumerate(a.layers):
+            np.testing.assert_array_equal(table.loc[label, layer], a.scores[c, row])
+    assert len(all_labels().to_pandas()) == 24
+
+
+def test_generated_tokens_have_rows_for_what_they_have_seen():
+    g = make_generation()
+    table = g.to_pandas()
+    assert [len(rows) for _, rows in table.groupby("generated")] == [4, 5, 6]
+    row = table[(table["generated"] == 1) & (table["position"] == 4)].iloc[0]
+    assert (row["generated_token"], row["label"], row["token"], row["score"]) == (" is", "is", " mat", -3.0)
+
+
+def test_texts_stand_below_each_other(several):
+    table = several.to_pandas()
+    assert table.columns[0] == "text_index"
+    for i, rows in table.groupby("text_index"):
+        assert rows["score"].tolist() == several[i].to_pandas()["score"].tolist()
+    assert table[table["text_index"] == 4]["token_id"].isna().all()
+
+
+def test_csv_is_the_same_table(several, tmp_path):
+    several.save(tmp_path / "a.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text("utf-8"))))
+    table = several.to_pandas()
+    assert list(rows[0]) == list(table.columns)
+    assert [np.float32(r["score"]) for r in rows] == table["score"].tolist()
+    assert [r["token"] for r in rows] == table["token"].tolist()
+    make_attribution(("a\x1b[31m\u202e", 'b,"\n'), (1, 2), text='a\x1b[31m\u202e b,"\n').save(tmp_path / "b.csv")
+    rows = list(csv.reader(io.StringIO((tmp_path / "b.csv").read_text("utf-8"))))
+    assert [row[rows[0].index("token")] for row in rows[1:]] == ["[CLS]", "a␛[31m�", 'b,"\n', "[SEP]"]
+    assert len(rows) == 5
+
+
+def test_a_dataset_has_one_row_a_text(several):
+    found = several.to_dataset()
+    assert len(found) == len(several)
+    assert found[1]["text_pair"] == "A man runs."
+    np.testing.assert_array_equal(np.float32(found[0]["scores"]), several[0].scores)
+
+
+class Explanation:
+    def __init__(self, values, base_values, data, **names):
+        self.values, self.base_values, self.data, self.names = values, base_values, data, names
+
+
+@pytest.fixture
+def shap(monkeypatch):
+    """The part of shap that is used; tried with shap 0.51 by hand, which brings numba and llvmlite."""
+    module = type(sys)("shap")
+    module.Explanation = Explanation
+    monkeypatch.setitem(sys.modules, "shap", module)
+
+
+@pytest.mark.usefixtures("shap")
+def test_shap_gets_the_pieces_of_the_text():
+    found = make_attribution().to_shap()
+    np.testing.assert_allclose(found.values, make_attribution().scores)
+    assert "".join(found.data) == make_attribution().text
+    assert found.data[1] == "The "
+    assert found.base_values == 0
+    labels = all_labels().to_shap()
+    assert labels.values.shape == (12, 2)
+    assert labels.names["output_names"] == ["negative", "positive"]
+    assert "".join(pair().to_shap().data) == "A man  sleeps.A man runs."
+    many = Attributions([make_attribution(), pair()]).to_shap()
+    assert [v.shape for v in many.values] == [(12,), (11,)]
+    assert many.base_values.shape == (2,)
+    assert many.names["feature_names"][0][:3] == ["", "The", "movie"]
+    with pytest.raises(ValueError, match="layer"):
+        labels_and_layers().to_shap()
+    with pytest.raises(DataError, match="for_token"):
+        make_generation().to_shap()
+    assert make_generation().for_token(1).to_shap().data[1:4].tolist() == ["<s>the", " cat", "'s"]
+
+
+@pytest.mark.parametrize(
+    ("module", "use"),
+    [
+        ("shap", lambda a: a[0].to_shap()),
+        ("pandas", lambda a: a.to_pandas()),
+        ("datasets", lambda a: a.to_dataset()),
+        ("pyarrow", lambda a: a.to_dataset()),
+        ("pyarrow.parquet", lambda a: a.save("a.parquet")),
+    ],
+)
+def test_a_missing_package_is_one_line_with_the_command(module, use, several, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    if module == "pyarrow":
+        import datasets  # noqa: F401  # imports pyarrow itself
+    with pytest.raises(DataError, match=f"pip install {module.split('.')[0]}") as error:
+        use(several)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_draws_itself(several):
+    texts = several[:3]
+    assert str(texts) == "\n\n".join(map(str, texts))
+    assert several._repr_html_().count('<div class="nxl"') == len(several)
+    many = Attributions([pair()] * 50)._repr_html_()
+    assert many.count('<div class="nxl"') == 20
+    assert "and 30 more" in many
+
+
+def test_one_page_holds_all(several, tmp_path):
+    content = several[:3].to_html(tmp_path / "a.html", title="Three")
+    assert (tmp_path / "a.html").read_text("utf-8") == content
+    assert content.count("<article") == 3
+    assert "<title>Three</title>" in content
+    with pytest.raises(DataError, match="a page of its own"):
+        several.to_html()
+
+
+def test_json_may_be_ascii():
+    a = Attributions([make_attribution(("Früh",), (1.0,), text="Früh")])
+    assert "Früh" in a.to_json()
+    assert a.to_json(ascii_only=True).isascii()
+    assert json.loads(a.to_json()) == json.loads(a.to_json(ascii_only=True)) == a.to_dict()

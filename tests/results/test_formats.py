@@ -1,0 +1,210 @@
+"""JSON that any parser reads, that comes back the same, and that cannot crash its reader."""
+
+import copy
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from normxlogit import Attribution, Attributions, Prediction, TargetInfo
+from normxlogit.errors import DataError
+from tests.factories import (
+    all_labels,
+    labels_and_layers,
+    make_attribution,
+    make_audio,
+    make_generation,
+    make_image,
+    pair,
+)
+
+MAKERS = [make_attribution, all_labels, labels_and_layers, pair, make_generation, make_image, make_audio]
+ODD = [np.nan, np.inf, -np.inf, -0.0, 1e-40, 3.4e38, 0.1, 1.0, 2.0, 3.0]
+
+
+def strict(text: str):
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_every_result_comes_back_the_same(make, tmp_path):
+    a = make()
+    assert type(a).from_dict(a.to_dict()) == a
+    a.save(tmp_path / "a.json")
+    assert type(a).load(tmp_path / "a.json") == a
+    strict((tmp_path / "a.json").read_text("utf-8"))
+
+
+def undefined() -> Attribution:
+    return make_attribution(
+        scores=ODD,
+        prediction=Prediction("x", 0, float("nan"), float("inf")),
+        token_predictions=tuple(Prediction("y", 1, float("-inf"), float("nan")) for _ in range(12)),
+        diagnostics={"error": float("nan"), "size": np.float32(2.5)},
+        settings={"p": float("inf"), "steps": np.int64(20), "each": [np.float64(0.5), (1, None)], "on": np.bool_(True)},
+    )
+
+
+def test_numbers_that_are_not_finite_come_back_the_same(tmp_path):
+    a = undefined()
+    assert a == undefined()
+    assert a != replace(a, diagnostics={"error": 0.0, "size": 2.5})
+    a.save(tmp_path / "a.json")
+    state = strict((tmp_path / "a.json").read_text("utf-8"))
+    assert state["scores"][1:4] == ["NaN", "Infinity", "-Infinity"]
+    found = Attribution.load(tmp_path / "a.json")
+    assert found == a
+    np.testing.assert_array_equal(np.signbit(found.scores), np.signbit(a.scores))
+    assert Attribution.from_dict(a.to_dict()) == a
+    assert found.settings == {"p": float("inf"), "steps": 20, "each": (0.5, (1, None)), "on": True}
+    str(found), found.to_html()
+
+
+def test_half_surrogate_pairs_and_hidden_characters_come_back_the_same(tmp_path):
+    a = make_attribution(("\ud800", "\u2028"), (1.0, 2.0), text="\ud800 \u2028")
+    a.save(tmp_path / "a.json")
+    assert Attribution.load(tmp_path / "a.json") == a
+
+
+def test_a_result_of_another_kind_is_refused():
+    with pytest.raises(DataError, match="not an attribution: expected one of text, got 'generation'"):
+        Attribution.from_dict(make_generation().to_dict())
+
+
+def deep(levels: int):
+    value: list = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+BROKEN = {
+    "scores": [None, [], "x", {}, 3.0, ["1"], [True] * 12, [1.0] * 11, [10**400] * 12, [1e300] * 12, deep(900)],
+    "tokens": [None, "x" * 12, [1] * 12, ["a"] * 11, [["a"]] * 12],
+    "token_ids": [None, ["1"] * 12, [-1] * 12, [1.5] * 12, [1] * 11, [True] * 12, [2**60] * 12],
+    "offsets": [[[0, 1]] * 11, [[1, 0]] * 12, [[0, 99]] * 12, [[0]] * 12, [0] * 12, [[0, -1]] * 12, "ab" * 6],
+    "word_ids": [[0] * 11, ["a"] * 12],
+    "sequence_ids": [None, [0] * 11, [2] * 12, ["0"] * 12],
+    "special_tokens_mask": [None, [0] * 12, [False] * 11],
+    "text": [1, ["a"]],
+    "text_pair": [1],
+    "prediction": [None, {}, [], {"label": 1, "id": 0, "value": 0.0, "probability": None}],
+    "target": [None, {}, {"kind": "magic"}],
+    "layers": [[], [1], 1, "all", [1, 2]],
+    "token_predictions": [[], [{}] * 12, 3],
+    "method": [None, 1, ["a"]],
+    "settings": [None, [], "x", {"a": deep(99)}],
+    "model": [None, 1],
+    "signed": [None, 0, "yes"],
+    "notes": [None, "note", [1]],
+    "version": [None, 1],
+    "diagnostics": [None, [], {"a": "x"}, {"a": [[1]]}, {"a": None}],
+    "merge": [None, "median", 1],
+    "format_version": [None, 1, "2", True, 2.5, 10**5000],
+    "kind": [None, "image", 1, ["text"]],
+}
+
+
+@pytest.mark.parametrize(("name", "place"), [(name, i) for name, values in BROKEN.items() for i in range(len(values))])
+def test_hostile_fields_are_refused_with_a_word_on_where(name, place):
+    value = BROKEN[name][place]
+    state = make_attribution().to_dict() | {name: value}
+    with pytest.raises(DataError, match=r"format version|an attribution") as error:
+        Attribution.from_dict(state)
+    assert name in str(error.value) or name in ("format_version", "kind")
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_every_field_is_needed(make):
+    state = make().to_dict()
+    for name in state:
+        with pytest.raises(DataError):
+            type(make()).from_dict({k: v for k, v in state.items() if k != name})
+
+
+STRANGE = [None, True, 0, 1, -1, 7, 2**40, 1e300, 0.5, "NaN", "", "x\x1b[31m\u202e", [], {}, [[]], [0], ["a"]]
+
+
+def other(value, rng):
+    """Another value than one that stands in a file."""
+    if isinstance(value, list) and value and rng.random() < 0.8:
+        changed = list(value)
+        place = rng.randrange(len(changed))
+        choice = rng.random()
+        if choice < 0.25:
+            changed.pop(place)
+        elif choice < 0.5:
+            changed.insert(place, copy.deepcopy(changed[place]))
+        else:
+            changed[place] = other(changed[place], rng)
+        return changed
+    if isinstance(value, dict) and value and rng.random() < 0.8:
+        name = rng.choice(list(value))
+        return value | {name: other(value[name], rng)}
+    return rng.choice(STRANGE)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_what_can_be_loaded_can_be_drawn(make):
+    """Damaged files: each is refused, or gives a result on which nothing crashes."""
+    rng = random.Random(1)
+    whole = make().to_dict()
+    loaded = 0
+    for _ in range(200):
+        state = copy.deepcopy(whole)
+        for _ in range(rng.randint(1, 2)):
+            state = other(state, rng)
+        try:
+            (a,) = Attributions.from_dict(state)
+        except DataError:
+            continue
+        loaded += 1
+        assert type(a).from_dict(json.loads(json.dumps(a.to_dict(), allow_nan=False))) == a
+        str(a), a.to_html(), a._repr_html_(), a.to_pandas(), repr(a)
+        if a.offsets is not None and a.text is not None:
+            a.words()
+        if a.scores.ndim == 1:
+            a.top()
+    assert loaded
+
+
+def test_pictures_and_sounds_check_their_own_fields():
+    image = make_image().to_dict()
+    for changes in ({"rows": 3}, {"rows": "2"}, {"columns": -1}, {"first": 2}):
+        with pytest.raises(DataError, match="not an attribution of a picture"):
+            type(make_image()).from_dict(image | changes)
+    with pytest.raises(DataError, match="not an attribution of a sound: times"):
+        type(make_audio()).from_dict(make_audio().to_dict() | {"times": [[0.0, 1.0]]})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"prompt_tokens": 9},
+        {"prompt_tokens": 0},
+        {"generated": []},
+        {"targets": []},
+        {"predictions": []},
+        {"scores": [[0.0] * 7]},
+        {"layers": [1]},
+        {"diagnostics": {"e": [1.0]}},
+        {"completion": "x" * 99},
+        {"offsets": [[0, 99]] * 7},
+        {"special_tokens_mask": [False]},
+    ],
+)
+def test_generated_text_checks_its_own_fields(changes):
+    with pytest.raises(DataError, match=f"of generated text: ({next(iter(changes))}|prompt_tokens|scores)"):
+        type(make_generation()).from_dict(make_generation().to_dict() | changes)
+
+
+def test_targets_need_one_id_for_each_label():
+    state = make_attribution(target=TargetInfo("label", ("a", "b"), (0,))).to_dict()
+    with pytest.raises(DataError, match="target: not one id for each label"):
+        Attribution.from_dict(state)

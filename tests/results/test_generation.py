@@ -1,0 +1,41 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from normxlogit.errors import DataError
+from tests.factories import make_generation
+
+
+def layered():
+    g = make_generation()
+    return replace(g, scores=np.stack([g.scores, 2 * g.scores], 1), layers=(1, 2))
+
+
+def test_words_have_a_score_for_each_generated_token():
+    words = make_generation().words()
+    assert [w.text for w in words] == ["the", "cat's", "mat", "is", "red."]
+    np.testing.assert_allclose(words[1].score, [1.0, 1.0, 0.0])
+    assert words[1].tokens == (2, 3)
+    assert layered().words()[1].score.shape == (3, 2)
+    np.testing.assert_allclose(make_generation(merge="max").words()[1].score, [2.0, 1.0, 0.0])
+    np.testing.assert_allclose(make_generation().words("max")[1].score, [2.0, 1.0, 0.0])
+    with pytest.raises(DataError, match="offsets"):
+        make_generation(offsets=None).words()
+
+
+def test_top_sums_over_the_answer_and_stays_in_the_prompt():
+    top = make_generation().top(3)
+    assert [(t.position, t.text, t.score) for t in top] == [(3, "'s", 2.0), (1, "the", 0.75), (2, " cat", 0.0)]
+    assert make_generation().top(1, special=True)[0].text == "<s>"
+    with pytest.raises(ValueError, match="select"):
+        layered().top()
+    assert layered().select(layer=2).top(1)[0].score == 4.0
+
+
+def test_one_token_carries_what_the_method_measured():
+    one = make_generation(merge="max").for_token(1)
+    assert one.diagnostics == {"convergence_error": 0.5}
+    assert one.merge == "max"
+    assert one.text == "<s>the cat's mat"
+    assert [w.text for w in one.words()] == ["the", "cat's", "mat"]

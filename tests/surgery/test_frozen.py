@@ -1,0 +1,371 @@
+"""The frozen network against what it must be: exact, affine, and the linear maps written out by hand."""
+
+import threading
+
+import pytest
+import torch
+from normxlogit.modeling.structure import clone
+from torch import nn
+
+from normxlogit.errors import UnsupportedModelError
+from normxlogit.surgery.frozen import FrozenNetwork
+from tests import tiny
+
+FAMILIES = list(tiny.CONFIGS)
+IDS = torch.tensor([[2, 5, 7, 8, 13, 11, 3], [2, 6, 20, 21, 15, 12, 3]])  # (2, 7)
+
+
+def made(family, **options):
+    return tiny.model(family, "CausalLM" if family == "mamba" else "SequenceClassification", **options)
+
+
+def frozen_pass(model):
+    """Return the logits, the word embeddings and the network that made them."""
+    network = FrozenNetwork(clone(model))
+    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
+    with network.frozen():
+        logits = network.model(inputs_embeds=x).logits
+    return logits, x, network
+
+
+def biasless(model):
+    """Set everything that is added to what flows to zero."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias") or any(
+                part in name for part in ("position_emb", "token_type", "wpe", "embed_pos")
+            ):
+                parameter.zero_()
+    return model
+
+
+def prove(model, run=None):
+    network = FrozenNetwork(clone(model))
+    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
+    with torch.no_grad():
+        own = model(inputs_embeds=x).logits
+    return network.prove(lambda: (network.model(inputs_embeds=x).logits, x), own, 1e-4 * own.abs().max().item())
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_family_is_exact_and_affine(family, attention):
+    model = made(family)
+    try:
+        model.set_attn_implementation(attention)
+    except ValueError:
+        pytest.skip(f"{family} has no {attention} attention")
+    report = prove(model)
+    assert report.held
+
+
+@pytest.mark.parametrize(
+    "family", ["bert", "distilbert", "electra", "albert", "gpt2", "opt", "llama", "gemma2", "qwen2"]
+)
+def test_without_biases_the_shares_sum_to_the_logit(family):
+    logits, x, _ = frozen_pass(biasless(made(family)))
+    for text, label in [(0, 0), (0, 1), (1, 0)]:
+        (slope,) = torch.autograd.grad(logits[text, label], x, retain_graph=True)
+        total = (slope * x).sum().item()
+        assert total == pytest.approx(logits[text, label].item(), rel=1e-4, abs=1e-5)
+
+
+def test_the_biases_have_the_rest():
+    logits, x, _ = frozen_pass(made("bert"))
+    (slope,) = torch.autograd.grad(logits[0, 0], x)
+    assert abs((slope * x).sum().item() - logits[0, 0].item()) > 1e-3
+
+
+def test_a_perceptron_by_hand():
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 1)).eval()
+    network = FrozenNetwork(clone(model))
+    x = torch.randn(4, requires_grad=True)
+    with network.frozen():
+        answer = network.model(x)
+    (slope,) = torch.autograd.grad(answer, x)
+    first, second = model[0].weight.tolist(), model[2].weight.tolist()[0]
+    before = model[0](x.detach()).tolist()
+    for i in range(4):
+        wanted = 0.0
+        for j, z in enumerate(before):
+            share = 0.5 * (1 + torch.erf(torch.tensor(z / 2**0.5)).item())  # gelu(z) / z
+            wanted += second[j] * share * first[j][i]
+        assert slope[i].item() == pytest.approx(wanted, rel=1e-4)
+
+
+def test_an_activation_at_zero_passes_nothing_and_keeps_its_value():
+    network = FrozenNetwork(nn.Sequential(nn.Sigmoid()))
+    x = torch.tensor([0.0, 2.0], requires_grad=True)
+    with network.frozen():
+        value = network.model(x)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    assert value.tolist() == pytest.approx([0.5, 0.880797], rel=1e-5)
+    assert slope.tolist() == pytest.approx([0.0, 0.440399], rel=1e-5)
+
+
+class _Layers(nn.Module):
+    """Written out with explicit constants: a BERT whose attention, norms and activations are where they were."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.bert, self.head = model.bert, model.classifier
+        self.heads = model.config.num_attention_heads
+
+    def norm(self, module, z, at):
+        spread = (at.var(-1, correction=0, keepdim=True) + module.eps).sqrt()
+        return (z - z.mean(-1, keepdim=True)) / spread * module.weight + module.bias
+
+    def forward(self, z, z0):
+        """Carry z through the network that was frozen at z0; (T, H)."""
+        embeddings, count = self.bert.embeddings, len(z)
+        more = embeddings.position_embeddings.weight[:count] + embeddings.token_type_embeddings.weight[0]
+        z, z0 = (self.norm(embeddings.LayerNorm, flowing + more, z0 + more) for flowing in (z, z0))
+        for layer in self.bert.encoder.layer:
+            own, out = layer.attention.self, layer.attention.output
+            both = []
+            for flowing in (z, z0):
+                parts = []
+                for head in range(self.heads):
+                    rows = slice(head * 8, head * 8 + 8)
+                    q = z0 @ own.query.weight[rows].T + own.query.bias[rows]
+                    k = z0 @ own.key.weight[rows].T + own.key.bias[rows]
+                    v = flowing @ own.value.weight[rows].T + own.value.bias[rows]
+                    parts.append(((q @ k.T) / 8**0.5).softmax(-1) @ v)
+                both.append(out.dense(torch.cat(parts, -1)) + flowing)
+            z, z0 = (self.norm(out.LayerNorm, flowing, both[1]) for flowing in both)
+            inner, inner0 = layer.intermediate.dense(z), layer.intermediate.dense(z0)
+            kept = nn.functional.gelu(inner0) / inner0
+            sums = [layer.output.dense(part * kept) + flowing for part, flowing in ((inner, z), (inner0, z0))]
+            z, z0 = (self.norm(layer.output.LayerNorm, flowing, sums[1]) for flowing in sums)
+        pooled, pooled0 = self.bert.pooler.dense(z[0]), self.bert.pooler.dense(z0[0])
+        return self.head(pooled * pooled0.tanh() / pooled0)
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_bert_written_out_with_constants(attention):
+    model = made("bert")
+    model.set_attn_implementation(attention)
+    logits, x, _ = frozen_pass(model)
+    (slope,) = torch.autograd.grad(logits[0, 1], x)
+    layers = _Layers(model)
+    with torch.no_grad():
+        x0 = x[0]
+        start = layers(x0, x0)[1]
+        assert start.item() == pytest.approx(logits[0, 1].item(), rel=1e-4)
+        for token in range(x0.shape[0]):
+            for unit in range(0, x0.shape[1], 5):
+                moved = x0.clone()
+                moved[token, unit] += 1.0  # affine: a step of any size
+                wanted = (layers(moved, x0)[1] - start).item()
+                assert slope[0, token, unit].item() == pytest.approx(wanted, rel=2e-3, abs=2e-5)
+        assert slope[1].abs().max() == 0  # the other text
+
+
+class Head(nn.Module):
+    """A task head with something in it that cannot be frozen."""
+
+    def __init__(self, classifier, function):
+        super().__init__()
+        self.classifier, self.function = classifier, function
+
+    def forward(self, hidden):
+        return self.classifier(self.function(hidden))
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [(torch.sin, "sin"), (lambda x: x * x, "mul"), (lambda x: x.pow(3), "pow"), (lambda x: x + torch.cos(x), "cos")],
+)
+def test_what_is_not_linear_is_named_with_its_place(function, named):
+    model = made("bert")
+    model.classifier = Head(model.classifier, function)
+    with pytest.raises(UnsupportedModelError, match=f"{named} .* in classifier"):
+        prove(model)
+
+
+class Sine(nn.Module):
+    def forward(self, x):
+        return torch.sin(x)
+
+
+def test_an_elementwise_module_that_is_no_activation_is_refused():
+    model = made("bert")
+    model.classifier = nn.Sequential(Sine(), model.classifier)
+    with pytest.raises(UnsupportedModelError, match=r"sin .* in classifier\.0"):
+        prove(model)
+
+
+def test_another_answer_is_refused():
+    model = made("bert")
+    network = FrozenNetwork(clone(model))
+    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
+    with pytest.raises(UnsupportedModelError, match="another answer"):
+        network.prove(lambda: (network.model(inputs_embeds=x).logits, x), torch.zeros(2, 2), 1e-4)
+
+
+def test_nothing_that_flows_is_refused():
+    model = made("bert")
+    model.classifier = Head(model.classifier, torch.round)
+    network = FrozenNetwork(clone(model))
+    x = model.get_input_embeddings()(IDS).detach()
+    with pytest.raises(UnsupportedModelError, match="nothing flows"):
+        network.prove(lambda: (network.model(inputs_embeds=x).logits, x), model(inputs_embeds=x).logits, 1e-4)
+
+
+def nodes(tensor):
+    found, waiting = set(), [tensor.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            waiting += [parent for parent, _ in node.next_functions]
+    return found
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "mamba"])
+def test_weights_have_no_graph(family):
+    model = made(family)
+    assert all(parameter.requires_grad for parameter in model.parameters())
+    logits, x, _ = frozen_pass(model)
+    leaves = [node.variable for node in nodes(logits) if hasattr(node, "variable")]
+    assert len(leaves) == 1
+    assert leaves[0] is x
+
+
+def test_the_callers_model_is_untouched():
+    model = made("albert")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    tables = [dict(vars(module)) for module in model.modules()]
+    hooks = [len(module._forward_hooks) for module in model.modules()]
+    logits, x, network = frozen_pass(model)
+    torch.autograd.grad(logits.sum(), x)
+    with network.frozen_from("albert.embeddings"):
+        network.model(input_ids=IDS)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert [vars(module).keys() for module in model.modules()] == [table.keys() for table in tables]
+    assert [len(module._forward_hooks) for module in model.modules()] == hooks
+    assert all(p.requires_grad and p.grad is None for p in model.parameters())
+
+
+def test_outside_the_block_it_is_the_model_itself():
+    model = made("gpt2")
+    _, x, network = frozen_pass(model)
+    slopes = [torch.autograd.grad(m(inputs_embeds=x).logits.sum(), x)[0] for m in (model, network.model)]
+    assert torch.equal(*slopes)
+
+
+def test_another_thread_is_not_frozen():
+    model = made("bert")
+    network = FrozenNetwork(clone(model))
+    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
+    wanted = torch.autograd.grad(model(inputs_embeds=x).logits.sum(), x)[0]
+    found = []
+
+    def other():
+        found.append(torch.autograd.grad(network.model(inputs_embeds=x).logits.sum(), x)[0])
+
+    with network.frozen():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        (mine,) = torch.autograd.grad(network.model(inputs_embeds=x).logits.sum(), x)
+    assert torch.equal(found[0], wanted)
+    assert not torch.allclose(mine, wanted)
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_from_a_layer_on_is_the_whole_pass_above_it(family):
+    model = made(family)
+    path = "bert.encoder.layer.1" if family == "bert" else "model.layers.1"
+    network = FrozenNetwork(clone(model))
+    with network.frozen_from(path) as report:
+        logits = network.model(input_ids=IDS).logits
+    (slope,) = torch.autograd.grad(logits[0, 1], report.leaf)
+    x = model.get_input_embeddings()(IDS).detach().requires_grad_()
+    with network.frozen():
+        output = network.model(inputs_embeds=x, output_hidden_states=True)
+    (wanted,) = torch.autograd.grad(output.logits[0, 1], output.hidden_states[2])
+    torch.testing.assert_close(report.leaf, output.hidden_states[2])
+    torch.testing.assert_close(slope, wanted)
+    assert len(nodes(logits)) < len(nodes(output.logits)) / 2  # nothing is kept of the layers below
+
+
+def test_a_shared_layer_is_counted_by_its_calls():
+    model = made("albert")
+    path = "albert.encoder.albert_layer_groups.0"
+    network = FrozenNetwork(clone(model))
+    states = model(input_ids=IDS, output_hidden_states=True).hidden_states
+    for calls in (1, 2, 3):
+        with network.frozen_from(path, calls) as report:
+            network.model(input_ids=IDS)
+        torch.testing.assert_close(report.leaf, states[calls])
+
+
+def test_a_place_that_is_not_reached_is_an_error():
+    network = FrozenNetwork(clone(made("bert")))
+    with (
+        pytest.raises(UnsupportedModelError, match="classifier"),
+        network.frozen_from("classifier", 2),
+    ):
+        network.model(input_ids=IDS)
+    assert torch.is_grad_enabled()
+    x = torch.randn(3, requires_grad=True)
+    assert (x * x).grad_fn.next_functions[1][0] is not None  # no mode is left behind
+
+
+def stumble(model):
+    model(input_ids=IDS)
+    raise ZeroDivisionError
+
+
+def test_an_exception_leaves_no_mode_behind():
+    network = FrozenNetwork(clone(made("bert")))
+    for block in (network.frozen(), network.frozen_from("bert.encoder.layer.0")):
+        with pytest.raises(ZeroDivisionError), block:
+            stumble(network.model)
+        x = torch.randn(3, requires_grad=True)
+        assert torch.sin(x) is not None
+        assert type((x / x).grad_fn).__name__ == "DivBackward0"
+        assert (x / x).grad_fn.next_functions[1][0] is not None
+        assert torch.is_grad_enabled()
+
+
+def test_several_targets_share_one_pass():
+    logits, x, _ = frozen_pass(made("modernbert"))
+    rows = torch.eye(2)[:, None].expand(2, 2, 2)  # (K, B, C)
+    (together,) = torch.autograd.grad(logits, x, rows, is_grads_batched=True, retain_graph=True)  # (K, B, T, H)
+    for label in (0, 1):
+        (alone,) = torch.autograd.grad(logits[:, label].sum(), x, retain_graph=True)
+        torch.testing.assert_close(together[label], alone)
+
+
+@pytest.mark.parametrize("activation", [nn.SiLU, nn.ReLU, nn.Hardswish])
+def test_an_activation_in_place_changes_what_it_was_given(activation):
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = activation(inplace=True)
+
+        def forward(self, x):
+            y = x * 2
+            return self.act(y) + 3 * y
+
+    x = torch.tensor([-1.5, 0.4, 2.0], requires_grad=True)
+    network, value = FrozenNetwork(Reads()), activation()(2 * x.detach())
+    network.prove(lambda: (network.model(x), x), 4 * value, 1e-5)
+    with network.frozen():
+        answer = network.model(x)
+    (slope,) = torch.autograd.grad(answer.sum(), x)
+    torch.testing.assert_close(slope, 4 * value / x.detach())
+
+
+def test_hooks_of_the_models_owner_see_no_probe():
+    model, seen = made("bert"), []
+    for module in model.modules():
+        module.register_forward_hook(lambda module, args, output: seen.append(module))
+    state = torch.get_rng_state()
+    FrozenNetwork(clone(model))
+    assert not seen
+    assert torch.equal(torch.get_rng_state(), state)

@@ -1,0 +1,36 @@
+"""What type checkers must accept, and, on the lines marked `wrong`, refuse. Never imported."""
+
+from collections.abc import Iterator
+
+from normxlogit import ALL, Attribution, Explainer
+from normxlogit.methods import IntegratedGradients
+
+
+def texts() -> Iterator[str]:
+    """Yield texts."""
+    yield "a fine film"
+
+
+def accepted(explainer: Explainer) -> None:
+    """Use everything as it is meant."""
+    one: Attribution = explainer("a fine film")
+    pair: Attribution = explainer(("a", "b"), target="positive", contrast=0)
+    print(one.tokens, pair.scores)
+    first: Attribution = explainer(["a", "b"], target=ALL, layers=[1, 2])[0]
+    explainer(texts(), targets=["positive"], long_text="window")
+    explainer([("a", "b")], method=IntegratedGradients(steps=20))
+    explainer("a", method="integrated-gradients:steps=20", token_predictions=True, position=3)
+    print(first.words(), first.top(3))
+
+
+def refused(explainer: Explainer) -> None:
+    """Misspell and mistype."""
+    explainer("a", taget="positive")  # wrong
+    explainer("a", long_text="nope")  # wrong
+    explainer("a", layers=1.5)  # wrong
+    explainer("a", method=3)  # wrong
+    explainer(3)  # wrong
+    print(explainer(["a"]).tokens)  # wrong
+    IntegratedGradients(steps="20")  # wrong
+    IntegratedGradients(stepz=20)  # wrong
+    IntegratedGradients(aggregate="l3")  # wrong
