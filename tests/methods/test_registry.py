@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer, Method, MethodError, list_methods
-from normxlogit.methods import IntegratedGradients, LogAt, Random, method_named, registry
+from normxlogit.methods import FrozenGradient, IntegratedGradients, LogAt, Random, method_named, registry
 from normxlogit.methods.settings import format_value
 from tests import tiny
 
@@ -144,6 +144,7 @@ OTHERS = {
     "samples": 9,
     "alpha": 1e-05,
     "rollout": False,
+    "points": (0.5, 1.0),
 }
 """A value for each setting that is not its default."""
 
@@ -164,16 +165,21 @@ def test_every_method_reads_back_from_its_spec(info):
     if info.settings:
         assert other != plain
         assert other.spec.startswith(f"{info.name}:")
-    assert {name for name in info.settings if f"{name}=" in other.spec} == set(info.settings) - {"baseline"}
+    assert {name for name in info.settings if f"{name}=" in other.spec} == set(info.settings) - {"baseline", "read_at"}
     spelled_out = info.name + ":" + ",".join(f"{k}={format_value(v)}" for k, v in plain.settings.items())
     assert method_named(spelled_out) == plain, "defaults may be written too"
 
 
-def test_baselines_read_back():
-    for baseline in ("zero", "pad", "mask"):
-        method = IntegratedGradients(baseline=baseline)
-        assert method_named(method.spec) == method
-        assert method.settings["baseline"] == baseline
+@pytest.mark.parametrize(
+    ("cls", "name", "value", "text"),
+    [(cls, "baseline", word, word) for cls in (IntegratedGradients, FrozenGradient) for word in ("pad", "mask")]
+    + [(FrozenGradient, "read_at", -1, "-1"), (FrozenGradient, "read_at", "all", "all")],
+)
+def test_settings_that_do_not_go_with_others_read_back(cls, name, value, text):
+    method = cls(**{name: value})
+    assert method.spec == f"{cls.info.name}:{name}={text}"
+    assert method_named(method.spec) == method
+    assert method.settings[name] == value
 
 
 def test_spaces_and_a_lone_colon_do_no_harm():
