@@ -50,8 +50,11 @@ class Explainer:
     be used from several threads.
 
     Args:
-        model: A `transformers` task model, plain, compiled or wrapped by PEFT; or a `transformers` pipeline.
+        model: A `transformers` task model, plain, compiled or wrapped by PEFT; a `transformers` pipeline; or any
+            module that maps token ids to logits, with `task`.
         tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
+        task: What the model is for, where its class does not say.
+        labels: Names of its outputs, in the place of those in its configuration.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -70,12 +73,15 @@ class Explainer:
         model: "nn.Module | Pipeline",
         tokenizer: Any = None,
         *,
+        task: TaskName | None = None,
+        labels: Sequence[str] | None = None,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
         module, reader = _taken_apart(model, tokenizer)
-        self._given = {"model": module, "tokenizer": reader, "name": name, "batch_tokens": batch_tokens}
-        self.model = task_model(module, reader, name, batch_tokens)
+        about = {"task": task, "labels": labels, "name": name, "batch_tokens": batch_tokens}
+        self._given = {"model": module, "tokenizer": reader} | about
+        self.model = task_model(module, reader, name, batch_tokens, task, labels)
 
     def __repr__(self) -> str:
         task = self.model.task

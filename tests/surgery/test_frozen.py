@@ -4,10 +4,10 @@ import threading
 
 import pytest
 import torch
-from normxlogit.modeling.structure import clone
 from torch import nn
 
 from normxlogit.errors import UnsupportedModelError
+from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 

@@ -11,12 +11,14 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..surgery.clone import clone
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
+from ..surgery.isolated import private_clone
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.parts import tolerance_for
+from ..surgery.snapshot import Snapshot
 from ..surgery.trace import hidden_of, tensor_of
+from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass
 from .targets import Target
 from .task_model import TaskModel
@@ -63,33 +65,42 @@ class FrozenModel:
 
     Args:
         model: The model, which has read something already.
-
-    Raises:
-        UnsupportedModelError: If it has no word embeddings.
+        proved: Whether its frozen form was proved before.
     """
 
-    def __init__(self, model: TaskModel) -> None:
+    def __init__(self, model: TaskModel, *, proved: bool = False) -> None:
         self.model = model
         self.module = model.module
-        self._embeddings = model.embeddings  # before the clone, which takes its hook along
-        self._network = FrozenNetwork(clone(model.module))
-        self._proved = False
+        self._embeddings = _word_embeddings(model)  # before the clone, which takes its hook along
+        self._network = FrozenNetwork(private_clone(model.module))
+        self._proved = proved
+        self._written = False
         self._lock = threading.Lock()
         self._seen = _Seen()
-        for path in {output.path for output in model.parts.outputs or ()}:
+        known = [*(model.parts.outputs or ()), *filter(None, [model.parts.embedding_output])]
+        for path in {output.path for output in known}:
             self._listen(path)
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
         """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
-        kept = model.__dict__.get("_frozen_model")
-        if kept is None or kept.module is not model.module:
-            kept = model.__dict__["_frozen_model"] = cls(model)
-        found: FrozenModel = kept
-        return found
+        kept: FrozenModel | None = model.__dict__.get("_frozen_model")
+        same = kept is not None and kept.module is model.module
+        if kept is None or not same or kept._written:
+            kept = model.__dict__["_frozen_model"] = cls(model, proved=same and kept is not None and kept._proved)
+        return kept
 
     def vectors(self, batch: Batch) -> Tensor:
-        """Return the word embeddings of a batch, (B, T, H)."""
+        """Return the word embeddings of a batch, (B, T, H).
+
+        Raises:
+            UnsupportedModelError: If nothing can be put in their place.
+        """
+        if self._embeddings is None:
+            raise UnsupportedModelError(
+                f"{type(self.module).__name__} reads no word embeddings that others could take the place of, so there "
+                "is no way to them from a baseline; points=1.0 and baseline=zero need none"
+            )
         with torch.no_grad():
             return self._embeddings(batch.inputs["input_ids"].clone())
 
@@ -109,20 +120,25 @@ class FrozenModel:
         """
         self._prove(batch)
         model, network, seen = self.model, self._network, self._seen
-        first = None if 0 in places else self._output(min(places))
+        words = 0 in places and (self._embeddings is not None or vectors is not None)
+        first = None if words else self._output(min(places))
         with ExitStack() as stack:
             record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
             stack.enter_context(self._listening(places))
             states: dict[int, Tensor] = {}
-            if first is None:
+            if first is None and self._embeddings is not None:
                 vectors = self.vectors(batch) if vectors is None else vectors
                 states[0] = vectors.detach().clone().requires_grad_()
                 stack.enter_context(self._embeddings.given(states[0], batch.inputs["input_ids"]))
                 stack.enter_context(network.frozen())
-            else:
+            elif first is not None:
                 report = stack.enter_context(network.frozen_from(first.path, first.call))
+            before = Snapshot(network.model, configs=False)
             outputs: Any = {}
-            outputs = network.model(**batch.inputs)
+            try:
+                outputs = network.model(**batch.inputs)
+            finally:  # what a pass writes on its modules must not be part of the next text's answer
+                self._written = self._written or not before.unchanged()
         hidden, embedded = hidden_of(record.trunk), record.embedded
         record.trunk = record.embedded = None
         if first is not None and report.leaf is not None:
@@ -232,14 +248,17 @@ class FrozenModel:
 
     def _shaped(self, held: Tensor, place: int) -> Tensor:
         """Bring what a module holds into the order (b, T, H)."""
-        return held if place == 0 else held.permute(self._output(place).axes)
+        return held if place == 0 and self._embeddings is not None else held.permute(self._output(place).axes)
 
     def _output(self, layer: int) -> LayerOutput:
-        outputs = self.model.parts.outputs
-        if outputs is None:
+        outputs, embedded = self.model.parts.outputs, self.model.parts.embedding_output
+        if layer == 0 and embedded is not None:
+            return embedded
+        if outputs is None or layer == 0:
+            what = f"the output of layer {layer}" if layer else "the embeddings"
             raise UnsupportedModelError(
-                f"no module of {type(self.module).__name__} returns the output of a layer as `hidden_states` has it, "
-                "so the frozen network cannot be read there; read_at=0 reads the word embeddings"
+                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, so the frozen "
+                "network cannot be read there"
             )
         return outputs[layer - 1]
 
@@ -255,15 +274,34 @@ class FrozenModel:
                 rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
-                vectors = self._embeddings(inputs["input_ids"])  # (1, T, H)
-
-            def run() -> tuple[Tensor, Tensor]:
-                leaf = vectors.detach().clone().requires_grad_()
-                with self._embeddings.given(leaf, inputs["input_ids"]):
-                    return self.model.answer(inputs, place, rows, self._network.model), leaf
-
-            self._network.prove(run, own, SUMS * tolerance_for(own))
+            self._network.prove(lambda: self._from_leaf(inputs, place, rows), own, SUMS * tolerance_for(own))
             self._proved = True
+
+    def _from_leaf(self, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the answer to one text, and what flowed to it: word embeddings, or the embedding layer's output."""
+        words, module = self._embeddings, self._network.model
+        if words is not None:
+            with torch.no_grad():
+                leaf = words(inputs["input_ids"]).detach().clone()  # (1, T, H)
+            leaf.requires_grad_()
+            with words.given(leaf, inputs["input_ids"]):
+                return self.model.answer(inputs, place, rows, module), leaf
+        output, seen, leaves = self._output(0), [0], list[Tensor]()
+
+        def begin(_: nn.Module, __: Any, returned: Any) -> Any:
+            seen[0] += 1
+            found = tensor_of(returned)
+            if seen[0] != output.call or found is None:
+                return None
+            leaves.append(found.detach().clone().requires_grad_())
+            flowing = leaves[0].clone()
+            return (flowing, *returned[1:]) if isinstance(returned, tuple) else flowing
+
+        handle = module.get_submodule(output.path).register_forward_hook(begin)
+        try:
+            return self.model.answer(inputs, place, rows, module), leaves[0]
+        finally:
+            handle.remove()
 
     def _listen(self, path: str) -> None:
         seen = self._seen
@@ -279,7 +317,7 @@ class FrozenModel:
         self._network.model.get_submodule(path).register_forward_hook(after)
 
     def _listening(self, places: Sequence[int]) -> "_Listening":
-        wanted = {(self._output(p).path, self._output(p).call): p for p in places if p}
+        wanted = {(self._output(p).path, self._output(p).call): p for p in places if p or self._embeddings is None}
         return _Listening(self._seen, wanted)
 
 
@@ -294,3 +332,13 @@ class _Listening:
 
     def __exit__(self, *_: object) -> None:
         self._seen.wanted = {}
+
+
+def _word_embeddings(model: TaskModel) -> WordEmbeddings | None:
+    """Return the word embeddings of a model; None where it reads none, as of pictures, sounds or characters."""
+    if model.task.signal:
+        return None
+    try:
+        return model.embeddings
+    except UnsupportedModelError:
+        return None

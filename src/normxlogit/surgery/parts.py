@@ -14,7 +14,7 @@ from .clone import clone
 from .early_exit import EarlyExit, handing_layers
 from .headpiece import Headpiece, answer_of
 from .isolated import private_clone
-from .layer_outputs import LayerOutput, layer_outputs
+from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import LayerToHead, before_layers, find_layer_to_head
 from .memory import refuse_to_hide
 from .non_finite import is_number, no_number
@@ -83,6 +83,7 @@ class Parts:
         layers: Number of layers; None when they cannot be read either way.
         token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
         outputs: Where each layer's output passes by; None where no kind of module returns them all.
+        embedding_output: Where the embedding layer's output is returned; None where no module returns it.
     """
 
     head: Headpiece
@@ -96,6 +97,7 @@ class Parts:
     layers: int | None
     token_pooling: TokenPooling | None
     outputs: tuple[LayerOutput, ...] | None
+    embedding_output: LayerOutput | None
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """A layer's output as the head would read it, (B, T, H).
@@ -182,6 +184,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         layers=layers,
         token_pooling=token_pooling,
         outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
+        embedding_output=embedding_output(calls, embedded),
     )
 
 
