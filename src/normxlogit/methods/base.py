@@ -205,7 +205,7 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
         if type(self).__init__ is not checked:  # a base's, called by the class's own with values that are checked
             constructor(self, *args, **kwargs)
             return
-        info = getattr(type(self), "info", None)
+        info: MethodInfo | None = vars(type(self)).get("info")
         name = type(self).__name__ if info is None else info.name
         try:
             known = settings_of(constructor)
