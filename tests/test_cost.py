@@ -104,15 +104,17 @@ def test_one_trunk_call_for_a_language_model(layer_calls):
     assert len(calls) == 3
 
 
-def test_from_outputs_calls_no_trunk(layer_calls):
+def test_from_outputs_runs_the_embeddings_and_no_attention(layer_calls):
     e = explainer()
     inputs = e.model.tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
     with torch.inference_mode():
         outputs = e.model.module(**inputs, output_hidden_states=True)
     e.from_outputs(inputs, outputs)
     calls = layer_calls(e.model.module.bert.encoder.layer)
+    outputs_of_attention = layer_calls([layer.attention.output for layer in e.model.module.bert.encoder.layer])
     e.from_outputs(inputs, outputs, layers=ALL)
-    assert len(calls) <= 1, "the embeddings are read again, and that pass ends in the first layer"
+    assert len(calls) <= 1, "the first layer is where the embeddings arrive"
+    assert not outputs_of_attention
 
 
 # --- the head on real tokens, and on nothing else -------------------------------------------------------------------

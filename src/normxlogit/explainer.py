@@ -267,8 +267,9 @@ class Explainer:
     ) -> Attributions[Attribution]:
         """Explain a forward pass that was already run, without another.
 
-        The first call on a model proves its head on two of the texts, which takes a small forward pass. Layers of the
-        few architectures whose `hidden_states` cannot be brought to the head take a pass each.
+        Only the embedding layer runs again, to see that the outputs are of these inputs. The first call on a model
+        proves its head on two of the texts, which takes a small forward pass. Layers of the few architectures whose
+        `hidden_states` cannot be brought to the head take a pass each.
 
         Args:
             inputs: What the model was given.

@@ -159,7 +159,6 @@ class Encoder:
         ids = list(found["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if place is None else f'input {place}'} is empty after tokenisation")
-        special = tuple(bool(s) for s in found["special_tokens_mask"][row])
         first, second = text if isinstance(text, tuple) else (text, None)
         extra = ("special_tokens_mask", "offset_mapping", "attention_mask")
         inputs = {name: list(rows[row]) for name, rows in found.items() if name not in extra}
@@ -169,10 +168,11 @@ class Encoder:
             backend = found.encodings[row]  # type: ignore[index]
             offsets = tuple(backend.offsets)
             sequences = tuple(backend.sequence_ids)
-            # A mask typed into the text is special to the tokenizer and a word to the reader.
+            # What was typed into the text, such as a mask, is a word to the reader and stands in a sequence.
             special = tuple(s is None for s in sequences)
             words = word_indices(backend.word_ids, offsets, sequences, (first, second or ""))
         else:
+            special = tuple(bool(s) for s in found["special_tokens_mask"][row])
             sequences = self._slow_sequences(special, first, second)
         tokens = readable_tokens(self.tokenizer, ids)
         return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
