@@ -4,26 +4,28 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..errors import HeadMismatchError, InputError, UnsupportedModelError
+from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoder, Encoding, position_limit
-from ..surgery.clone import one_choice_each, unwrapped
+from ..results.base import FloatArray
+from ..surgery.clone import unwrapped
 from ..surgery.headpiece import answer_of
 from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts, find_parts, tolerance_for
-from ..surgery.plain_module import as_task_model
 from ..surgery.trace import embedded_of, hidden_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
+from .given_outputs import read_outputs
 from .model_copy import ModelCopy
-from .padding import NO_ID, padding_id
+from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
-from .tasks import Task, TaskName, answering, at, causal, task_of
+from .tasks import Task, TaskName, at, causal, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -78,25 +80,8 @@ class TaskModel:
         return found
 
     def _adapt(self, copy: ModelCopy, task: Task) -> Task:
-        """Let a copy of the model be called as this class calls it.
-
-        Returns:
-            The task, with the labels of a model that could not say how many it has before it was called.
-        """
-        module = copy.module
-        if not isinstance(module, PreTrainedModel):
-            device = next((p.device for p in module.parameters()), torch.device("cpu"))
-            logits = as_task_model(module, torch.tensor([[0, 1, 1]], device=device))  # (1, C) or (1, 3, C)
-            copy.outputs = logits.shape[-1]
-            return answering(task, logits, type(module).__name__)
-        config = module.config.get_text_config()
-        copy.adapted = task.kind == "choice"
-        if copy.adapted:
-            one_choice_each(module)
-        if not task.per_token and getattr(config, "pad_token_id", None) is None:
-            config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
-            copy.adapted = True
-        return task
+        """Let a copy of the model be called as this class calls it; see `ModelCopy.adapt`."""
+        return copy.adapt(task)
 
     def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
         """Return the token id to pad with, and whether a head that pools by it finds it."""
@@ -104,7 +89,7 @@ class TaskModel:
 
     @property
     def module(self) -> PreTrainedModel:
-        """The structural copy that is explained."""
+        """The copy that is explained."""
         return self.copy.module
 
     @property
@@ -133,11 +118,7 @@ class TaskModel:
     @property
     def filler(self) -> int:
         """A token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
-        eos = getattr(self.config.get_text_config(), "eos_token_id", None)
-        eos = eos[0] if isinstance(eos, list) else eos
-        if eos is not None and eos != self.pad_id:
-            return int(eos)
-        return 1 if self.pad_id == 0 else 0
+        return filler_id(self.config, self.pad_id)
 
     @property
     def device(self) -> torch.device:
@@ -229,7 +210,7 @@ class TaskModel:
             UnsupportedModelError: If layers are asked for and the model does not give them.
         """
         copy = self.prepare(batch)
-        parts = self.parts if copy.parts is None else copy.parts
+        parts = copy.parts or self.parts
         layers = layers and parts.early_exit is None
         keep = layers or parts.embedding_tap is None
         stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
@@ -309,10 +290,8 @@ class TaskModel:
     def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
         """Run `module` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
         copy = self.copy
-        with (
-            reading(model, inputs, gradients=torch.is_grad_enabled()),
-            copy.recording(stop=True) as record,
-        ):
+        gradients = torch.is_grad_enabled()
+        with reading(model, inputs, gradients=gradients), copy.recording(stop=True) as record:
             (copy.call if model is copy.module else model)(**inputs)
         hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
         return hidden
@@ -324,15 +303,9 @@ class TaskModel:
             InputError: If the outputs hold no hidden states, or not those of this input.
             HeadMismatchError: If the head on these states does not give these logits.
         """
-        states, logits = states_of(outputs), answer_of(outputs)
-        if not states or logits is None:
-            raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
-        if states[-1].shape[:2] != batch.mask.shape:
-            raise InputError(f"the outputs are of shape {tuple(states[-1].shape)}, the input {tuple(batch.mask.shape)}")
-        if not is_number(logits):
-            raise InputError("the outputs hold NaN or infinite logits, so there is no answer to explain")
         self.refresh()
-        self.prepare(batch)
+        copy = self.prepare(batch)
+        states, logits = read_outputs(copy, batch, outputs)
         embedded, hidden = embedded_of(outputs), states[-1]
         if embedded is None or self.parts.states_late:
             embedded = self.embeddings(batch.inputs["input_ids"])  # (B, T, H)
@@ -372,8 +345,8 @@ class TaskModel:
         each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
 
-    def check_finite(self, values: Tensor, batch: Batch) -> None:
-        """Refuse scores or logits that are no numbers; on the host, where looking at them waits for nothing.
+    def check_finite(self, values: FloatArray, batch: Batch) -> None:
+        """Refuse scores or logits that are no numbers, on the host, where looking at them waits for nothing.
 
         Args:
             values: What is to be shown, of any shape.
@@ -382,7 +355,7 @@ class TaskModel:
         Raises:
             UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
         """
-        if not is_number(values):
+        if not np.isfinite(values.sum()) and not is_number(torch.from_numpy(values)):
             raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:

@@ -97,9 +97,8 @@ def explain(model: TaskModel, run: ForwardPass, request: Request) -> list[Attrib
         None if model.task.kind == "span" else top_predictions(model.task, run.logits),
         _token_predictions(model, run, request),
     )
-    for values in (each, said):
-        if values is not None:
-            model.check_finite(torch.from_numpy(values), batch)
+    for values in (each, each if said is None else said[:, 0]):  # the scores, and the logits of what was predicted
+        model.check_finite(values, batch)
     texts = answers(run) if said is None else predictions(model, said)
     tokens = None if heard is None else predictions(model, heard)
     infos = describe_targets(model, target, ids, contrast, places)

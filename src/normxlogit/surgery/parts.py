@@ -197,7 +197,8 @@ def _find_embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Ten
         words = model.get_input_embeddings()
         path = next((path for path, module in model.named_modules() if module is words), None)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    first = {call.path: call for call in reversed(calls)}.values()  # a hook reads a module's first call
+    begun = {call.path: call for call in reversed(calls)}
+    first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
     for call in first:
         if call.given is embedded:
             return EmbeddingTap(call.path, True, (0, 1, 2))
