@@ -181,7 +181,7 @@ class TaskModel:
         with copy.lock:
             if copy.parts is None:
                 sample = sample_of(batch, self.task, self.filler)
-                with reading(copy.module, sample), without_autocast(sample):
+                with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
                         compare(copy, row, self._as_given(row, batch))

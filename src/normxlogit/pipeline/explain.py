@@ -14,6 +14,7 @@ from ..methods.registry import Method, MethodInfo
 from ..models.targets import Choice, TargetSpec, answers, describe_targets, predictions, resolve, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
+from ..surgery.isolated import without_autocast
 
 __all__ = ["Layers", "Request", "explain", "layer_numbers", "to_host"]
 
@@ -85,7 +86,8 @@ def explain(model: TaskModel, run: ForwardPass, request: Request) -> list[Attrib
     """
     wanted = layer_numbers(request, model)
     target = resolve(model, run, request.target, request.contrast)
-    with torch.inference_mode(not getattr(request.method, "needs_grad", False)):
+    gradients = getattr(request.method, "needs_grad", False)
+    with torch.inference_mode(not gradients), without_autocast(run.batch.inputs):
         scores = request.method(model, run, target, wanted)  # (B, K, L, T)
     signed = getattr(request.method, "signed", request.info.signed and model.task.kind != "regression")
     batch = run.batch
