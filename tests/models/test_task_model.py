@@ -167,7 +167,7 @@ def test_nan_is_an_error_that_says_where_it_began(family, kind, first):
     explainer = Explainer(model, tiny.tokenizer_for(family))
     if not first:
         explainer(TEXT)
-    layer = [path for path, _ in model.named_modules() if path.endswith("mlp.up_proj") or path.endswith("output.dense")]
+    layer = [path for path, _ in model.named_modules() if path.endswith(("mlp.up_proj", "output.dense"))]
     with torch.no_grad():
         model.get_submodule(layer[1]).weight[0, 0] = torch.nan
     with pytest.raises(UnsupportedModelError, match=rf"first in what {layer[1]} returns, whose weight is not finite"):
@@ -229,9 +229,7 @@ def test_what_the_model_itself_cannot_read_is_said():
     config = transformers.FunnelConfig(block_sizes=[1, 1, 1], num_decoder_layers=1, **sizes)
     model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
     explainer = Explainer(model, tiny.tokenizer(specials=False))
-    with pytest.raises(
-        InputError, match="FunnelForSequenceClassification cannot read a text of 1 tokens: RuntimeError"
-    ):
+    with pytest.raises(InputError, match="FunnelForSequenceClassification cannot read a text of 1 tokens"):
         explainer("bad")
     assert len(explainer(TEXT).tokens) == 13
 

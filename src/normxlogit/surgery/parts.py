@@ -124,6 +124,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
     """
     model = cast(PreTrainedModel, clone(model))
+    if not isinstance(model, PreTrainedModel):  # of one text, the axes of texts and tokens can be told
+        inputs = {name: value[:1] for name, value in inputs.items()}
     calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), inputs)  # what it leaves behind is left there
     logits = answer_of(outputs)
     if logits is None:
@@ -235,6 +237,9 @@ def _latest_candidates(
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """
     start = layers[-1].end if layers else -1
+    # What works with time before texts is part of the trunk, and gives its states in an order that no head is fed in.
+    turned = [c.end for c in calls if (h := c.hidden) is not None and h.shape[:2] == shape[::-1] != shape]
+    start = max([start, *turned])
     hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
     after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
     fitting = [(call, h) for call, h in after if h.shape[:2] == shape and h.is_floating_point()]
