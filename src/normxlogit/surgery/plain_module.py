@@ -40,6 +40,7 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
             read[first] = args[0]
         elif first != "input_ids" and "input_ids" in inputs:
             read[first] = inputs["input_ids"]
+            read.pop("input_ids", None)
         return ModelOutput(logits=logits_of(own(**read)))
 
     override_forward(model, forward)
