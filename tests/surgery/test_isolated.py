@@ -9,7 +9,6 @@ from torch import nn
 from normxlogit.surgery.clone import clone
 from normxlogit.surgery.isolated import SMALL, Isolated, private_clone, without_autocast
 
-
 CALLED = []
 
 
