@@ -289,7 +289,7 @@ def test_half_the_budget_when_memory_runs_out_and_it_is_remembered(small_memory,
     for a, scores in zip(found, expected, strict=True):
         np.testing.assert_allclose(a.scores, scores, rtol=1e-5, atol=1e-5)
     assert e.model.batch_tokens <= 30
-    assert sizes[0] > 30
+    assert max(sizes) > 30
     sizes.clear()
     e(texts)
     assert max(sizes) <= 30, "the second call does not try again what failed"
@@ -306,4 +306,4 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(small_memory):
     e, sizes = small_memory(5, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     with pytest.raises(InputError, match=r"cannot read .*: RuntimeError: mat1 and mat2 shapes"):
         e(tiny.TEXTS)
-    assert len(sizes) == 1
+    assert sum(size > 5 for size in sizes) == 1, "it is not tried again"

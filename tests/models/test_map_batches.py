@@ -1,60 +1,99 @@
-"""Many encodings in batches: half the budget when memory runs out, and no more than that."""
+"""Batches that a model can take: padded where that changes nothing, smaller where memory runs out."""
 
+import numpy as np
 import pytest
 import torch
 
-from normxlogit import InputError
-from normxlogit.models.map_batches import map_batches, out_of_memory
-from normxlogit.models.task_model import TaskModel
+from normxlogit import Explainer
+from normxlogit.errors import InputError
+from normxlogit.models.map_batches import map_batches
 from tests import tiny
+from tests.architectures.base import build, stir
+
+TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
+TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
 
 
-def model_and_encodings(count=16, budget=64):
-    model = TaskModel(tiny.model("bert"), tiny.tokenizer_for("bert"), batch_tokens=budget)
-    return model, model.encoder(["the cat"] * count)  # four tokens each
+def bert():
+    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
 
 
-def sizes_tried(model, encodings, most):
-    """Sizes of the batches that were tried and of those that fitted, where `most` tokens fit into memory."""
+def groups(explainer, encodings, work=lambda places: places):
+    return [places for places, _ in map_batches(explainer.model, encodings, work)]
+
+
+@pytest.mark.parametrize(("family", "ignores"), [("fnet", False), ("funnel", False), ("bert", True)])
+def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family, ignores):
+    model = build("sequence-classification", family)
+    stir(model, 2.0)
+    explainer = Explainer(model, tiny.tokenizer())
+    together = explainer(TEXTS, target=1)
+    assert (explainer.model.copy.padding is not False) is ignores
+    for text, among in zip(TEXTS, together, strict=True):
+        np.testing.assert_allclose(explainer(text, target=1).scores, among.scores, rtol=1e-4, atol=1e-5)
+
+
+def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_only_beyond_them():
+    explainer = bert()
+    explainer([TEXTS[0]] * 3)
+    assert explainer.model.copy.padding is None, "texts of one length say nothing"
+    encodings = explainer.encode(TEXTS)
+    explainer(encodings)
+    lengths = [len(e) for e in encodings]
+    assert explainer.model.copy.padding == (min(lengths), max(lengths))
+    explainer.model.copy.padding = tried = (min(lengths), max(lengths))
+    read, run = [], explainer.model.run
+    explainer.model.run = lambda batch, **options: read.append(len(batch.encodings)) or run(batch, **options)
+    explainer(encodings)
+    assert sum(read) == len(TEXTS), "nothing is tried again"
+    explainer(["bad", TEXTS[1]])
+    assert explainer.model.copy.padding == (3, tried[1])
+    assert sum(read) == len(TEXTS) + 2 + 2
+
+
+def test_another_model_is_tried_anew():
+    explainer = bert()
+    explainer(TEXTS)
+    explainer.model.given.classifier = torch.nn.Linear(32, 2)
+    explainer.model.refresh()
+    assert explainer.model.copy.padding is None
+
+
+def test_every_text_is_worked_on_once():
+    explainer = bert()
+    encodings = explainer.encode(TEXTS * 4)
+    assert sorted(i for group in groups(explainer, encodings) for i in group) == list(range(len(encodings)))
+    assert groups(explainer, []) == []
+
+
+def test_half_the_tokens_when_memory_runs_out():
+    explainer = bert()
+    encodings = explainer.encode([TEXTS[0]] * 8)
     tried = []
 
     def work(places):
         tried.append(len(places))
-        if 4 * len(places) > most:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+        if len(places) > 3:
+            raise MemoryError
         return places
 
-    done = [len(result) for _, result in map_batches(model, encodings, work)]
-    return tried, done
+    assert sorted(i for group in groups(explainer, encodings, work) for i in group) == list(range(8))
+    assert tried == [8, 4, 2, 2, 2, 2]
+    assert explainer.model.batch_tokens == 2 * len(encodings[0])
 
 
-def test_the_budget_is_halved_until_a_batch_fits():
-    model, encodings = model_and_encodings()
-    tried, done = sizes_tried(model, encodings, 20)
-    assert tried == [16, 8, 4, 4, 4, 4]
-    assert done == [4, 4, 4, 4]
-    assert model.batch_tokens == 16, "and stays so for the next call"
+def test_no_memory_for_one_text_and_other_errors():
+    explainer = bert()
+    encodings = explainer.encode(TEXTS[:1])
 
+    def full(_):
+        raise torch.OutOfMemoryError
 
-def test_what_counts_is_the_batch_that_failed_not_a_budget_far_above_it():
-    model, encodings = model_and_encodings(count=4, budget=10_000)
-    assert sizes_tried(model, encodings, 8) == ([4, 2, 2], [2, 2])
-    assert model.batch_tokens == 8
+    with pytest.raises(InputError, match="not enough memory to explain a single text of 7 tokens"):
+        groups(explainer, encodings, full)
 
+    def broken(_):
+        raise RuntimeError("broken")
 
-def test_a_single_text_that_does_not_fit_is_an_error():
-    model, encodings = model_and_encodings()
-    with pytest.raises(InputError, match="not enough memory to explain a single text of 4 tokens"):
-        sizes_tried(model, encodings, 3)
-
-
-def test_other_errors_are_not_taken_for_memory():
-    model, encodings = model_and_encodings()
-
-    def work(_):
-        raise RuntimeError("sizes do not match")
-
-    with pytest.raises(RuntimeError, match="sizes do not match"):
-        list(map_batches(model, encodings, work))
-    assert not out_of_memory(RuntimeError("sizes do not match"))
-    assert out_of_memory(RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"))
+    with pytest.raises(RuntimeError, match="broken"):
+        groups(explainer, encodings, broken)

@@ -202,7 +202,7 @@ def _explain(
         for method in tuple(calls):
             try:
                 columns.append(explainer(list(chunk), **(common | {"method": method})))
-            except UnsupportedModelError:
+            except UnsupportedModelError:  # noqa: PERF203
                 if all_must_work or method is calls[0]:
                     raise
                 calls.remove(method)

@@ -94,7 +94,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 
 
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
-    """Return what is read of one text: its tokens' states, (T, H), and what a head with few outputs says."""
+    """Return what is read of one text: its tokens' states, (T, H), and but for vocabularies what the head says."""
     with torch.inference_mode():
         if model.task.vocabulary:
             return [model.states(batch)[batch.mask]]
@@ -105,10 +105,10 @@ def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
 
 def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
     kept = alone.abs() < EXCLUDED
-    difference = (beside - alone).abs()[kept]
-    return not difference.numel() or difference.max().item() <= max(
-        rounding, STATES_AGREE * alone[kept].abs().max().item()
-    )
+    if not kept.any():
+        return True
+    difference = (beside - alone).abs()[kept].max().item()
+    return bool(difference <= max(rounding, STATES_AGREE * alone[kept].abs().max().item()))
 
 
 def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | None:

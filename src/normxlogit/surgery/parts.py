@@ -129,6 +129,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
     """
     model = cast(PreTrainedModel, clone(model))
+    if not isinstance(model, PreTrainedModel):  # of one text, the axes of texts and tokens can be told
+        inputs = {name: value[:1] for name, value in inputs.items()}
     calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), inputs)  # what it leaves behind is left there
     logits = answer_of(outputs)
     if logits is None:
@@ -213,7 +215,8 @@ def _find_embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Ten
         words = model.get_input_embeddings()
         path = next((path for path, module in model.named_modules() if module is words), None)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    first = {call.path: call for call in reversed(calls)}.values()  # a hook reads a module's first call
+    begun = {call.path: call for call in reversed(calls)}
+    first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
     for call in first:
         if call.given is embedded:
             return EmbeddingTap(call.path, True, (0, 1, 2))
@@ -250,6 +253,9 @@ def _latest_candidates(
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """
     start = layers[-1].end if layers else -1
+    # What works with time before texts is part of the trunk, and gives its states in an order that no head is fed in.
+    turned = [c.end for c in calls if (h := c.hidden) is not None and h.shape[:2] == shape[::-1] != shape]
+    start = max([start, *turned])
     hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
     after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
     fitting = [(call, h) for call, h in after if h.shape[:2] == shape and h.is_floating_point()]
