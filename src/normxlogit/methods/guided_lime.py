@@ -83,7 +83,9 @@ class GuidedLime(Method):
                 halves = _halves(len(players), self.samples // 2, self.seed)  # (n, M)
                 answers = ask(torch.cat([halves, 1 - halves]), torch.full((2 * len(halves),), row))  # (2n, K)
                 for k, (there, gone) in enumerate(answers.double().view(2, len(halves), -1).permute(2, 0, 1)):
-                    fit = fit_pairs(halves.numpy(), there.numpy(), gone.numpy(), prior[row, k, places].numpy(), self.alpha)
+                    fit = fit_pairs(
+                        halves.numpy(), there.numpy(), gone.numpy(), prior[row, k, places].numpy(), self.alpha
+                    )
                     scores[row, k, 0, places] = torch.as_tensor(fit.weights).float()
                     r2[row, k] = fit.r2
         return Scores(scores, {"r2": r2})
