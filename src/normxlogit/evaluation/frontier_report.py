@@ -79,9 +79,10 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]], path: Path) -> list[P
     named = [method for method in looks if method in drawn]
     figure.legend([drawn[m] for m in named], named, loc="outside right upper", fontsize=7)
     files = [path.with_suffix(".svg"), path.with_suffix(".png")]
-    for file, options in zip(files, ({"metadata": {"Date": None}}, {"dpi": 150}), strict=True):
-        with replacing(file) as beside:
-            figure.savefig(beside, **options)
+    with replacing(files[0]) as beside:
+        figure.savefig(beside, metadata={"Date": None})
+    with replacing(files[1]) as beside:
+        figure.savefig(beside, dpi=150)
     plt.close(figure)
     return files
 
@@ -137,7 +138,7 @@ def _looks(methods: Sequence[str]) -> dict[str, tuple[Any, str]]:
     families: dict[str, list[str]] = {}
     for method in dict.fromkeys(methods):
         families.setdefault(method.partition(":")[0], []).append(method)
-    colors = [*colormaps["tab10"].colors, *colormaps["Dark2"].colors]
+    colors = [*map(colormaps["tab10"], range(10)), *map(colormaps["Dark2"], range(8))]
     return {
         method: (colors[i % len(colors)], MARKERS[j % len(MARKERS)])
         for i, settings in enumerate(families.values())
