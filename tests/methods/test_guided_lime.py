@@ -224,8 +224,8 @@ def test_texts_of_next_to_nothing(texts):
         ("guided-lime:samples=8,seed=3", GuidedLime(8, seed=3)),
         ("guided-lime:prior=normxlogit", GuidedLime(prior="normxlogit")),
         (
-            "guided-lime:prior=(frozen-gradient:points=0.3,baseline=mask),alpha=2.0",
-            GuidedLime(prior=FrozenGradient(points=(0.3,), baseline="mask"), alpha=2.0),
+            "guided-lime:prior=(frozen-gradient:points=0.3,baseline=mask),alpha=3.0",
+            GuidedLime(prior=FrozenGradient(points=(0.3,), baseline="mask"), alpha=3.0),
         ),
         (
             "guided-lime:prior=(guided-lime:samples=8,prior=(lime:samples=9,seed=2))",

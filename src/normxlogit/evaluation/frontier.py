@@ -102,6 +102,7 @@ def default_methods(explainer: Explainer) -> list[Method]:
         f"integrated-gradients:baseline={filler}",
         "occlusion",
         *(f"guided-lime:samples={n}" for n in (8, 16, 32, 64)),
+        *(f"guided-lime:samples={n},prior=(frozen-gradient:points=0.3,baseline={filler})" for n in (8, 32)),
         "lime:samples=32",
         "lime",
         "kernel-shap",

@@ -50,7 +50,7 @@ class GuidedLime(Method):
         self,
         samples: int = 32,
         prior: str | Method = "frozen-gradient",
-        alpha: float = 1.0,
+        alpha: float = 2.0,
         seed: int = 0,
     ) -> None:
         import scipy.linalg  # noqa: F401  # only to say now that it is missing
