@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .models.targets import ALL
     from .results.attribution import Attribution, Prediction, TargetInfo, Token
     from .results.collection import Attributions
+    from .results.comparison import Comparison
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
     from .results.words import Word
@@ -29,6 +30,7 @@ __all__ = [
     "Attribution",
     "Attributions",
     "AudioAttribution",
+    "Comparison",
     "GenerationAttribution",
     "ImageAttribution",
     "Prediction",
@@ -56,6 +58,7 @@ _HOMES = (
         "ALL": "models.targets",
         "Explainer": "explainer",
         "Attributions": "results.collection",
+        "Comparison": "results.comparison",
         "AudioAttribution": "results.signals",
         "GenerationAttribution": "results.generation",
         "ImageAttribution": "results.signals",

@@ -31,6 +31,7 @@ from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_texts
 from .results.attribution import Attribution
 from .results.collection import Attributions
+from .results.comparison import Comparison
 from .results.generation import GenerationAttribution
 
 if TYPE_CHECKING:
@@ -50,8 +51,11 @@ class Explainer:
     be used from several threads.
 
     Args:
-        model: A `transformers` task model, plain, compiled or wrapped by PEFT; or a `transformers` pipeline.
+        model: A `transformers` task model, plain, compiled or wrapped by PEFT; a `transformers` pipeline; or any
+            module that maps token ids to logits, with `task`.
         tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
+        task: What the model is for, where its class does not say.
+        labels: Names of its outputs, in the place of those in its configuration.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -70,12 +74,15 @@ class Explainer:
         model: "nn.Module | Pipeline",
         tokenizer: Any = None,
         *,
+        task: TaskName | None = None,
+        labels: Sequence[str] | None = None,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
         module, reader = _taken_apart(model, tokenizer)
-        self._given = {"model": module, "tokenizer": reader, "name": name, "batch_tokens": batch_tokens}
-        self.model = task_model(module, reader, name, batch_tokens)
+        about = {"task": task, "labels": labels, "name": name, "batch_tokens": batch_tokens}
+        self._given = {"model": module, "tokenizer": reader} | about
+        self.model = task_model(module, reader, name, batch_tokens, task, labels)
 
     def __repr__(self) -> str:
         task = self.model.task
@@ -198,6 +205,40 @@ class Explainer:
         if self.model.task.kind == "choice":
             return explain_questions(self.model, inputs, options)
         return explain_texts(self.model, inputs, options)
+
+    def compare(
+        self,
+        text: Any,
+        methods: Sequence[str | Method] = ("normxlogit", "frozen-gradient"),
+        *,
+        target: Choice | None = None,
+        contrast: Choice | None = None,
+        position: Position = None,
+        long_text: LongText | None = None,
+    ) -> Comparison:
+        """Explain one text by several methods, side by side.
+
+        Args:
+            text: One input, as `__call__` takes it.
+            methods: What to compare.
+            target: One label or token; None for the prediction.
+            contrast: As in `__call__`.
+            position: As in `__call__`.
+            long_text: As in `__call__`.
+
+        Returns:
+            One result for each method, which say how far their rankings agree.
+
+        Raises:
+            InputError: If more than one input is given.
+        """
+        results = [
+            self(text, method=method, target=target, contrast=contrast, position=position, long_text=long_text)
+            for method in methods
+        ]
+        if not all(isinstance(result, Attribution) for result in results):
+            raise InputError("methods are compared on one text; pass a single one")
+        return Comparison(results)
 
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.

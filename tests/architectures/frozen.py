@@ -4,12 +4,15 @@
 """
 
 import argparse
+import functools
+import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
+from tokenizers import processors
 from torch import Tensor, nn
 
 from normxlogit import Explainer
@@ -42,12 +45,10 @@ def check(task: str, family: str, attention: str = "eager") -> dict[str, Any]:
     """
     model = build(task, family)
     stir(model, 2.0)
-    try:
+    with suppress(ValueError, KeyError, AttributeError, NotImplementedError):  # it has one of its own only
         model.set_attn_implementation(attention)
-    except (ValueError, KeyError, AttributeError, NotImplementedError):  # it has one of its own only
-        pass
     shadow: Any = clone(model)
-    inputs, values = _input(task, model, shadow)
+    inputs, values = _input(task, family, model, shadow)
     with torch.no_grad():
         own = _answer(shadow, inputs | ({} if values is None else {model.main_input_name: values}))
     entry = None if values is not None else _entry(shadow, inputs)
@@ -66,12 +67,21 @@ def check(task: str, family: str, attention: str = "eager") -> dict[str, Any]:
         report = network.prove(run, own, TOLERANCE * max(1.0, own[own.abs() < 1e4].abs().max().item()))
     except UnsupportedModelError as error:
         raise Broken(str(error)) from error
+    with network.frozen():
+        answer, _ = run()
+    (slope,) = torch.autograd.grad(answer.flatten()[answer.masked_fill(answer > 1e4, 0.0).argmax()], leaf)
+    if not slope.isfinite().all():
+        raise Broken("the slope is not finite")
+    if not slope.any():  # unless nothing is left of the picture in the random model's own answer
+        own, _ = run()
+        if torch.autograd.grad(own.sum(), leaf)[0].any():
+            raise Broken("the slope is zero")
     if any(parameter.grad is not None for parameter in model.parameters()):
         raise Broken("weights were given a gradient")
     return {"class": type(model).__name__, "held": {f"{f}: {h}": n for (f, h), n in report.held.items()}}
 
 
-def _input(task: str, model: Any, shadow: nn.Module) -> tuple[dict[str, Any], Tensor | None]:
+def _input(task: str, family: str, model: Any, shadow: nn.Module) -> tuple[dict[str, Any], Tensor | None]:
     """What a model is called with; and what flows, None for the word embeddings."""
     if task in SIGNALS:
         values = signals_for(model)[:1]
@@ -82,6 +92,10 @@ def _input(task: str, model: Any, shadow: nn.Module) -> tuple[dict[str, Any], Te
         text = ("is it bad ?", TEXT)
     if task == "multiple-choice":
         one_choice_each(shadow)
+    if family == "longformer":  # looks for three separators in a pair, as RoBERTa's tokenizer puts them
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
     explainer = Explainer(model, tokenizer)
     found = dict(explainer.model.batch(explainer.model.encoder([text]), [0]).inputs)
     vars(shadow)["config"] = explainer.model.config  # which knows what padding is
@@ -158,11 +172,13 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--task", action="append", choices=MAPPINGS)
     parser.add_argument("--family", action="append")
+    parser.add_argument("--attention", default="eager")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        work(check)
+        work(functools.partial(check, attention=os.environ.get("FROZEN_ATTENTION", "eager")))
         return
+    os.environ["FROZEN_ATTENTION"] = arguments.attention  # for the workers
     todo = [
         (task, family)
         for task in arguments.task or MAPPINGS

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from normxlogit import cli
+from normxlogit.methods import ValueZeroing
 from normxlogit.paper.alignment import runs as alignment_runs
 from normxlogit.paper.evidence import PARSERS
 from tests import blimp, tiny
@@ -41,7 +42,7 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
     titles = [a["title"] for a in study["alignments"]]
     assert titles[:4] == ["logat(target)", "logat(foil)", "logat(movie)", "logat(keys)"]
     assert not study["missing"]
-    assert {a["title"]: len(a["layers"]) for a in study["alignments"]}["value-zeroing-layer"] == 3
+    assert {a["title"]: len(a["layers"]) for a in study["alignments"]}["value-zeroing:rollout=false"] == 3
     for count in study["counts"].values():
         assert count["kept"] + sum(count["dropped"].values()) == count["rows"] <= 8
     shares = [f"{share:.3f}" for share in study["accuracy"]["all"]]
@@ -65,16 +66,16 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
 def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypatch):
     out = models / "out"
     command = ["evaluate", "alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
-    command += ["--methods", "normxlogit value-zeroing-layer random", "--limit", 4]
+    command += ["--methods", "normxlogit value-zeroing:rollout=false random", "--limit", 4]
     original, measured = alignment_runs.align, []
 
     class Killed(Exception):
         pass
 
-    def killed(model, items, method, settings, **options):
-        if method == "value-zeroing-layer":
+    def killed(model, items, method, **options):
+        if method == ValueZeroing(rollout=False):
             raise Killed
-        return original(model, items, method, settings, **options)
+        return original(model, items, method, **options)
 
     monkeypatch.setattr(alignment_runs, "align", killed)
     with pytest.raises(Killed):
@@ -82,13 +83,13 @@ def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypat
     capsys.readouterr()
     assert not (out / "results.json").exists()
 
-    def watched(model, items, method, settings, **options):
-        measured.append(method)
-        return original(model, items, method, settings, **options)
+    def watched(model, items, method, **options):
+        measured.append(method.spec)
+        return original(model, items, method, **options)
 
     monkeypatch.setattr(alignment_runs, "align", watched)
     assert run(capsys, *command)[0] == 0
-    assert measured == ["value-zeroing-layer", "random"]
+    assert measured == ["value-zeroing:rollout=false", "random"]
 
 
 def test_a_causal_model_and_the_other_normalisation(capsys, models, data):
@@ -98,15 +99,15 @@ def test_a_causal_model_and_the_other_normalisation(capsys, models, data):
     assert "Dot product (softmax normalisation) by layer: gpt2" in text
     assert "evidence not before the target: 8" in text
     lines = text.splitlines()
-    assert "| gpt2 | `globenc-layer` | N/A | N/A | N/A |" in lines
-    assert any(line.startswith("N/A globenc-layer (gpt2): globenc-layer needs") for line in lines)
+    assert "| gpt2 | `globenc:rollout=false` | N/A | N/A | N/A |" in lines
+    assert any(line.startswith("N/A globenc:rollout=false (gpt2): globenc needs") for line in lines)
     assert any(line.startswith("| gpt2 | `normxlogit` | 0.") for line in lines)
 
 
 def test_the_figure_before_and_after_fine_tuning(capsys, models, data):
     out = models / "out"
     command = ["reproduce", "figure-alignment", "--base", f"BERT={models / 'bert'}", "--data-dir", data]
-    command += ["--output", out, "--methods", "normxlogit globenc-layer random"]
+    command += ["--output", out, "--methods", "normxlogit globenc:rollout=false random"]
     code, text, err = run(capsys, *command)
     assert code == 0, err
     assert (out / "models" / "bert-blimp" / "config.json").is_file()

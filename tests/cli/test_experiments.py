@@ -29,7 +29,7 @@ def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     code, text, _ = run(capsys, *command)
     assert code == 0
     assert "texts: 3" in text
-    assert "| input-norm norm_of=word_embedding |" in text
+    assert "| input-norm:norm_of=word_embedding |" in text
     state = json.loads((out / "results.json").read_text())
     assert f"{state['results'][0]['aopc']:.3f}" in text
     assert (out / "aopc.svg").is_file()

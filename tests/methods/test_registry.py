@@ -1,20 +1,22 @@
 """The registry: what is there, how others add to it, and what it says when something is not there."""
 
 import importlib.util
-import inspect
 import re
 import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import Explainer, MethodError, list_methods
-from normxlogit.methods import registry
+from normxlogit import ALL, Explainer, Method, MethodError, list_methods
+from normxlogit.methods import FrozenGradient, IntegratedGradients, LogAt, Random, method_named, registry
+from normxlogit.methods.settings import format_value
 from tests import tiny
 
-DOCS = Path(__file__).parent.parent.parent / "docs" / "methods"
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs" / "methods"
 
 
 def test_alternatives_name_the_methods_that_need_nothing_special():
@@ -62,22 +64,34 @@ def install(folder, code, entry_points):
 
 
 def test_the_example_in_the_docs_is_found_by_its_entry_point(fresh, monkeypatch, tmp_path):
-    (code,), (toml,) = blocks("python"), blocks("toml")
+    (code, use), (toml,) = blocks("python"), blocks("toml")
     assert toml.startswith('[project.entry-points."normxlogit.methods"]')
     install(tmp_path, code, toml.replace('project.entry-points."normxlogit.methods"', registry.GROUP).replace('"', ""))
     monkeypatch.syspath_prepend(tmp_path)
-    info = registry.describe("distance-to-output")
+    info = registry.describe("distance-to-mean")
     assert info in list_methods()
-    assert (info.settings, info.paper, info.signed) == ({"p": 2.0}, "this page", False)
+    assert (info.paper, info.signed, info.per_layer) == ("this page", False, False)
     assert info.summary == "How far each token's final representation is from the mean of all."
+    assert {name: (s.default, s.allowed) for name, s in info.settings.items()} == {"p": (2.0, "a number")}
     model, made = tiny.model("bert"), tiny.tokenizer_for("bert")
-    found = Explainer(model, made)(tiny.TEXTS, method="distance-to-output", p=1)
+    found = Explainer(model, made)(tiny.TEXTS, method="distance-to-mean:p=1")
     with torch.no_grad():
         hidden = model.bert(**made(tiny.TEXTS[0], return_tensors="pt")).last_hidden_state[0]
     expected = (hidden - hidden.mean(0)).abs().sum(-1)
     np.testing.assert_allclose(found[0].scores, expected, rtol=1e-4)
-    with pytest.raises(MethodError, match="distance-to-output: p must be positive"):
-        Explainer(model, made)(tiny.TEXTS[0], method="distance-to-output", p=-1)
+    assert (found[0].method, dict(found[0].settings)) == ("distance-to-mean", {"p": 1.0})
+    for p, message in (("-1", "p must be positive"), ("nan", "p must be a number, not 'nan'"), ("one", "a number")):
+        with pytest.raises(MethodError, match=f"distance-to-mean: .*{message}"):
+            Explainer(model, made)(tiny.TEXTS[0], method=f"distance-to-mean:p={p}")
+    with pytest.raises(MethodError, match="gives no scores for single layers"):
+        Explainer(model, made)(tiny.TEXTS[0], method="distance-to-mean", layers=ALL)
+    exec(compile(use, "your-own.md", "exec"), {"DistanceToMean": info.cls})
+
+
+def test_the_example_of_settings_in_the_docs_runs():
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    exec(compile(code, "index.md", "exec"), {})
 
 
 def test_a_broken_package_costs_its_own_methods_only(fresh, monkeypatch, tmp_path):
@@ -88,23 +102,118 @@ def test_a_broken_package_costs_its_own_methods_only(fresh, monkeypatch, tmp_pat
     assert "normxlogit" in names
 
 
-def test_names_are_taken_once(fresh):
+def test_names_are_taken_once(fresh, monkeypatch):
+    monkeypatch.setattr(LogAt, "info", LogAt.info)
     with pytest.raises(MethodError, match="'logat' is registered already"):
 
         @registry.register("logat", paper="nobody")
-        class Another:
+        class Another(LogAt):
             pass
+
+    assert registry.describe("logat").cls is LogAt
+    assert registry.register("logat", paper="nobody")(LogAt) is LogAt, "a module may be imported again"
+
+
+@pytest.mark.parametrize("name", ["", "my method", "a:b", "a,b", "a=b", "a\tb"])
+def test_names_can_be_typed(fresh, name):
+    with pytest.raises(MethodError, match="is no name of a method"):
+        registry.register(name, paper="nobody")(LogAt)
 
 
 def test_unknown_names_and_settings_have_hints():
     with pytest.raises(MethodError, match=r"did you mean .*integrated-gradients"):
-        registry.describe("integrated-gradient")
+        method_named("integrated-gradient")
     with pytest.raises(MethodError, match=r"there are .*normxlogit"):
-        registry.describe("zzz")
+        method_named("zzz")
     with pytest.raises(MethodError, match="it has norm_of"):
-        registry.create("normxlogit", {"norm": 1})
+        method_named("normxlogit:norm=1")
     with pytest.raises(MethodError, match="it has no settings"):
-        registry.create("logat", {"norm": 1})
+        method_named("logat:norm=1")
+
+
+# --- methods as text ------------------------------------------------------------------------------------------------
+
+OTHERS = {
+    "norm_of": "word_embedding",
+    "seed": 3,
+    "aggregate": "l2",
+    "protocol": "published",
+    "steps": 7,
+    "internal_batch_size": 4,
+    "window": 2,
+    "samples": 9,
+    "alpha": 1e-05,
+    "rollout": False,
+    "points": (0.5, 1.0),
+}
+"""A value for each setting that is not its default."""
+
+
+def changed(info):
+    """A method with all settings changed that may be together."""
+    settings = {name: OTHERS[name] for name in info.settings if name in OTHERS}
+    return info.cls(**settings | ({"aggregate": "head"} if info.name == "decompx" else {}))
+
+
+@pytest.mark.parametrize("info", list_methods(), ids=lambda info: info.name)
+def test_every_method_reads_back_from_its_spec(info):
+    plain, other = info.cls(), changed(info)
+    assert plain.spec == info.name
+    assert method_named(info.name) == plain
+    assert method_named(other.spec) == other
+    assert method_named(other.spec).settings == other.settings
+    if info.settings:
+        assert other != plain
+        assert other.spec.startswith(f"{info.name}:")
+    assert {name for name in info.settings if f"{name}=" in other.spec} == set(info.settings) - {"baseline", "read_at"}
+    spelled_out = info.name + ":" + ",".join(f"{k}={format_value(v)}" for k, v in plain.settings.items())
+    assert method_named(spelled_out) == plain, "defaults may be written too"
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "value", "text"),
+    [(cls, "baseline", word, word) for cls in (IntegratedGradients, FrozenGradient) for word in ("pad", "mask")]
+    + [(FrozenGradient, "read_at", -1, "-1"), (FrozenGradient, "read_at", "all", "all")],
+)
+def test_settings_that_do_not_go_with_others_read_back(cls, name, value, text):
+    method = cls(**{name: value})
+    assert method.spec == f"{cls.info.name}:{name}={text}"
+    assert method_named(method.spec) == method
+    assert method.settings[name] == value
+
+
+def test_spaces_and_a_lone_colon_do_no_harm():
+    assert method_named(" random : seed = 3 ,") == Random(3)
+    assert method_named("random:") == Random()
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("random:seed=1,seed=1", "seed is given twice"),
+        ("random:seed", "write settings as name:setting=value,setting=value"),
+        ("random:=3", "random has no setting ''; it has seed"),
+        ("random:seed=", "seed must be a whole number, not ''"),
+        ("random:seed=1.5", "seed must be a whole number, not '1.5'"),
+        ("random:seed=true", "seed must be a whole number, not 'true'"),
+        ("alti:rollout=False", "rollout must be true or false, not 'False'"),
+        ("alti:rollout=0", "rollout must be true or false, not '0'"),
+        ("lime:alpha=nan", "alpha must be a number, not 'nan'"),
+        ("lime:alpha=1e999", "alpha must be a number, not '1e999'"),
+        ("", "no method named ''"),
+        (":seed=3", "no method named ''"),
+        ("Random", "no method named 'Random'; did you mean random"),
+        (None, "a method is a name or a Method, not NoneType"),
+        (["logat"], "not list"),
+        (b"logat", "not bytes"),
+        (LogAt, r"not a class; write LogAt\(\)"),
+        (int, "not type"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_method(method, message):
+    with pytest.raises(MethodError, match=message):
+        Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method=method)
 
 
 # --- what the docs say ------------------------------------------------------------------------------------------------
@@ -112,28 +221,66 @@ def test_unknown_names_and_settings_have_hints():
 
 def test_every_method_says_what_it_is():
     for m in list_methods():
-        assert m.summary.endswith((".", ";")) or ":" in m.summary, m.name
+        assert m.summary.endswith("."), m.name
         assert m.paper, m.name
         assert m.needs, m.name
         assert m.passes, m.name
-        assert all(value is not inspect.Parameter.empty for value in m.settings.values()), m.name
+        for name in m.settings:
+            documented = [base.__doc__ or "" for base in m.cls.__mro__]
+            assert any(f"{name}: " in text for text in documented), f"{m.name}: {name} is not explained"
 
 
-def test_the_docs_table_is_what_is_registered():
-    spec = importlib.util.spec_from_file_location("method_table", DOCS.parent.parent / "scripts" / "method_table.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    page = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert script.written(page) == page, "run: python scripts/method_table.py"
+def script():
+    spec = importlib.util.spec_from_file_location("method_table", ROOT / "scripts" / "method_table.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
 
 
-@pytest.mark.parametrize("module", ["gradient", "normxlogit", "perturbation"])
-def test_every_method_has_a_page(module):
-    names = [m.name for m in list_methods() if m.factory.__module__ == f"normxlogit.methods.{module}"]
-    assert names
-    for name in names:
-        page = (DOCS / f"{name.removesuffix('-signed')}.md").read_text(encoding="utf-8")
-        assert page.startswith(f"# {name.removesuffix('-signed')}")
-        assert name in page.splitlines()[0]
-        for part in ("**Needs:**", "**Cost:**", "**Use it**"):
-            assert part in page, (name, part)
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
+def test_the_tables_are_what_is_registered(page):
+    assert script().written(page) == page.read_text(encoding="utf-8"), "run: python scripts/method_table.py"
+
+
+def test_the_docs_table_says_what_settings_take(fresh):
+    @registry.register("tried", paper="nobody", extra="eval")
+    class Tried(Method):
+        """Nothing."""
+
+        def __init__(self, kind: Literal["a", "b"] = "b", several: tuple[int, ...] = (1, 2), on: bool = False) -> None:
+            self.kind, self.several, self.on = kind, several, on
+
+        def score(self, request):
+            raise NotImplementedError
+
+    settings = (
+        "`kind=b` (`a`, `b`)<br>`several=1+2` (several values, each a whole number)<br>`on=false` (true or false)"
+    )
+    row = f"| `tried` | Nothing. | nobody | any model with a head; extra `eval` | {settings} | no | no | 1 forward |"
+    assert script().docs_table().splitlines()[-1] == row
+
+
+def test_a_page_without_marks_is_not_overwritten(tmp_path):
+    found, page = script(), tmp_path / "page.md"
+    page.write_text("# Methods\n")
+    found.TABLES[page] = found.docs_table
+    with pytest.raises(ValueError, match=r"page.md has no <!-- methods: begin -->"):
+        found.written(page)
+
+
+@pytest.mark.parametrize("info", list_methods(), ids=lambda info: info.name)
+def test_every_method_has_a_page_with_its_settings(info):
+    page = (DOCS / f"{info.name}.md").read_text(encoding="utf-8")
+    assert page.startswith("# ")
+    assert info.name in page
+    for part in ("needs", "cost", "setting"):
+        assert f"**{part}" in page.lower(), part
+    assert "use it" in page.lower()
+    for name in info.settings:
+        assert re.search(rf"`{name}[=`]", page), name
+    assert f"methods/{info.name}.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_every_page_is_of_a_method():
+    names = {m.name for m in list_methods()}
+    assert {page.stem for page in DOCS.glob("*.md")} - {"index", "your-own"} == names

@@ -108,17 +108,24 @@ def test_targets_and_contrast():
 
     one = explainer.explain_completion(PROMPT, completion, target="mat")
     np.testing.assert_allclose(one.scores, by_hand(model, ids, start, [mat] * 3), rtol=2e-3, atol=1e-3)
-    each = explainer.explain_completion(PROMPT, completion, target=["mat", cat, "a"])
+    each = explainer.explain_completion(PROMPT, completion, targets=["mat", cat, "a"])
     np.testing.assert_allclose(each.scores, by_hand(model, ids, start, [mat, cat, a]), rtol=2e-3, atol=1e-3)
     assert [t.labels[0] for t in each.targets] == ["mat", "cat", "a"]
     less = explainer.explain_completion(PROMPT, completion, contrast="mat")
     np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
     assert less.targets[0].contrast == "mat"
     np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)
-    with pytest.raises(TargetError, match="2 targets for 3"):
-        explainer.explain_completion(PROMPT, completion, target=["a", "the"])
-    with pytest.raises(TargetError):
-        explainer.explain_completion(PROMPT, completion, target="cabinets")
+    for options, message in (
+        ({"targets": ["a", "the"]}, "2 targets for 3 generated tokens"),
+        ({"target": ["a", "the", "cat"]}, "targets= takes one for each generated token"),
+        ({"target": ALL}, "target= is one token for all places"),
+        ({"target": "a", "targets": ["a", "the", "cat"]}, "not both"),
+        ({"target": "cabinets"}, "'cabinets' is not one token"),
+        ({"target": "43"}, "'43' is not one token"),
+        ({"target": tiny.SIZE}, "outside the model's 64 outputs"),
+    ):
+        with pytest.raises(TargetError, match=message):
+            explainer.explain_completion(PROMPT, completion, **options)
 
 
 def test_what_the_model_says_at_each_place():

@@ -49,6 +49,7 @@ def test_a_picture_is_a_grid_of_patch_norms_times_the_head_on_each_patch():
             float(out.hidden_states[0][0, i].norm() * model.classifier(hidden[i])[label]) for i in range(len(hidden))
         ]
     assert isinstance(a, ImageAttribution)
+    assert a.token_ids == ()  # patches stand in no vocabulary
     assert a.prediction.id == label
     assert a.prediction.probability == pytest.approx(float(out.logits.softmax(-1)[0, label]), rel=1e-4)
     np.testing.assert_allclose(a.scores, wanted, rtol=1e-4, atol=1e-5)

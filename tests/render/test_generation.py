@@ -12,6 +12,7 @@ from normxlogit import Explainer
 from normxlogit.cli import main
 from normxlogit.render.generation import fragment, page, to_text
 from tests import tiny
+from tests.factories import make_generation
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x1b[31m\u202e"
 
@@ -199,3 +200,38 @@ def run(arguments):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 0
+
+
+def test_context_is_shown_in_words_and_says_what_speaks_against():
+    lines = to_text(make_generation(), color=False).splitlines()
+    assert re.fullmatch(r"mat +50\.0%  cat's \+1\.00   the \+0\.50", next(x for x in lines if x.startswith("mat")))
+    row = next(line for line in lines if line.startswith("is"))
+    assert re.fullmatch(r"is +50\.0%  mat -3\.00 against it   cat's \+1\.00   the \+0\.25", row)
+    content = page(make_generation())
+    assert "-3.00 against it</small>" in content
+    assert "cat&#39;s</span> <small>+1.00</small>" in content
+
+
+def test_a_word_is_shown_as_far_as_it_was_written():
+    g = make_generation(scores=np.array([[0, 0, 0, 1, 0, 0, 0]] * 3, np.float32), prompt_tokens=3)
+    first = dataclasses.replace(g, scores=np.array([[0, 0, 1, 0, 0, 0, 0]] * 4, np.float32), **four(g))
+    row = next(line for line in to_text(first, color=False).splitlines() if line.startswith("'s"))
+    assert row.split()[2:] == ["cat", "+1.00"]
+
+
+def four(g):
+    said = (g.generated[0]._replace(label="'s", id=103), *g.generated)
+    target = (dataclasses.replace(g.targets[0], labels=("'s",), ids=(103,)), *g.targets)
+    return {
+        "predictions": said,
+        "generated": said,
+        "targets": target,
+        "diagnostics": {},
+        "completion": "'s mat is red.",
+    }
+
+
+def test_page_data_are_the_scores_themselves():
+    exact = np.array([[0, 1 / 3, 0.123456789, 2e-7, 0, 0, 0]] * 3, np.float32)
+    data = data_of(page(make_generation(scores=exact)))
+    assert np.float32(data["scores"][0]).tolist() == exact[0, :4].tolist()

@@ -1,15 +1,29 @@
+import re
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from normxlogit.errors import DataError
-from normxlogit.render.html import fragment, page
+from normxlogit.render import html, terminal
 from normxlogit.results.attribution import Prediction
-from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
+from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, make_generation, pair
 
 SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
 VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+def fragment(a, **options):
+    """Draw tokens unless a test asks for words."""
+    return html.fragment(a, **({"words": False} | options))
+
+
+def page(results, *arguments, **options):
+    """Draw tokens unless a test asks for words."""
+    return html.page(results, *arguments, **({"words": False} | options))
 
 
 class Page(HTMLParser):
@@ -47,7 +61,7 @@ class Page(HTMLParser):
 
 
 def strength(attrs: dict[str, str | None]) -> float:
-    return float((attrs["style"] or "").removeprefix("--s:"))
+    return float((attrs["style"] or "").removeprefix("--s:").split(";")[0])
 
 
 @pytest.mark.parametrize("make", SHAPES)
@@ -71,13 +85,14 @@ def test_sentence_is_the_original_text():
 
 
 def test_tokens_carry_sign_strength_and_score():
-    marks = {text: attrs for attrs, text in Page(fragment(make_attribution())).find("mark") if attrs.get("title")}
+    marks = {
+        text: attrs for attrs, text in Page(fragment(make_attribution())).find("span", "nxl-mark") if attrs.get("title")
+    }
     assert set(marks) == {"The", "movie", "medi", "ocre", "maybe", "even", "bad", "."}
-    assert marks["bad"]["class"] == "nxl-for"
-    assert marks["."]["class"] == "nxl-against"
+    assert marks["bad"]["class"] == "nxl-mark nxl-for"
+    assert marks["."]["class"] == "nxl-mark nxl-against"
     assert [strength(marks[name]) for name in ("bad", "medi", ".")] == pytest.approx([1.0, 0.5, 0.2])
     assert marks["bad"]["title"] == "bad  +3.00"
-    assert marks["bad"]["aria-label"] == "bad  +3.00"
 
 
 def test_signs_show_without_color():
@@ -113,7 +128,7 @@ def test_hostile_text_is_escaped_everywhere():
         assert "<script" not in content.lower()
         assert not any("onmouseover" in attrs for _, attrs, _ in drawn.elements)
         assert drawn.sentences() == [f"[CLS] {evil} {quote} [SEP] </style>"]
-        assert any(text == evil for _, text in drawn.find("dd"))
+        assert any(text == evil for _, text in drawn.find("span", "nxl-value"))
     assert Page(page([a], title=evil)).find("title")[0][1] == evil
 
 
@@ -126,7 +141,7 @@ def test_control_characters_do_not_turn_the_page_around():
 
 def test_labels_have_sentences_and_one_heat_map():
     drawn = Page(fragment(all_labels()))
-    assert [text for _, text in drawn.find("h3")] == ["negative", "positive"]
+    assert [text for _, text in drawn.find("p", "nxl-caption")] == ["negative", "positive"]
     assert drawn.sentences() == [f"[CLS] {MOVIE} [SEP]"] * 2
     assert [text for _, text in drawn.find("caption")] == ["Every label"]
     headings = [(attrs.get("scope"), text) for attrs, text in drawn.find("th")]
@@ -141,24 +156,24 @@ def test_labels_have_sentences_and_one_heat_map():
 
 def test_layers_have_one_sentence_and_their_own_scales():
     drawn = Page(fragment(all_layers(3)))
-    assert [text for _, text in drawn.find("h3")] == ["layer 3"]
+    assert [text for _, text in drawn.find("p", "nxl-caption")] == ["layer 3"]
     assert [text for attrs, text in drawn.find("th") if attrs.get("scope") == "row"] == ["1", "2", "3"]
     strongest = [text for attrs, text in drawn.find("td", "nxl-for") if strength(attrs) == 1.0]
     assert strongest == ["+3.00", "+30.0", "+300"]
-    assert "each layer by its own largest score" in drawn.find("p", "nxl-legend")[0][1]
+    assert "each layer by its own largest score" in drawn.find("div", "nxl-legend")[0][1]
 
 
 def test_labels_and_layers_have_a_heat_map_for_each_label():
     drawn = Page(fragment(labels_and_layers()))
     assert [text for _, text in drawn.find("caption")] == ["negative, every layer", "positive, every layer"]
-    assert [text for _, text in drawn.find("h3")] == ["negative, layer 3", "positive, layer 3"]
+    assert [text for _, text in drawn.find("p", "nxl-caption")] == ["negative, layer 3", "positive, layer 3"]
     assert len([1 for attrs, _ in drawn.find("td") if attrs.get("title")]) == 2 * 3 * 12
 
 
 def test_what_the_head_says_at_each_token_is_shown():
     said = tuple(Prediction(f"p{i}", i, 1.0, 0.25) for i in range(12))
     drawn = Page(fragment(make_attribution(token_predictions=said)))
-    marks = {text: attrs["title"] for attrs, text in drawn.find("mark") if attrs.get("title")}
+    marks = {text: attrs["title"] for attrs, text in drawn.find("span", "nxl-mark") if attrs.get("title")}
     assert marks["bad"] == "bad  +3.00\nthe head at this token alone: p9, 25.0%"
     assert "the head at this token alone" not in fragment(make_attribution())
 
@@ -174,13 +189,17 @@ def test_notes_and_facts():
     drawn = Page(fragment(make_attribution(notes=("cut to 512", "second"))))
     assert [text for _, text in drawn.find("p", "nxl-note")] == ["cut to 512", "second"]
     assert drawn.find("strong")[0][1] == "negative, 98.2%"
-    assert [text for _, text in drawn.find("dd")] == ["negative", "normxlogit (norm_of=embedding_output)", "tiny-sst2"]
+    assert [text for _, text in drawn.find("span", "nxl-value")] == [
+        "negative",
+        "normxlogit (norm_of=embedding_output)",
+        "tiny-sst2",
+    ]
 
 
 def test_words():
     drawn = Page(fragment(make_attribution(), words=True))
     assert drawn.sentences() == [MOVIE]
-    assert "mediocre" in [text for _, text in drawn.find("mark")]
+    assert "mediocre" in [text for _, text in drawn.find("span", "nxl-mark")]
     with pytest.raises(DataError):
         page([make_attribution(offsets=None)], words=True)
 
@@ -188,7 +207,7 @@ def test_words():
 def test_page_holds_every_result_in_order():
     drawn = Page(page([make_attribution(method="logat"), make_attribution(method="random")], title="Two"))
     assert drawn.find("h1")[0][1] == "Two"
-    assert [text for _, text in drawn.find("dd")][1::3] == [
+    assert [text for _, text in drawn.find("span", "nxl-value")][1::3] == [
         f"{m} (norm_of=embedding_output)" for m in ("logat", "random")
     ]
     assert len(drawn.find("article")) == 2
@@ -225,3 +244,134 @@ def test_encoded_input_and_text_beyond_the_window():
     ]
     drawn = Page(fragment(make_attribution(("The",), (1.0,))))
     assert drawn.find("span", "nxl-rest")[0][1] == " movie is mediocre, maybe even bad."
+
+
+def test_words_are_drawn_where_they_can_be_told():
+    assert Page(html.fragment(make_attribution())).sentences() == [MOVIE]
+    assert "[CLS]" in Page(html.fragment(make_attribution(offsets=None))).sentences()[0]
+    words = Page(html.page([make_attribution(merge="max")])).find("table", "nxl-all")[0][1]
+    assert "mediocre+1.50" in words.replace("\n", "")
+
+
+def without_styles(content: str) -> str:
+    """Drop what notebooks drop from output that they do not trust."""
+    content = re.sub(r"<style>.*?</style>", "", content, flags=re.S)
+    return re.sub(r"--s:[\d.]+;?", "", content)
+
+
+@pytest.mark.parametrize("make", SHAPES)
+def test_colours_survive_without_a_style_sheet(make):
+    drawn = Page(without_styles(fragment(make())))
+    marks = [attrs for name in ("span", "td") for attrs, _ in drawn.find(name) if attrs.get("title")]
+    red = [m["style"] for m in marks if "nxl-for" in (m.get("class") or "")]
+    blue = [m["style"] for m in marks if "nxl-against" in (m.get("class") or "")]
+    assert red
+    assert blue
+    assert all(re.fullmatch(r"background-color:rgba\(220,38,38,0\.\d{3}\)", style) for style in red)
+    assert all(re.fullmatch(r"background-color:rgba\(37,99,235,0\.\d{3}\)", style) for style in blue)
+    assert len(set(red)) > 2
+    bars = drawn.find("span", "nxl-bar")
+    assert all("display:inline-block" in a["style"] and "width:" in a["style"] for a, _ in bars)
+
+
+@pytest.mark.parametrize("make", [*SHAPES, make_generation])
+def test_a_notebook_s_own_styles_find_nothing_to_change(make):
+    """Hosts style definition lists, marks and headings, and give tables a fixed layout."""
+    content = make()._repr_html_()
+    tags = {name for name, _, _ in Page(content).elements}
+    assert not tags & {"dl", "dt", "dd", "mark", "h1", "h2", "h3", "h4"}
+    assert ".nxl.nxl table { border-collapse: collapse; font-size: .87em; table-layout: auto; width: auto" in content
+
+
+def test_headings_are_in_order():
+    drawn = Page(page([make_attribution(), labels_and_layers(), all_labels()]))
+    levels = [int(name[1]) for name, _, _ in drawn.elements if re.fullmatch(r"h\d", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    assert 3 in levels
+
+
+def test_regions_have_names_of_their_own():
+    drawn = Page(page([make_attribution(), make_attribution(), labels_and_layers(), labels_and_layers()]))
+    names = [attrs["aria-label"] for _, attrs, _ in drawn.elements if attrs.get("role") == "region"]
+    assert len(names) == len(set(names)) == 6
+
+
+def test_a_text_has_its_own_direction():
+    hebrew = make_attribution(("הסרט", "רע"), (1.0, -1.0), text="הסרט רע")
+    for words in (False, True):
+        drawn = Page(fragment(hebrew, words=words))
+        assert [attrs["dir"] for attrs, _ in drawn.find("p", "nxl-text")] == ["rtl"]
+    assert all(attrs["dir"] == "ltr" for attrs, _ in Page(fragment(hebrew)).find("span", "nxl-special"))
+    assert Page(fragment(make_attribution())).find("p", "nxl-text")[0][0]["dir"] == "ltr"
+    assert Page(fragment(replace(hebrew, text=None))).find("p", "nxl-text")[0][0]["dir"] == "rtl"
+
+
+def test_bars_have_the_scale_of_the_colours():
+    """What all scores have in common is in neither, and the legend says so."""
+    drawn = Page(fragment(make_attribution(("The", "movie", "is"), (10.0, 11.0, 12.0))))
+    widths = [float(re.search(r"width:([\d.]+)em", a["style"])[1]) for a, _ in drawn.find("span", "nxl-bar")]
+    assert widths == pytest.approx([html.LONGEST, html.LONGEST / 2, 0.0])
+    marks = {text: strength(attrs) for attrs, text in drawn.find("span", "nxl-mark") if attrs.get("title")}
+    assert marks == {"movie": 0.5, "is": 1.0}
+    assert "no colour: closer to 0 than 10.1" in drawn.find("div", "nxl-legend")[0][1]
+    assert "no colour: closer to 0 than 0.09" in fragment(make_attribution())
+    assert "no colour: less than 0.30" in fragment(make_attribution(scores=np.arange(10.0) * 1.1, signed=False))
+    assert "no colour: the weakest of each layer" in fragment(all_layers())
+
+
+def test_a_negative_score_says_what_it_is_for():
+    rows = re.findall(r"<tr>.*?</tr>", fragment(make_attribution()).split("nxl-bars", 2)[-1], re.S)
+    sides = {re.sub(r"<[^>]+>", " ", row).split()[0]: "against negative" in row for row in rows if "nxl-bar " in row}
+    assert sides["bad"] is False
+    assert sides["&#34;.&#34;"] is True
+
+
+def luminance(color) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in color)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def over(color, ground, opacity: float):
+    return tuple(opacity * c + (1 - opacity) * g for c, g in zip(color, ground, strict=True))
+
+
+TEMPLATES = Path(html.__file__).with_name("templates")
+
+
+def themes() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Paper and ink: the page's own, light and dark, and those of notebooks."""
+    source = (TEMPLATES / "page.html.j2").read_text()
+    found = [
+        tuple(tuple(bytes.fromhex(re.search(rf"--{name}: #(\w{{6}})", part)[1])) for name in ("card", "ink"))
+        for part in re.findall(r":root \{.*?\}", source)
+    ]
+    assert len(found) == 2
+    return [*found, ((255, 255, 255), (0, 0, 0)), ((17, 17, 17), (238, 238, 238))]
+
+
+@pytest.mark.parametrize(("paper", "ink"), themes())
+def test_letters_stand_out(paper, ink):
+    for color in html.COLORS.values():
+        ground = over(tuple(map(int, color.split(","))), paper, html.DENSEST)
+        assert contrast(ink, ground) >= 4.5
+    for sheet in ("style.html.j2", "stream.css.j2"):
+        opacities = [float(o) for o in re.findall(r"opacity: ([\d.]+)", (TEMPLATES / sheet).read_text())]
+        assert len(opacities) > 3
+        for opacity in opacities:
+            assert contrast(over(ink, paper, opacity), paper) >= 4.5
+
+
+def test_letters_stand_out_in_terminals():
+    for weak, strong in terminal.SHADES.values():
+        assert contrast((255, 255, 255), weak) >= 4.5
+        assert contrast((255, 255, 255), strong) >= 4.5
+    for ink in terminal.INK.values():
+        assert contrast(ink, (0, 0, 0)) >= 4.5
+        assert contrast(ink, (255, 255, 255)) >= 4.5

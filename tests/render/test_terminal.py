@@ -10,13 +10,19 @@ import numpy as np
 import pytest
 
 from normxlogit.errors import DataError
+from normxlogit.render import terminal
 from normxlogit.render.layout import layout, number
-from normxlogit.render.terminal import print_attribution, to_text
+from normxlogit.render.terminal import print_attribution
 from normxlogit.results.attribution import Prediction, TargetInfo
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
+
+
+def to_text(a, **options):
+    """Draw tokens unless a test asks for words."""
+    return terminal.to_text(a, **({"words": False} | options))
 
 
 class Terminal(io.StringIO):
@@ -54,7 +60,7 @@ def test_plain_table_has_numbers_and_signed_bars():
     rows = {row.split()[0]: row.split()[1:] for row in to_text(make_attribution(), color=False).splitlines() if row}
     assert rows["bad"] == ["+3.00", "+" * 16]
     assert rows["medi"] == ["+1.50", "+" * 8]
-    assert rows["."] == ["-0.60", "---"]
+    assert rows['"."'] == ["-0.60", "---", "against", "negative"]
 
 
 def test_header_says_what_is_shown():
@@ -243,7 +249,7 @@ def test_tokens_that_share_a_character_are_one_piece():
     a = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
     shared = replace(a, offsets=((0, 1), (1, 2), (1, 2), (2, 4)))
     assert "x(+)🙂(+++)yz" in to_text(shared, color=False)
-    assert [c.tokens for c in layout(shared).columns] == [(0,), (1, 2), (3,)]
+    assert [c.tokens for c in layout(shared, words=False).columns] == [(0,), (1, 2), (3,)]
 
 
 def test_encoded_input_shows_its_tokens():
@@ -336,3 +342,54 @@ def test_what_all_scores_have_in_common_is_not_coloured():
     assert "-10.0" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)), color=False)
     assert "movie(---)" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)), color=False)
     assert "The(+++) movie(+++)" in to_text(make_attribution(("The", "movie"), (10.0, 10.0)), color=False)
+
+
+def test_the_sign_of_a_bar_is_that_of_the_score():
+    """Of scores with one sign the smallest has no colour, but it has a sign."""
+    text = to_text(make_attribution(("a", "film"), (-19.3, -40.0), text="a film"), color=False)
+    assert re.search(r"^a +-19\.3 +- +against negative$", text, re.M)
+    assert re.search(r"^film +-40\.0 +-{16} +against negative$", text, re.M)
+    colored = to_text(make_attribution(("a", "film"), (-19.3, -40.0), text="a film"), color=True)
+    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", colored) == [("38;2;62;112;220", "█" * n) for n in (16, 1)]
+    positive = to_text(make_attribution(("a", "film"), (19.3, 40.0), text="a film"), color=True)
+    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", positive) == [("38;2;214;60;60", "█" * n) for n in (16, 1)]
+
+
+def test_a_contrast_says_what_a_negative_score_is_for():
+    target = TargetInfo("label", ("negative",), (0,), contrast="positive", contrast_id=1)
+    assert re.search(r"-0\.60 +--- +for positive$", to_text(make_attribution(target=target), color=False), re.M)
+
+
+def test_the_legend_says_what_has_no_mark():
+    assert "no mark: closer to 0 than 0.30" in to_text(make_attribution(), color=False)
+    assert "no colour: closer to 0 than 0.30" in ANSI.sub("", to_text(make_attribution(), color=True))
+    ten = make_attribution(("The", "movie"), (10.0, 11.0))
+    assert "no mark: closer to 0 than 10.1" in to_text(ten, color=False)
+    assert "no mark: the weakest of each layer" in to_text(all_layers(), color=False)
+    assert "no mark" not in to_text(make_attribution(scores=np.zeros(10), special_score=0.0), color=False)
+
+
+def test_words_are_drawn_where_they_can_be_told():
+    a = make_attribution()
+    assert terminal.to_text(a, color=False) == to_text(a, words=True, color=False)
+    assert "[CLS]" not in str(a)
+    assert "[CLS]" in str(make_attribution(offsets=None))
+    assert re.search(r"^mediocre +\+1\.50", str(make_attribution(merge="max")), re.M)
+    assert re.search(r"^mediocre +\+2\.20", terminal.to_text(make_attribution(merge="max"), merge="sum"), re.M)
+
+
+def test_hidden_marks_reach_no_line():
+    hidden = "\u2028\u2029\u200e\u200f\u061c\u202e\u2066\x85"
+    a = make_attribution(
+        (f"a{hidden}", "b"),
+        (1, 2),
+        text=f"a{hidden} b",
+        model=hidden,
+        method=hidden,
+        notes=(hidden,),
+        settings={"x": hidden},
+        prediction=Prediction(hidden, 0, 1.0, 0.5),
+        target=TargetInfo("label", (hidden,), (0,), contrast=hidden, contrast_id=1),
+    )
+    for words in (False, True):
+        assert not set(hidden) & set(to_text(a, words=words, color=False))

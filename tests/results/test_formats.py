@@ -62,6 +62,8 @@ def test_numbers_that_are_not_finite_come_back_the_same(tmp_path):
     np.testing.assert_array_equal(np.signbit(found.scores), np.signbit(a.scores))
     assert Attribution.from_dict(a.to_dict()) == a
     assert found.settings == {"p": float("inf"), "steps": 20, "each": (0.5, (1, None)), "on": True}
+    assert type(a.settings["steps"]) is int
+    assert a.settings["each"] == (0.5, (1, None))
     str(found), found.to_html()
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.modeling.structure import clone
+from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 
@@ -32,7 +32,9 @@ def biasless(model):
     """Set everything that is added to what flows to zero."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith("bias") or any(part in name for part in ("position_emb", "token_type", "wpe", "embed_pos")):
+            if name.endswith("bias") or any(
+                part in name for part in ("position_emb", "token_type", "wpe", "embed_pos")
+            ):
                 parameter.zero_()
     return model
 
@@ -58,7 +60,9 @@ def test_a_family_is_exact_and_affine(family, attention):
     assert report.held
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "electra", "albert", "gpt2", "opt", "llama", "gemma2", "qwen2"])
+@pytest.mark.parametrize(
+    "family", ["bert", "distilbert", "electra", "albert", "gpt2", "opt", "llama", "gemma2", "qwen2"]
+)
 def test_without_biases_the_shares_sum_to_the_logit(family):
     logits, x, _ = frozen_pass(biasless(made(family)))
     for text, label in [(0, 0), (0, 1), (1, 0)]:
@@ -117,7 +121,7 @@ class _Layers(nn.Module):
         """Carry z through the network that was frozen at z0; (T, H)."""
         embeddings, count = self.bert.embeddings, len(z)
         more = embeddings.position_embeddings.weight[:count] + embeddings.token_type_embeddings.weight[0]
-        z, z0 = self.norm(embeddings.LayerNorm, z + more, z0 + more), self.norm(embeddings.LayerNorm, z0 + more, z0 + more)
+        z, z0 = (self.norm(embeddings.LayerNorm, flowing + more, z0 + more) for flowing in (z, z0))
         for layer in self.bert.encoder.layer:
             own, out = layer.attention.self, layer.attention.output
             both = []
@@ -189,7 +193,7 @@ class Sine(nn.Module):
 def test_an_elementwise_module_that_is_no_activation_is_refused():
     model = made("bert")
     model.classifier = nn.Sequential(Sine(), model.classifier)
-    with pytest.raises(UnsupportedModelError, match="sin .* in classifier.0"):
+    with pytest.raises(UnsupportedModelError, match=r"sin .* in classifier\.0"):
         prove(model)
 
 
@@ -311,12 +315,16 @@ def test_a_place_that_is_not_reached_is_an_error():
     assert (x * x).grad_fn.next_functions[1][0] is not None  # no mode is left behind
 
 
+def stumble(model):
+    model(input_ids=IDS)
+    raise ZeroDivisionError
+
+
 def test_an_exception_leaves_no_mode_behind():
     network = FrozenNetwork(clone(made("bert")))
     for block in (network.frozen(), network.frozen_from("bert.encoder.layer.0")):
         with pytest.raises(ZeroDivisionError), block:
-            network.model(input_ids=IDS)
-            raise ZeroDivisionError
+            stumble(network.model)
         x = torch.randn(3, requires_grad=True)
         assert torch.sin(x) is not None
         assert type((x / x).grad_fn).__name__ == "DivBackward0"
@@ -331,3 +339,33 @@ def test_several_targets_share_one_pass():
     for label in (0, 1):
         (alone,) = torch.autograd.grad(logits[:, label].sum(), x, retain_graph=True)
         torch.testing.assert_close(together[label], alone)
+
+
+@pytest.mark.parametrize("activation", [nn.SiLU, nn.ReLU, nn.Hardswish])
+def test_an_activation_in_place_changes_what_it_was_given(activation):
+    class Reads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = activation(inplace=True)
+
+        def forward(self, x):
+            y = x * 2
+            return self.act(y) + 3 * y
+
+    x = torch.tensor([-1.5, 0.4, 2.0], requires_grad=True)
+    network, value = FrozenNetwork(Reads()), activation()(2 * x.detach())
+    network.prove(lambda: (network.model(x), x), 4 * value, 1e-5)
+    with network.frozen():
+        answer = network.model(x)
+    (slope,) = torch.autograd.grad(answer.sum(), x)
+    torch.testing.assert_close(slope, 4 * value / x.detach())
+
+
+def test_hooks_of_the_models_owner_see_no_probe():
+    model, seen = made("bert"), []
+    for module in model.modules():
+        module.register_forward_hook(lambda module, args, output: seen.append(module))
+    state = torch.get_rng_state()
+    FrozenNetwork(clone(model))
+    assert not seen
+    assert torch.equal(torch.get_rng_state(), state)

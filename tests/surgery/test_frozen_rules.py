@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.frozen import FrozenNetwork
 
 
@@ -12,6 +13,7 @@ class Runs(nn.Module):
     def __init__(self, function):
         super().__init__()
         self.function = function
+        self.child = nn.Identity()  # a module without any is an activation where it acts like one
 
     def forward(self, x):
         return self.function(x)
@@ -93,6 +95,8 @@ def test_norms_hold_their_spread_and_let_the_mean_flow():
         (lambda x: torch.mul(x @ B, torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),
         (lambda x: (x @ B) * F.softmax(x @ A, -1), F.softmax(X @ A, -1)),
         (lambda x: (x @ B) * torch.exp(x @ A), torch.exp(X @ A)),
+        (lambda x: (x @ B) * 2 ** (x @ A), 2 ** (X @ A)),
+        (lambda x: (x @ B) * (x @ A).abs() ** -0.5, (X @ A).abs() ** -0.5),
         (lambda x: (x @ B).mul_(torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),
         (lambda x: torch.sigmoid(x @ A).mul_(x @ B), torch.sigmoid(X @ A)),
         (lambda x: F.glu(torch.cat((x @ B, x @ A), -1)), torch.sigmoid(X @ A)),
@@ -177,8 +181,8 @@ def test_the_fused_backward_is_the_weights_transposed(case):
     "module",
     [
         nn.Conv1d(3, 6, 3, stride=2, padding=1, groups=3), nn.ConvTranspose1d(3, 2, 3, stride=2, output_padding=1),
-        nn.Conv1d(3, 2, 3, padding="same"), nn.BatchNorm1d(3), nn.MaxPool1d(2), nn.AvgPool1d(2), nn.AdaptiveMaxPool1d(3),
-        nn.ReflectionPad1d(1), nn.Upsample(scale_factor=2), nn.Linear(8, 2),
+        nn.Conv1d(3, 2, 3, padding="same"), nn.BatchNorm1d(3), nn.MaxPool1d(2), nn.AvgPool1d(2),
+        nn.AdaptiveMaxPool1d(3), nn.ReflectionPad1d(1), nn.Upsample(scale_factor=2), nn.Linear(8, 2),
     ],
 )  # fmt: skip
 def test_what_is_linear_is_as_it_was(module):
@@ -197,3 +201,45 @@ def test_attention_of_torch_itself():
     own = module(x, x, x)[0].detach()
     network.prove(lambda: (network.model(x, x, x)[0], x), own, 1e-5)
     network.prove(lambda: (network.model(x, x, x, need_weights=False)[0], x), own, 1e-5)
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        F.relu, torch.tanh, F.normalize, lambda x: F.layer_norm(x, (8,)), lambda x: F.group_norm(x, 3),
+        lambda x: F.pad(x, (1, 1), mode="reflect"), lambda x: F.max_pool1d(x, 2), nn.Conv1d(3, 3, 3),
+        nn.BatchNorm1d(3).eval(), lambda x: F.scaled_dot_product_attention(x, x, x), lambda x: F.log_softmax(x, -1),
+        lambda x: F.rms_norm(x, (8,)), lambda x: x * torch.sigmoid(x),
+    ],
+)  # fmt: skip
+def test_no_map_hides_what_is_not_linear_above_it(below):
+    x = torch.randn(2, 3, 8)
+    with pytest.raises(UnsupportedModelError, match="sin"):
+        slope_of(lambda x: torch.sin(below(x)), x)
+
+
+def test_a_linear_system_holds_its_matrix():
+    """As the delta rule in chunks, which solves one for the values."""
+    matrix = (A @ X.mT @ X).tril() + 3 * torch.eye(4)
+
+    def solve(x):
+        return torch.linalg.solve_triangular((A @ x.mT @ x).tril() + 3 * torch.eye(4), (x @ B).mT, upper=False)
+
+    slope, held = slope_of(solve, X)
+    basis = torch.eye(8).reshape(8, 2, 4)
+    wanted = torch.linalg.solve_triangular(matrix, (basis @ B).mT, upper=False).flatten(1).T
+    torch.testing.assert_close(slope, wanted, atol=1e-5, rtol=1e-4)
+    assert held["linalg_solve_triangular", "the matrix"] == 1
+
+
+def test_activated_values_are_mixed_by_weights():
+    """As in linear attention, whose values are activated and whose scores are not."""
+    scores = (X @ A) @ X.mT
+
+    def attend(x):
+        return ((x @ A) @ x.mT) @ F.silu(x)
+
+    slope, _ = slope_of(attend, X)
+    basis = torch.eye(8).reshape(8, 2, 4)
+    wanted = (scores @ (basis * F.silu(X) / X)).flatten(1).T
+    torch.testing.assert_close(slope, wanted, atol=1e-5, rtol=1e-4)

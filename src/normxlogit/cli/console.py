@@ -16,7 +16,7 @@ from ..results.files import write_text
 if TYPE_CHECKING:
     from ..models.layers import Layers
 
-__all__ = ["Format", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
+__all__ = ["Format", "check_output", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
 
 
 class Format(str, Enum):
@@ -25,6 +25,16 @@ class Format(str, Enum):
     terminal = "terminal"
     json = "json"
     html = "html"
+    csv = "csv"
+
+
+_SUFFIXES = {
+    **dict.fromkeys(("", ".txt", ".md", ".log"), Format.terminal),
+    ".json": Format.json,
+    ".html": Format.html,
+    ".htm": Format.html,
+    ".csv": Format.csv,
+}
 
 
 def write(text: str) -> None:
@@ -48,9 +58,27 @@ def deliver(content: str, output: Path | None) -> None:
 
 
 def format_for(output: Path | None) -> Format:
-    """The format that a file's name asks for."""
+    """Return the format that a file's name asks for.
+
+    Raises:
+        InputError: If it asks for one that is not written.
+    """
     suffix = output.suffix.lower() if output is not None else ""
-    return {".json": Format.json, ".html": Format.html, ".htm": Format.html}.get(suffix, Format.terminal)
+    if suffix not in _SUFFIXES:
+        raise InputError(f"cannot write {suffix} files; end --output in .json, .html, .csv or .txt, or give --format")
+    return _SUFFIXES[suffix]
+
+
+def check_output(output: Path | None, *read: Path | None) -> None:
+    """Refuse to write over a file that is read.
+
+    Raises:
+        InputError: If the output is one of them, under whatever name.
+    """
+    if output is not None and output.exists():
+        for source in read:
+            if source is not None and source.exists() and output.samefile(source):
+                raise InputError(f"--output {output} is the file that is read; write to another")
 
 
 def layers_of(layers: str | None) -> "Layers":
@@ -94,7 +122,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on standard error with what is running and what is left; nothing where nobody looks."""
+    """Show a bar on standard error with what is running and what is left; nothing where nobody looks."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

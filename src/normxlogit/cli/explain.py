@@ -1,6 +1,5 @@
 """The commands that explain texts and list the methods."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -10,15 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, TargetError
-from .console import Format, deliver, format_for, layers_of, quiet, write
+from .console import Format, check_output, deliver, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
     from ..methods import Method
     from ..pipeline.options import ExplainOptions
     from ..results.attribution import Attribution
+    from ..results.words import Merge as MergeName
 
 __all__ = ["explain", "methods"]
+
+SHOWN = ("normxlogit", "frozen-gradient")
+"""What people are shown where they name no method, one under the other."""
 
 CHUNK = 64
 """Texts between two steps of the progress bar."""
@@ -66,31 +69,40 @@ def explain(
         LongText,
         typer.Option(help="For a text over the model's length: read its beginning, all of it in windows, or stop."),
     ] = LongText.truncate,
-    words: Annotated[bool, typer.Option("--words", help="Merge tokens to words.")] = False,
-    merge: Annotated[Merge, typer.Option(help="How a word's score comes from its tokens'.")] = Merge.sum,
+    words: Annotated[
+        bool | None,
+        typer.Option(
+            "--words/--tokens",
+            help="Show words, the default where they can be told, or tokens.",
+        ),
+    ] = None,
+    merge: Annotated[
+        Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
+    ] = None,
     output_format: Annotated[
         Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
 ) -> None:
     """Colour the tokens that a model's answer rests on."""
+    check_output(output, file)
     inputs = _inputs(texts or [], file)
-    chosen = layers_of(layers)
+    kind, chosen = output_format or format_for(output), layers_of(layers)
     if target and all_labels:
         raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
     with quiet():
         from ..explainer import Explainer
         from ..methods import method_named
 
-        calls = [method_named(text) for text in method or ["normxlogit"]]
         explainer = Explainer.from_pretrained(model)
+        calls = [method_named(text) for text in method or SHOWN]
         common: ExplainOptions = {"layers": chosen}
         if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
             common["long_text"] = long_text.value
         common |= targets_of(explainer, target or [], contrast, all_labels=all_labels)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
-        results = _explain(explainer, pairs, calls, common)
-    content = _render(results, output_format or format_for(output), words, merge, output)
+        results = _explain(explainer, pairs, calls, common, all_must_work=bool(method))
+    content = _render(results, kind, words, None if merge is None else merge.value, output)
     deliver(content, output)
 
 
@@ -175,13 +187,38 @@ def _explain(
     inputs: Sequence[str | tuple[str, str]],
     calls: Sequence["Method"],
     common: "ExplainOptions",
+    *,
+    all_must_work: bool,
 ) -> list["Attribution"]:
-    """Explain every text by every method; the methods of one text stand together."""
+    """Explain every text by every method; the methods of one text stand together.
+
+    Where nobody named the methods, one that does not work on the model is left out.
+    """
     results: list[Attribution] = []
+    calls = calls if all_must_work else _working(explainer, inputs[0], calls, common)
     for chunk in _progress([inputs[i : i + CHUNK] for i in range(0, len(inputs), CHUNK)], len(inputs)):
         columns = [explainer(list(chunk), **(common | {"method": method})) for method in calls]
         results.extend(result for row in zip(*columns, strict=True) for result in row)
     return results
+
+
+def _working(
+    explainer: "Explainer",
+    text: str | tuple[str, str],
+    calls: Sequence["Method"],
+    common: "ExplainOptions",
+) -> list["Method"]:
+    """Return the first method, and those of the others that work on the model."""
+    from ..errors import UnsupportedModelError
+
+    found = list(calls[:1])
+    for method in calls[1:]:
+        try:
+            explainer([text], **(common | {"method": method}))
+        except UnsupportedModelError:
+            continue
+        found.append(method)
+    return found
 
 
 def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]]:
@@ -199,30 +236,52 @@ def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]
             progress.advance(task, len(chunk))
 
 
-def _render(results: list["Attribution"], kind: Format, words: bool, merge: Merge, output: Path | None) -> str:
+def _render(
+    results: list["Attribution"], kind: Format, words: bool | None, merge: "MergeName | None", output: Path | None
+) -> str:
     if kind is Format.html:
         from ..render.html import page
 
-        return page(results, words=words, merge=merge.value)
+        return page(results, words=words, merge=merge)
+    if kind is Format.csv:
+        from ..results.collection import Attributions
+
+        return Attributions(results).to_csv()
     if kind is Format.json:
         from ..results.base import FORMAT_VERSION
+        from ..results.files import json_text
 
         states = [_state(result, words, merge) for result in results]
         utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
-        document = {"format_version": FORMAT_VERSION, "attributions": states}
-        return json.dumps(document, ensure_ascii=not utf8, indent=1) + "\n"
+        return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=not utf8)
     from ..render.terminal import to_text
 
     color = None if output is None else False
-    return "\n\n".join(to_text(result, words=words, merge=merge.value, color=color) for result in results) + "\n"
+    drawn = []
+    for place, result in enumerate(results):
+        drawn.append(to_text(result, words=words, merge=merge, color=color))
+        before = results[place - 1] if place else None
+        if before is not None and before.text == result.text and before.scores.shape == result.scores.shape:
+            drawn += _agreement(before, result)
+    return "\n\n".join(drawn) + "\n"
 
 
-def _state(result: "Attribution", words: bool, merge: Merge) -> dict[str, Any]:
-    """The result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
+def _agreement(first: "Attribution", second: "Attribution") -> list[str]:
+    """Say how far two methods on one text agree, and what each costs."""
+    from ..methods.registry import describe
+    from ..results.comparison import rank_agreement
+
+    if first.scores.ndim != 1 or first.tokens != second.tokens:
+        return []
+    costs = ", ".join(f"{a.method} {describe(a.method).passes}" for a in (first, second))
+    return [f"the rankings agree by {rank_agreement(first, second):.2f} (Spearman); cost in passes: {costs}"]
+
+
+def _state(result: "Attribution", words: bool | None, merge: "MergeName | None") -> dict[str, Any]:
+    """Return the result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
     state = result.to_dict()
     if words:
-        import numpy as np
+        from ..results.fields import plain
 
-        merged = [word._asdict() for word in result.words(merge.value)]
-        state["words"] = [word | {"score": np.asarray(word["score"]).tolist()} for word in merged]
+        state["words"] = plain(result.words(merge))
     return state

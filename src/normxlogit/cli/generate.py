@@ -1,6 +1,5 @@
 """The command that lets a language model write and shows what each token rests on."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +47,7 @@ def generate(
             prompt = sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError:
             raise InputError("standard input is not UTF-8 text") from None
+    kind = output_format or format_for(output)
     given = [{"role": "user", "content": prompt}] if chat else prompt
     options: dict[str, Any] = {"layers": layers_of(layers)}
     with quiet():
@@ -60,12 +60,15 @@ def generate(
             result = explainer.generate(given, max_new_tokens=max_new_tokens, method=method, **options)
         else:
             result = explainer.explain_completion(given, completion, method=method, **options)
-    kind = output_format or format_for(output)
     if kind is Format.html:
         content = result.to_html()
+    elif kind is Format.csv:
+        content = result.to_csv()
     elif kind is Format.json:
+        from ..results.files import json_text
+
         utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
-        content = json.dumps(result.to_dict(), ensure_ascii=not utf8, indent=1) + "\n"
+        content = json_text(result.to_dict(), ascii_only=not utf8)
     else:
         from ..render.generation import to_text
 

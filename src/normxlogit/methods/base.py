@@ -86,23 +86,37 @@ class Method(ABC):
         if "__init__" in cls.__dict__:
             setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
         """Take no settings; a subclass that has some names them here."""
 
-    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None) -> ForwardPass:
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the model over a batch, once, as the method needs it.
 
         Args:
             model: The model.
             batch: What to read.
             layers: The layers asked for.
+            predict: Compute what a language model says at the position explained.
         """
         with torch.inference_mode():
-            return model.run(batch, layers=layers is not None)
+            return model.run(batch, layers=layers is not None, predict=predict)
 
     @abstractmethod
     def score(self, request: Request) -> Scores:
         """Score the tokens of a batch."""
+
+    def score_each(self, request: Request, places: Tensor) -> Scores | None:
+        """Score the tokens of one text for a target at each of several places of a causal model, from one pass.
+
+        Args:
+            request: A text with K targets, target k read at place k.
+            places: Where the model answers, (K,).
+
+        Returns:
+            Scores, (1, K, max(L, 1), T), any value at tokens after a place; None if the method reads each beginning of
+            the text by itself.
+        """
+        return None
 
     @property
     def signed(self) -> bool:
@@ -192,7 +206,7 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
         if type(self).__init__ is not checked:  # a base's, called by the class's own with values that are checked
             constructor(self, *args, **kwargs)
             return
-        info = getattr(type(self), "info", None)
+        info: MethodInfo | None = vars(type(self)).get("info")
         name = type(self).__name__ if info is None else info.name
         try:
             known = settings_of(constructor)

@@ -63,12 +63,13 @@ class FrozenGradient(Method):
         self.read_at, self.points = read_at, points
         self.baseline: Baseline = baseline
 
-    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None) -> ForwardPass:
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Let the frozen pass be the forward pass: its answers are the model's own."""
         if not self._at_the_text:
-            return super().forward(model, batch)
+            return super().forward(model, batch, predict=predict)
         model.prepare(batch)
-        return FrozenModel.of(model).run(batch, self._places(model, layer_numbers(layers, model)))
+        places = self._places(model, layer_numbers(layers, model))
+        return FrozenModel.of(model).run(batch, places, predict=predict)
 
     @property
     def _at_the_text(self) -> bool:
@@ -93,6 +94,24 @@ class FrozenGradient(Method):
             shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
         answer = request.target.read(request.forward.logits).to(shares)  # (B, K)
         return Scores(shares, {"bias": (answer - shares[:, :, -1].sum(-1)).cpu()})
+
+    def score_each(self, request: Request, places: Tensor) -> Scores | None:
+        """Score by one backward pass for each place, through the one frozen pass over the whole text.
+
+        The logit of each target counts less the mean over the vocabulary (or the contrast): a shift of all logits
+        changes no probability.
+        """
+        if not self._at_the_text:
+            return None
+        frozen = FrozenModel.of(request.model)
+        read = self._places(request.model, request.layers)
+        slopes = frozen.slopes_each(request.forward, request.target, read, places)
+        if self.baseline != "zero":
+            slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
+        shares = _products(slopes)  # (1, K, L, T)
+        if self.read_at == "all" and not request.layers:
+            shares = shares.mean(2, keepdim=True)  # (1, K, 1, T)
+        return Scores(shares, {"bias": slopes.answer - shares[:, :, -1].sum(-1)})
 
     def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the layers that are read, 0 for the word embeddings."""

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ..errors import UnsupportedModelError
-from ..models.map_batches import out_of_memory
 from ..models.task_model import TaskModel
+from ..surgery.memory import out_of_memory
 from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register

@@ -21,7 +21,8 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":
         embedded = request.model.module.get_input_embeddings()(request.forward.batch.inputs["input_ids"])  # (B, T, H)
-    norms: Tensor = torch.linalg.vector_norm(embedded, dim=-1, dtype=torch.float32)  # (B, T)
+    precise = torch.promote_types(embedded.dtype, torch.float32)
+    norms: Tensor = torch.linalg.vector_norm(embedded, dim=-1, dtype=precise).float()  # (B, T)
     return norms
 
 

@@ -100,6 +100,10 @@ def register(
             raise MethodError(f"{name!r} is no name of a method: it is written without spaces, colons and commas")
         if not (isinstance(cls, type) and issubclass(cls, Method)):
             raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method")
+        if missing := getattr(cls, "__abstractmethods__", None):
+            raise MethodError(f"{cls.__name__} has no {' and no '.join(sorted(missing))}, which every method has")
+        if "info" in vars(cls) and cls.info.name != name:
+            raise MethodError(f"{cls.__name__} is registered already, as {cls.info.name}: make a subclass of it")
         try:
             settings_of(cls)
         except TypeError as error:
@@ -158,7 +162,7 @@ def method_named(method: str | Method) -> Method:
         MethodError: If there is no such method or setting, or a value that it refuses.
     """
     if isinstance(method, Method):
-        if getattr(method, "info", None) is None:
+        if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
             raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
         return method
     if not isinstance(method, str):

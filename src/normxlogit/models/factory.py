@@ -1,5 +1,6 @@
 """Which of the ways to take a model apart is the right one for it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -10,12 +11,19 @@ from ..surgery.clone import unwrapped
 from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
 from .task_model import TaskModel
-from .tasks import task_of
+from .tasks import TaskName, task_of
 
 __all__ = ["as_language_model", "refuse_source", "task_model"]
 
 
-def task_model(model: nn.Module, reader: Any, name: str | None, batch_tokens: int) -> TaskModel:
+def task_model(
+    model: nn.Module,
+    reader: Any,
+    name: str | None,
+    batch_tokens: int,
+    task: TaskName | None = None,
+    labels: Sequence[str] | None = None,
+) -> TaskModel:
     """Take a model apart by the way of its task.
 
     Args:
@@ -23,24 +31,27 @@ def task_model(model: nn.Module, reader: Any, name: str | None, batch_tokens: in
         reader: Its tokenizer, image processor or feature extractor.
         name: What to call it in results.
         batch_tokens: Most tokens in one forward pass.
+        task: Its task; a module that is not of transformers does not say.
+        labels: Names for its outputs, in the place of those in its configuration.
 
     Raises:
         UnsupportedModelError: If it is no task model of a supported kind.
+        InputError: If there is no such task, or the labels are not as many as the outputs.
     """
-    task = task_of(unwrapped(model))
-    kind = SignalModel if task.signal else Seq2SeqModel if task.name == "seq2seq-lm" else TaskModel
-    return kind(model, reader, name, batch_tokens=batch_tokens)
+    found = task_of(unwrapped(model), task, labels)
+    kind = SignalModel if found.signal else Seq2SeqModel if found.name == "seq2seq-lm" else TaskModel
+    return kind(model, reader, name, batch_tokens=batch_tokens, task=task, labels=labels)
 
 
 def as_language_model(model: TaskModel) -> TaskModel:
-    """The way to take a model apart that explains what it writes.
+    """Return the way to take a model apart that explains what it writes.
 
     BART and its kin are masked language models and encoder-decoder models in one class.
     """
     both = type(model.module).__name__ in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
     if not both or isinstance(model, Seq2SeqModel):
         return model
-    return Seq2SeqModel(model.module, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
+    return Seq2SeqModel(model.given, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
 
 
 def refuse_source(model: TaskModel) -> None:

@@ -11,18 +11,23 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..surgery.clone import clone
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
+from ..surgery.isolated import private_clone
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.parts import tolerance_for
+from ..surgery.snapshot import Snapshot
 from ..surgery.trace import hidden_of, tensor_of
+from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass
 from .targets import Target
 from .task_model import TaskModel
 from .tasks import at
 
 __all__ = ["FrozenModel", "Slopes"]
+
+AT_ONCE = 8
+"""Quantities gone back from together: each holds gradients of its own."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -36,9 +41,9 @@ class Slopes:
     """What a frozen pass gives.
 
     Attributes:
-        answer: The explained quantities, (b, K).
-        states: By place (0 the word embeddings, l the output of layer l), what flows there, (b, T, H).
-        gradients: By place, the slope of each of the K quantities, (b, T, H) each.
+        answer: The explained quantities, (B, K).
+        states: By place (0 the word embeddings, l the output of layer l), what flows there, (B, T, H).
+        gradients: By place, the slope of each of the K quantities, (B, T, H) each.
     """
 
     answer: Tensor
@@ -60,63 +65,80 @@ class FrozenModel:
 
     Args:
         model: The model, which has read something already.
-
-    Raises:
-        UnsupportedModelError: If it has no word embeddings.
+        proved: Whether its frozen form was proved before.
     """
 
-    def __init__(self, model: TaskModel) -> None:
+    def __init__(self, model: TaskModel, *, proved: bool = False) -> None:
         self.model = model
         self.module = model.module
-        self._embeddings = model.embeddings  # before the clone, which takes its hook along
-        self._network = FrozenNetwork(clone(model.module))
-        self._proved = False
+        self._embeddings = _word_embeddings(model)  # before the clone, which takes its hook along
+        self._network = FrozenNetwork(private_clone(model.module))
+        self._proved = proved
+        self._written = False
         self._lock = threading.Lock()
         self._seen = _Seen()
-        for path in {output.path for output in model.parts.outputs or ()}:
+        known = [*(model.parts.outputs or ()), *filter(None, [model.parts.embedding_output])]
+        for path in {output.path for output in known}:
             self._listen(path)
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
         """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
-        kept = model.__dict__.get("_frozen_model")
-        if kept is None or kept.module is not model.module:
-            kept = model.__dict__["_frozen_model"] = cls(model)
-        found: FrozenModel = kept
-        return found
+        kept: FrozenModel | None = model.__dict__.get("_frozen_model")
+        same = kept is not None and kept.module is model.module
+        if kept is None or not same or kept._written:
+            kept = model.__dict__["_frozen_model"] = cls(model, proved=same and kept is not None and kept._proved)
+        return kept
 
     def vectors(self, batch: Batch) -> Tensor:
-        """Return the word embeddings of a batch, (B, T, H)."""
+        """Return the word embeddings of a batch, (B, T, H).
+
+        Raises:
+            UnsupportedModelError: If nothing can be put in their place.
+        """
+        if self._embeddings is None:
+            raise UnsupportedModelError(
+                f"{type(self.module).__name__} reads no word embeddings that others could take the place of, so there "
+                "is no way to them from a baseline; points=1.0 and baseline=zero need none"
+            )
         with torch.no_grad():
             return self._embeddings(batch.inputs["input_ids"].clone())
 
-    def run(self, batch: Batch, places: Sequence[int], vectors: Tensor | None = None) -> ForwardPass:
+    def run(
+        self, batch: Batch, places: Sequence[int], vectors: Tensor | None = None, *, predict: bool = True
+    ) -> ForwardPass:
         """Run the frozen network once over a batch; its answers are the model's own.
 
         Args:
             batch: What to read.
             places: Where its slopes will be wanted: 0 for the word embeddings, or layers.
             vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
+            predict: As for `TaskModel.run`.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a layer's output does not pass by.
         """
         self._prove(batch)
         model, network, seen = self.model, self._network, self._seen
-        first = None if 0 in places else self._output(min(places))
+        words = 0 in places and (self._embeddings is not None or vectors is not None)
+        first = None if words else self._output(min(places))
         with ExitStack() as stack:
-            record = stack.enter_context(model.recording(stop=model.task.vocabulary))
+            record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
             stack.enter_context(self._listening(places))
             states: dict[int, Tensor] = {}
-            if first is None:
+            if first is None and self._embeddings is not None:
                 vectors = self.vectors(batch) if vectors is None else vectors
                 states[0] = vectors.detach().clone().requires_grad_()
                 stack.enter_context(self._embeddings.given(states[0], batch.inputs["input_ids"]))
                 stack.enter_context(network.frozen())
-            else:
+            elif first is not None:
                 report = stack.enter_context(network.frozen_from(first.path, first.call))
+            before = Snapshot(network.model, configs=False)
             outputs: Any = {}
-            outputs = network.model(**batch.inputs)
+            try:
+                outputs = network.model(**batch.inputs)
+            finally:  # what a pass writes on its modules must not be part of the next text's answer
+                self._written = self._written or not before.unchanged()
         hidden, embedded = hidden_of(record.trunk), record.embedded
         record.trunk = record.embedded = None
         if first is not None and report.leaf is not None:
@@ -136,6 +158,7 @@ class FrozenModel:
                 tap.read(embedded.detach(), batch.mask.shape[1]),
                 None,
                 None if model.task.vocabulary else answer.detach(),
+                predict,
             )
         return replace(run, frozen=FrozenPass(states, answer))
 
@@ -149,13 +172,62 @@ class FrozenModel:
         """
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
-        answer, order = self._answer(run, target), [run.frozen.states[place] for place in places]
+        answer = self._answer(run, target)  # (B, K)
+        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+
+    def slopes_each(
+        self,
+        run: ForwardPass,
+        target: Target,
+        places: Sequence[int],
+        read: Tensor,
+        weights: Tensor | None = None,
+    ) -> Slopes:
+        """Go back through a frozen pass over one text of a causal language model, once for each place of an answer.
+
+        Args:
+            run: What `run` returned for one text; it can be gone back through once.
+            target: The G vocabulary entries read, (1, G); each logit counts less the contrast's, or less the mean over
+                the vocabulary.
+            places: Where the slopes are wanted.
+            read: Where the model answers, (G,).
+            weights: Sums of the G quantities that are explained instead of each, (K, G).
+
+        Returns:
+            The slopes of G quantities, or K sums.
+        """
+        if run.frozen is None:
+            raise ValueError("the pass was not made by the frozen network")
+        hidden = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])[0, read]  # (G, H)
+        with self._network.frozen():
+            logits = self.model.parts.head.tokens(hidden).float()  # (G, V)
+        own = logits.gather(1, target.ids[0][:, None])[:, 0]  # (G,)
+        other = logits.mean(-1) if target.contrast is None else logits[:, target.contrast[0]]  # (G,)
+        answer = own - other  # (G,)
+        answer = answer if weights is None else weights.to(answer) @ answer  # (K,)
+        return self._gone_back(answer[None], answer, run.frozen, places)
+
+    def _gone_back(self, answer: Tensor, sums: Tensor, flowed: FrozenPass, places: Sequence[int]) -> Slopes:
+        """Return the slopes of each of K sums over the texts, (K,), several at a time."""
+        order = [flowed.states[place] for place in places]
         gradients: dict[int, list[Tensor]] = {place: [] for place in places}
-        count = answer.shape[1]
-        for k in range(count):
-            found = torch.autograd.grad(answer[:, k].sum(), order, retain_graph=k + 1 < count, allow_unused=True)
-            for place, state, slope in zip(places, order, found, strict=True):
-                gradients[place].append(self._shaped(torch.zeros_like(state) if slope is None else slope, place))
+        for start in range(0, len(sums), AT_ONCE):
+            part = sums[start : start + AT_ONCE]  # (k,)
+            last = start + AT_ONCE >= len(sums)
+            found: Sequence[Tensor | None]
+            if len(part) == 1:
+                found = [
+                    None if g is None else g[None]
+                    for g in torch.autograd.grad(part[0], order, retain_graph=not last, allow_unused=True)
+                ]
+            else:
+                each = torch.eye(len(part), dtype=part.dtype, device=part.device)
+                found = torch.autograd.grad(
+                    part, order, each, retain_graph=not last, allow_unused=True, is_grads_batched=True
+                )
+            for place, state, slopes in zip(places, order, found, strict=True):
+                several = torch.zeros_like(state)[None].expand(len(part), *state.shape) if slopes is None else slopes
+                gradients[place] += [self._shaped(slope, place) for slope in several]
         states = {place: self._shaped(state, place).detach() for place, state in zip(places, order, strict=True)}
         return Slopes(answer.detach(), states, gradients)
 
@@ -176,14 +248,17 @@ class FrozenModel:
 
     def _shaped(self, held: Tensor, place: int) -> Tensor:
         """Bring what a module holds into the order (b, T, H)."""
-        return held if place == 0 else held.permute(self._output(place).axes)
+        return held if place == 0 and self._embeddings is not None else held.permute(self._output(place).axes)
 
     def _output(self, layer: int) -> LayerOutput:
-        outputs = self.model.parts.outputs
-        if outputs is None:
+        outputs, embedded = self.model.parts.outputs, self.model.parts.embedding_output
+        if layer == 0 and embedded is not None:
+            return embedded
+        if outputs is None or layer == 0:
+            what = f"the output of layer {layer}" if layer else "the embeddings"
             raise UnsupportedModelError(
-                f"no module of {type(self.module).__name__} returns the output of a layer as `hidden_states` has it, "
-                "so the frozen network cannot be read there; read_at=0 reads the word embeddings"
+                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, so the frozen "
+                "network cannot be read there"
             )
         return outputs[layer - 1]
 
@@ -199,15 +274,34 @@ class FrozenModel:
                 rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
-                vectors = self._embeddings(inputs["input_ids"])  # (1, T, H)
-
-            def run() -> tuple[Tensor, Tensor]:
-                leaf = vectors.detach().clone().requires_grad_()
-                with self._embeddings.given(leaf, inputs["input_ids"]):
-                    return self.model.answer(inputs, place, rows, self._network.model), leaf
-
-            self._network.prove(run, own, SUMS * tolerance_for(own))
+            self._network.prove(lambda: self._from_leaf(inputs, place, rows), own, SUMS * tolerance_for(own))
             self._proved = True
+
+    def _from_leaf(self, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the answer to one text, and what flowed to it: word embeddings, or the embedding layer's output."""
+        words, module = self._embeddings, self._network.model
+        if words is not None:
+            with torch.no_grad():
+                leaf = words(inputs["input_ids"]).detach().clone()  # (1, T, H)
+            leaf.requires_grad_()
+            with words.given(leaf, inputs["input_ids"]):
+                return self.model.answer(inputs, place, rows, module), leaf
+        output, seen, leaves = self._output(0), [0], list[Tensor]()
+
+        def begin(_: nn.Module, __: Any, returned: Any) -> Any:
+            seen[0] += 1
+            found = tensor_of(returned)
+            if seen[0] != output.call or found is None:
+                return None
+            leaves.append(found.detach().clone().requires_grad_())
+            flowing = leaves[0].clone()
+            return (flowing, *returned[1:]) if isinstance(returned, tuple) else flowing
+
+        handle = module.get_submodule(output.path).register_forward_hook(begin)
+        try:
+            return self.model.answer(inputs, place, rows, module), leaves[0]
+        finally:
+            handle.remove()
 
     def _listen(self, path: str) -> None:
         seen = self._seen
@@ -223,7 +317,7 @@ class FrozenModel:
         self._network.model.get_submodule(path).register_forward_hook(after)
 
     def _listening(self, places: Sequence[int]) -> "_Listening":
-        wanted = {(self._output(p).path, self._output(p).call): p for p in places if p}
+        wanted = {(self._output(p).path, self._output(p).call): p for p in places if p or self._embeddings is None}
         return _Listening(self._seen, wanted)
 
 
@@ -238,3 +332,13 @@ class _Listening:
 
     def __exit__(self, *_: object) -> None:
         self._seen.wanted = {}
+
+
+def _word_embeddings(model: TaskModel) -> WordEmbeddings | None:
+    """Return the word embeddings of a model; None where it reads none, as of pictures, sounds or characters."""
+    if model.task.signal:
+        return None
+    try:
+        return model.embeddings
+    except UnsupportedModelError:
+        return None

@@ -1,31 +1,117 @@
 """How long a text and how large a token id a model can read."""
 
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
 import torch
-from transformers import PreTrainedTokenizerBase
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 __all__ = ["position_limit", "vocabulary_limit"]
 
 _UNLIMITED = 1_000_000
 """Tokenizers without a limit report an astronomically large one."""
 
+_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
+"""How tables with a row for each position are called; those of distances between tokens do not bound a text."""
+_RELATIVE = re.compile(r"rel(ative)?_|bias|distance|linear|proj", re.IGNORECASE)
 
-def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: torch.nn.Module) -> int | None:
-    """How many tokens the model reads, None if it sets no bound."""
-    limits = []
+SPARE = 4
+"""Rows that a table may have before its first position: for padding, or for nothing."""
+
+
+def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> int | None:
+    """Return how many tokens the model reads, None if nothing bounds it.
+
+    Only a table with a row for each position is a bound. The number in a configuration alone is none: rotary models
+    read on beyond it.
+
+    Args:
+        tokenizer: May declare a length of its own.
+        model: The model, whose tables are read by their names and sizes.
+    """
+    limits = list(_table_limits(model))
     declared = getattr(tokenizer, "model_max_length", None)
     if declared is not None and declared < _UNLIMITED:
         limits.append(int(declared))
+    return min(limits, default=None)
+
+
+def _table_limits(model: nn.Module) -> Iterator[int]:
+    """Yield the positions of every position table that text passes by."""
+    top = getattr(model, "config", None)
+    if not isinstance(top, PretrainedConfig):
+        return
+    text = top.get_text_config()
+    declared = _declared(text)
+    owners = {"": top}  # whose part of the model a module is: the tables of a vision tower do not bound a text
     for name, module in model.named_modules():
-        # A learned position table ends where it ends; RoBERTa's begins after its padding row.
-        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
-            offset = 0 if module.padding_idx is None else module.padding_idx + 1
-            limits.append(module.num_embeddings - offset)
-        elif name.split(".")[-1] == "wpe" and isinstance(module, torch.nn.Embedding):
-            limits.append(module.num_embeddings)
-    return min(limits) if limits else None
+        parent = owners[name.rpartition(".")[0]] if name else top
+        owners[name] = module.config if isinstance(module, PreTrainedModel) else parent
+        if not isinstance(owners[name], type(top) | type(text)):
+            continue
+        for rows, learned in _rows(name.split(".")[-2:], module):
+            # Rows that the configuration does not count stand before the first position.
+            counted = next((n for n in declared if rows - SPARE <= n <= rows), None)
+            if counted is not None:
+                yield counted
+            elif learned:
+                yield min([rows, *declared[:1]])
 
 
-def vocabulary_limit(model: torch.nn.Module) -> int | None:
+def _declared(config: PretrainedConfig) -> list[int]:
+    """Return the numbers of positions that a configuration names, the largest first."""
+    found = {
+        value
+        for name, value in config.to_dict().items()
+        if isinstance(value, int) and value > 1 and re.search(r"position|n_ctx", name)
+    }
+    return sorted(found, reverse=True)
+
+
+def _rows(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
+    """Yield the number of positions in each table that a module itself holds, and whether it surely is one.
+
+    Args:
+        path: The last names on the way to the module.
+        module: The module.
+    """
+    if hasattr(module, "make_weights") or hasattr(module, "make_weight"):
+        return  # a table of sines that grows with the text
+    if isinstance(module, nn.ParameterList) and any(map(_is_table, path)):  # one table for each of several axes
+        yield math.prod(max(part.shape[:-1]) for part in module), True
+    for own, tensor in _tensors(module):
+        if tensor.ndim not in (2, 3):
+            continue
+        if own == "weight" and _is_table(path[-1]):
+            yield tensor.shape[-2] - _first_row(module), True
+        elif _is_table(own) and tensor.shape[-2] > 1:  # or it holds numbers of positions, one for each token
+            yield tensor.shape[-2], False
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters(recurse=False)
+    yield from module.named_buffers(recurse=False)
+    for name, value in vars(module).items():  # a table that is neither
+        if isinstance(value, Tensor):
+            yield name, value
+
+
+def _is_table(name: str) -> bool:
+    return _TABLE.search(name) is not None and _RELATIVE.search(name) is None
+
+
+def _first_row(module: Any) -> int:
+    """Return the row of the first position: after the padding's where the model counts as RoBERTa does."""
+    if "padding_idx" not in type(module).forward.__code__.co_names:  # it finds the rows itself, and not by the padding
+        return int(getattr(module, "offset", 0))
+    padding = getattr(module, "padding_idx", None)
+    return 0 if padding is None else int(padding) + 1
+
+
+def vocabulary_limit(model: nn.Module) -> int | None:
     """Return how many token ids the model has embeddings for, None if it looks them up in another way."""
     try:
         table = model.get_input_embeddings()  # type: ignore[operator]

@@ -20,7 +20,7 @@ from transformers import (
 from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
-from .map_batches import out_of_memory
+from ..surgery.memory import out_of_memory
 from .tasks import TASKS, TaskName, no_head, task_name
 
 __all__ = ["default_model_folder", "load"]

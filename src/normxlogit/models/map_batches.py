@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 from ..errors import InputError
-from ..inputs.batching import batches
+from ..inputs.batching import Batch, batches
 from ..inputs.encoding import Encoding
-from ..surgery.parts import tolerance_for
+from ..surgery.memory import out_of_memory
+from ..surgery.parts import EXCLUDED, tolerance_for
 from .task_model import TaskModel
 
-__all__ = ["map_batches", "out_of_memory"]
+__all__ = ["map_batches"]
 
 STATES_AGREE = 1e-4
 """Difference that padding may make to a state, relative to the largest."""
@@ -63,25 +65,54 @@ def map_batches(
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
-    """Whether the model's states stay as they are when padding follows a text; tried once, on the shortest texts."""
-    by_length = {len(e): e for e in encodings}
-    if model.ignores_padding is None and len(by_length) > 1:
-        shortest = [by_length[length] for length in sorted(by_length)[:2]]
-        model.ignores_padding = _tried(lambda some: _ignores_padding(model, some), shortest)
-    return model.ignores_padding is not False
+    """Return whether a text's states stay as they are beside a longer one; tried with the shortest and the longest.
+
+    A trial holds for all lengths between them, for what changes with the longest text of a batch (rotary embeddings
+    that stretch, attention that turns sparse) does so from some length on.
+    """
+    model.refresh()
+    ordered = sorted(encodings, key=len)
+    tried = model.copy.padding
+    if not ordered or isinstance(tried, bool) or len(ordered[0]) == len(ordered[-1]):
+        return tried is not False
+    shortest, longest = len(ordered[0]), len(ordered[-1])
+    if tried is None or shortest < tried[0] or longest > tried[1]:
+        alone = _tried(lambda some: _ignores_padding(model, some), [ordered[0], ordered[-1]])
+        if alone is None:  # no memory for two; there are no more than one in a batch then
+            return False
+        before = (shortest, longest) if tried is None else tried
+        model.copy.padding = alone and (min(shortest, before[0]), max(longest, before[1]))
+    return model.copy.padding is not False
 
 
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
+    both = model.batch(encodings, [0, 1])
+    beside = Batch({name: v[:1] for name, v in both.inputs.items()}, both.mask[:1], encodings[:1], [0])
+    alone = _seen(model, model.batch(encodings[:1], [0]))
+    pairs = zip(alone, _seen(model, beside), strict=True)
+    return all(_agree(a.float(), b.float(), tolerance_for(a)) for a, b in pairs)
+
+
+def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
+    """Return what is read of one text: its tokens' states, (T, H), and what a head with few outputs says."""
     with torch.inference_mode():
-        alone = model.states(model.batch(encodings[:1], [0]))[0]  # (T, H)
-        both = model.batch(encodings, [0, 1])
-        padded = model.states(both)[0][both.mask[0]]  # (T, H)
-    allowed = max(tolerance_for(alone), STATES_AGREE * alone.abs().max().item())
-    return bool((padded - alone).abs().max() <= allowed)
+        if model.task.vocabulary:
+            return [model.states(batch)[batch.mask]]
+        run = model.run(batch)
+    answer = run.logits if run.everywhere is None else run.everywhere[batch.mask]
+    return [run.hidden[batch.mask], answer]
+
+
+def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
+    kept = alone.abs() < EXCLUDED
+    difference = (beside - alone).abs()[kept]
+    return not difference.numel() or difference.max().item() <= max(
+        rounding, STATES_AGREE * alone[kept].abs().max().item()
+    )
 
 
 def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | None:
-    """The result, None if memory ran out; by then everything that the work held is free again."""
+    """Return the result, None if memory ran out; by then everything that the work held is free again."""
     try:
         return work(items)
     except (RuntimeError, MemoryError) as error:
@@ -90,13 +121,3 @@ def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | 
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     return None
-
-
-def out_of_memory(error: Exception) -> bool:
-    """Whether an error means that the device or the machine had too little memory."""
-    text = str(error)
-    return (
-        isinstance(error, torch.OutOfMemoryError | MemoryError)
-        or "DefaultCPUAllocator" in text
-        or "can't allocate memory" in text
-    )

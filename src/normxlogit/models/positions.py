@@ -1,7 +1,9 @@
-"""Which token a caller means."""
+"""The token whose prediction a caller wants explained."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
@@ -17,7 +19,7 @@ Position = Place | Sequence[Place | None] | None
 
 
 def locate(encodings: list[Encoding], position: Position, task: Task) -> list[Encoding]:
-    """Note on each encoding which token's prediction is to be explained.
+    """Return the encodings with a note of the token whose prediction is to be explained.
 
     Args:
         encodings: What the model reads.
@@ -32,16 +34,23 @@ def locate(encodings: list[Encoding], position: Position, task: Task) -> list[En
     if task.name not in ("token-classification", "masked-lm"):
         hint = "; use explain_completion for the tokens of a text" if task.name == "causal-lm" else ""
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
-    places = [position] * len(encodings) if isinstance(position, int | str | tuple) else list(position)
+    asked: Any = position
+    places = list(asked) if _several(asked) else [asked] * len(encodings)
     if len(places) != len(encodings):
         raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
     found = zip(encodings, places, strict=True)
     return [e if place is None else replace(e, position=_index(e, place)) for e, place in found]
 
 
-def _index(encoding: Encoding, place: Place) -> int:
-    """The token itself, or the first one of a piece of text: its label is the label of the piece."""
+def _several(position: Any) -> bool:
+    """Return whether there is a place for each input: in a list or an array; a tuple is a span."""
+    return isinstance(position, list) or getattr(position, "ndim", 0) > 0
+
+
+def _index(encoding: Encoding, given: Any) -> int:
+    """Return the token itself, or the first one of a piece of text: its label is the label of the piece."""
     count = len(encoding)
+    place = _checked(given)
     if isinstance(place, int):
         if not -count <= place < count:
             raise InputError(f"position {place} is outside the text's {count} tokens")
@@ -54,6 +63,25 @@ def _index(encoding: Encoding, place: Place) -> int:
         if encoding.sequence_ids[index] == 0 and encoding.text[max(first, start) : min(last, end)].strip():
             return index
     raise InputError(f"no token at characters {start} to {end} of the text")
+
+
+def _checked(place: Any) -> Place:
+    """Return a place with plain numbers, whatever integer type they came in."""
+    if isinstance(place, str):
+        return place
+    wanted = "a token's index, a piece of the text, or its characters as (start, end)"
+    try:
+        if isinstance(place, tuple) and len(place) == 2:
+            return _whole(place[0]), _whole(place[1])
+        return _whole(place)
+    except TypeError:
+        raise InputError(f"a position is {wanted}, not {place!r}") from None
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, bool):
+        raise TypeError
+    return operator.index(number)
 
 
 def _span(text: str, piece: str) -> tuple[int, int]:

@@ -1,17 +1,19 @@
 """Encoder-decoder language models: the decoder, with what the encoder made of the source beside it."""
 
-import types
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..errors import InputError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, readable_tokens
-from ..surgery.clone import clone, unwrapped
+from ..surgery.clone import override_forward
+from ..surgery.isolated import private_clone, without_autocast
+from .model_copy import ModelCopy
 from .task_model import TaskModel
 from .tasks import Task
 
@@ -30,19 +32,25 @@ class Seq2SeqModel(TaskModel):
     circumstance of the forward pass, like the weights, and the decoder's tokens are what is explained.
     """
 
-    def __init__(self, model: nn.Module, tokenizer: Any, name: str | None = None, *, batch_tokens: int = 8192) -> None:
-        super().__init__(model, tokenizer, name, batch_tokens=batch_tokens)
-        self.task = Task("seq2seq-lm", "token", ())
-        self.writer: PreTrainedModel = clone(unwrapped(model))  # type: ignore[assignment]
-        self._source: tuple[tuple[int, ...], Tensor] | None = None
-        _as_decoder(self.module)
+    _source: tuple[tuple[int, ...], Tensor] | None = None
+
+    def _adapt(self, copy: ModelCopy, task: Task) -> Task:
+        override_forward(copy.module, _as_decoder)
+        copy.adapted = True
+        return Task("seq2seq-lm", "token", ())
+
+    def _as_given(self, inputs: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
+        ids = torch.tensor([batch.encodings[0].source], device=self.device)  # (1, S)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}
 
     def begin(self, source: str) -> Encoding:
-        """The decoder's first token, before anything is written.
+        """Return the decoder's first token, before anything is written.
 
         Raises:
             InputError: If the source is empty or longer than the model reads, or the model names no first token.
         """
+        self.refresh()
+        self._source = None  # the encoder's weights may have changed since
         read = self.encoder([source], long_text="error")[0]
         start = getattr(self.config, "decoder_start_token_id", None)
         if start is None:
@@ -56,22 +64,21 @@ class Seq2SeqModel(TaskModel):
         )
 
     def target_ids(self, completion: str) -> list[int]:
-        """The tokens of a text as the decoder writes it, without a second first token."""
+        """Return the tokens of a text as the decoder writes it, without a second first token."""
         ids = self.encoder.target_ids(completion)
         start = getattr(self.config, "decoder_start_token_id", None)
         return ids[1:] if ids and ids[0] == start else ids
 
-    def write(self, beginning: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
-        """What the model writes after its first token."""
-        ids = torch.tensor([beginning.source], device=self.device)  # (1, S)
-        written: Any = self.writer.generate(  # type: ignore[operator]
-            input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
-        )
-        found: list[int] = getattr(written, "sequences", written)[0, 1:].tolist()
-        return found
+    def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
+        """Return what the model writes after its first token."""
+        ids = torch.tensor([prompt.source], device=self.device)  # (1, S)
+        writer: Any = private_clone(self.copy.reference)
+        found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
+        written: list[int] = getattr(found, "sequences", found)[0, 1:].tolist()
+        return written
 
-    def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
-        """The decoder's tokens with what the encoder made of their source, one text at a time.
+    def _collated(self, encodings: list[Any], indices: list[int]) -> Batch:
+        """Return the decoder's tokens with what the encoder made of their source, one text at a time.
 
         Raises:
             InputError: If there are several texts.
@@ -83,31 +90,28 @@ class Seq2SeqModel(TaskModel):
         return Batch(found.inputs | {"encoder_states": states}, found.mask, encodings, indices)
 
     def _encoded(self, source: tuple[int, ...]) -> Tensor:
-        """The encoder's states, (1, S, H); the last source's are kept, for it is read for one text after another."""
+        """Return the encoder's states, (1, S, H); the last source's are kept while one text after another reads it."""
         kept = self._source
         if kept is None or kept[0] != source:
             ids = torch.tensor([source], device=self.device)  # (1, S)
             with torch.inference_mode():
-                output = self.writer.get_encoder()(input_ids=ids, attention_mask=torch.ones_like(ids))
+                encoder: Any = cast(PreTrainedModel, private_clone(self.copy.reference)).get_encoder()
+                with without_autocast({"input_ids": ids}):
+                    output = encoder(input_ids=ids, attention_mask=torch.ones_like(ids))
             kept = self._source = (source, output[0])
         return kept[1]
 
 
-def _as_decoder(model: nn.Module) -> None:
-    """Let a clone be called as a decoder: its token ids are the decoder's, and the encoder has run already."""
-
-    def forward(self: nn.Module, input_ids: Any = None, encoder_states: Any = None, **inputs: Any) -> Any:
-        inputs.pop("attention_mask", None)  # one text, nothing padded
-        if encoder_states is None:  # the head on single tokens, which attends to nothing
-            given = inputs.get("inputs_embeds", input_ids)
-            weight = next(self.parameters())
-            encoder_states = torch.zeros(len(given), 1, 1, dtype=weight.dtype, device=weight.device)
-        output = BaseModelOutput(last_hidden_state=encoder_states)
-        if "inputs_embeds" in inputs:
-            inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
-        else:
-            inputs["decoder_input_ids"] = input_ids
-        return type(self).forward(self, encoder_outputs=output, use_cache=False, **inputs)
-
-    name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
-    model.__dict__[name] = types.MethodType(forward, model)
+def _as_decoder(own: Callable[..., Any], input_ids: Any = None, encoder_states: Any = None, **inputs: Any) -> Any:
+    """Call a model as a decoder: its token ids are the decoder's, and the encoder has run already."""
+    inputs.pop("attention_mask", None)  # one text, nothing padded
+    if encoder_states is None:  # the head on single tokens, which attends to nothing
+        given = inputs.get("inputs_embeds", input_ids)
+        weight = next(own.__self__.parameters())  # type: ignore[attr-defined]
+        encoder_states = torch.zeros(len(given), 1, 1, dtype=weight.dtype, device=weight.device)
+    output = BaseModelOutput(last_hidden_state=encoder_states)
+    if "inputs_embeds" in inputs:
+        inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
+    else:
+        inputs["decoder_input_ids"] = input_ids
+    return own(encoder_outputs=output, use_cache=False, **inputs)

@@ -1,17 +1,21 @@
 """Pictures and sounds: patches and frames in the place of tokens."""
 
-import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from ..surgery.clone import clone
+from ..surgery.clone import override_forward
+from ..surgery.isolated import private_clone
+from ..surgery.parts import Parts
+from .model_copy import ModelCopy
 from .task_model import TaskModel
+from .tasks import Task
 
 __all__ = ["Signal", "SignalModel"]
 
@@ -29,35 +33,33 @@ class SignalModel(TaskModel):
     never padded: those of one shape are read together.
     """
 
-    def __init__(self, model: nn.Module, tokenizer: Any, name: str | None = None, *, batch_tokens: int = 8192) -> None:
-        super().__init__(model, tokenizer, name, batch_tokens=batch_tokens)
-        _without_tokens(self.module)
-        self._looked = False
+    def _adapt(self, copy: ModelCopy, task: Task) -> Task:
+        override_forward(copy.module, _without_tokens)
         self._lengths: dict[tuple[tuple[int, ...], ...], int] = {}
+        return task
 
-    def prepare(self, batch: Batch) -> None:
-        """Take the model apart, and find in how many places its head looks.
+    def _settle(self, copy: ModelCopy, parts: Parts) -> None:
+        """Find in how many places the head looks.
 
         A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
         in every place that the head looks at.
 
         Raises:
-            HeadMismatchError: If the head cannot be applied by itself.
+            HeadMismatchError: If the head gives no number for a single token.
         """
-        super().prepare(batch)
-        if self._looked:
-            return
-        head = self.parts.head
+        head = parts.head
         width = getattr(getattr(self.config, "vision_config", self.config), "hidden_size", None)
-        probe = torch.ones(1, width or 1, dtype=self.module.dtype, device=self.device)
-        while width and not head.tokens(probe).isfinite().all():
-            head.copies += 1
-            if head.copies > MOST_PLACES:
-                raise HeadMismatchError(f"the head of {type(self.module).__name__} gives no number for a single token")
-        self._looked = True
+        probe = torch.ones(1, width or 1, dtype=copy.module.dtype, device=self.device)
+        with torch.inference_mode():
+            while width and not head.tokens(probe).isfinite().all():
+                head.copies += 1
+                if head.copies > MOST_PLACES:
+                    raise HeadMismatchError(
+                        f"the head of {type(copy.module).__name__} gives no number for a single token"
+                    )
 
-    def _choose_pad_id(self) -> int:
-        return 0  # nothing is padded
+    def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
+        return 0, True  # nothing is padded
 
     @property
     def device(self) -> torch.device:
@@ -65,7 +67,7 @@ class SignalModel(TaskModel):
         return next(self.module.parameters()).device
 
     def length(self, signal: Signal) -> int:
-        """T, the number of tokens that the trunk makes of a signal.
+        """Return T, the number of tokens that the trunk makes of a signal.
 
         A trunk of convolutions over a waveform says so itself; any other is run once for every shape.
 
@@ -81,7 +83,7 @@ class SignalModel(TaskModel):
             else:
                 with torch.inference_mode():
                     inputs = {name: value[None].to(self.device) for name, value in signal.items()}
-                    states = clone(self.module)(**inputs, output_hidden_states=True).get("hidden_states")
+                    states = private_clone(self.module)(**inputs, output_hidden_states=True).get("hidden_states")
                 if not states or states[-1].ndim != 3 or states[0].shape[:2] != states[-1].shape[:2]:
                     raise UnsupportedModelError(
                         f"{type(self.module).__name__} keeps no state for each patch or frame from its first layer to "
@@ -91,25 +93,23 @@ class SignalModel(TaskModel):
         return self._lengths[shapes]
 
     def signal_batch(self, signals: list[Signal], encodings: list[Encoding], indices: list[int]) -> Batch:
-        """Signals of one shape as tensors.
+        """Return signals of one shape as tensors.
 
         Raises:
             InputError: If there is none.
         """
         if not signals:
             raise InputError("there is no picture or sound to read")
+        self.refresh()
         inputs = {name: torch.stack([s[name] for s in signals]).to(self.device) for name in signals[0]}
         mask = torch.ones(len(signals), len(encodings[0]), dtype=torch.long, device=self.device)  # (B, T)
         tokens = {"input_ids": torch.zeros_like(mask), "attention_mask": mask}
         return Batch(tokens | inputs, mask.bool(), encodings, indices)
 
 
-def _without_tokens(model: nn.Module) -> None:
-    """Let a clone be called like a text model, as the head is: token ids and their mask mean nothing to it."""
-
-    def forward(self: nn.Module, *, input_ids: Any = None, attention_mask: Any = None, **inputs: Any) -> Any:
-        del input_ids, attention_mask
-        return type(self).forward(self, **{str(self.main_input_name): None} | inputs)
-
-    name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
-    model.__dict__[name] = types.MethodType(forward, model)
+def _without_tokens(
+    own: Callable[..., Any], *, input_ids: Any = None, attention_mask: Any = None, **inputs: Any
+) -> Any:
+    """Call a model like a text model, as the head is called: token ids and their mask mean nothing to it."""
+    del input_ids, attention_mask
+    return own(**{str(own.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]

@@ -1,44 +1,34 @@
 """A task model, taken apart, and its forward passes."""
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
-from ..surgery.clone import clone, one_choice_each, unwrapped
+from ..inputs.encoding import Encoding
+from ..surgery.clone import one_choice_each, unwrapped
 from ..surgery.headpiece import answer_of
-from ..surgery.layer_to_head import TrunkDone
+from ..surgery.isolated import private_clone, without_autocast
+from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts, find_parts, tolerance_for
-from ..surgery.trace import embedded_of, hidden_of, states_of, tensor_of
+from ..surgery.plain_module import as_task_model
+from ..surgery.trace import embedded_of, hidden_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
 from .given_outputs import check_layer_count, check_same, check_shapes
 from .input_limits import position_limit, vocabulary_limit
-from .tasks import Task, at, causal, task_of
+from .model_copy import ModelCopy
+from .padding import NO_ID, padding_id
+from .proof import compare, first_alone, reading, sample_of
+from .tasks import Task, TaskName, answering, at, causal, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
-
-PROOF_TEXTS = 2
-PROOF_TOKENS = 64
-"""Tokens of a text that the proof of a vocabulary head reads: its full logits are as wide as the vocabulary."""
-
-
-class _Record(threading.local):
-    """What the hooks of the current thread's forward pass saw."""
-
-    active = False
-    stop = False
-    stop_early = False
-    trunk: Any = None
-    embedded: Tensor | None = None
 
 
 class TaskModel:
@@ -61,45 +51,68 @@ class TaskModel:
         name: str | None = None,
         *,
         batch_tokens: int = 8192,
+        task: TaskName | None = None,
+        labels: Sequence[str] | None = None,
     ) -> None:
         if batch_tokens < 1:
             raise ValueError("batch_tokens must be positive")
-        plain = unwrapped(model)
+        self.given = model
         self.batch_tokens = batch_tokens
-        self.task: Task = task_of(plain)
-        self.name = name or plain.config._name_or_path or type(plain).__name__
         self.tokenizer = tokenizer
-        self.module: PreTrainedModel = clone(plain)  # type: ignore[assignment]
-        if self.task.kind == "choice":
-            one_choice_each(self.module)
-        self.config = self.module.config
-        self.encoder = Encoder(tokenizer, self.config, position_limit(tokenizer, plain), vocabulary_limit(plain))
-        self.pad_id = self._choose_pad_id()
+        self._asked = task, labels
+        self._lock = threading.RLock()
+        self.copy = self._copied()
+        self.name = name or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+
+    def _copied(self) -> ModelCopy:
+        """Copy the caller's model, and read from it what depends on its settings."""
+        plain = unwrapped(self.given)
+        task = task_of(plain, *self._asked)
+        found = ModelCopy(self.given)
+        own = getattr(found.module, "config", None)
+        self.config: PretrainedConfig = own if isinstance(own, PretrainedConfig) else PretrainedConfig()
+        self.task = self._adapt(found, task)
+        self.encoder = Encoder(
+            self.tokenizer, self.config, position_limit(self.tokenizer, plain), vocabulary_limit(plain)
+        )
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
-        self.proved_causal = False
-        self.ignores_padding: bool | None = None  # not tried yet
-        self._parts: Parts | None = None
-        self._lock = threading.Lock()
-        self._record = _Record()
-
-    def _choose_pad_id(self) -> int:
-        text_config = self.config.get_text_config()
-        pad = getattr(text_config, "pad_token_id", None)
-        if pad is None:
-            pad = self.tokenizer.pad_token_id
-        if pad is None:
-            pad = self.tokenizer.eos_token_id or 0
-        text_config.pad_token_id = pad  # the copy's own configuration; the caller's is untouched
-        return int(pad)
-
-    @cached_property
-    def recorder(self) -> PreTrainedModel:
-        """What is called for layers: transformers leaves hooks on such a model, which would slow every other pass."""
-        found: PreTrainedModel = clone(self.module)  # type: ignore[assignment]
+        self.pad_id, usable = self._padding(found.module)
+        if not (usable or self.task.per_token or self.pad_left):
+            found.padding = False  # a head that looks for the first padding would take any other token for the text's
         return found
 
-    @cached_property
+    def _adapt(self, copy: ModelCopy, task: Task) -> Task:
+        """Let a copy of the model be called as this class calls it.
+
+        Returns:
+            The task, with the labels of a model that could not say how many it has before it was called.
+        """
+        module = copy.module
+        if not isinstance(module, PreTrainedModel):
+            device = next((p.device for p in module.parameters()), torch.device("cpu"))
+            logits = as_task_model(module, torch.tensor([[0, 1, 1]], device=device))  # (1, C) or (1, 3, C)
+            copy.outputs = logits.shape[-1]
+            return answering(task, logits, type(module).__name__)
+        config = module.config.get_text_config()
+        copy.adapted = task.kind == "choice"
+        if copy.adapted:
+            one_choice_each(module)
+        if not task.per_token and getattr(config, "pad_token_id", None) is None:
+            config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
+            copy.adapted = True
+        return task
+
+    def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
+        """Return the token id to pad with, and whether a head that pools by it finds it."""
+        return padding_id(module, self.config, self.tokenizer)
+
+    @property
+    def module(self) -> PreTrainedModel:
+        """The structural copy that is explained."""
+        return self.copy.module
+
+    @property
     def embeddings(self) -> WordEmbeddings:
         """The word embeddings and what may stand in their place.
 
@@ -107,11 +120,20 @@ class TaskModel:
             UnsupportedModelError: If the model reads no words.
         """
         try:
-            return WordEmbeddings(self.module)
+            return self.copy.embeddings
         except NotImplementedError:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} has no word embeddings, which this method works on"
             ) from None
+
+    @property
+    def proved_causal(self) -> bool:
+        """Whether later tokens were seen to leave the states of earlier ones alone."""
+        return self.copy.proved_causal
+
+    @proved_causal.setter
+    def proved_causal(self, proved: bool) -> None:
+        self.copy.proved_causal = proved
 
     @property
     def filler(self) -> int:
@@ -125,82 +147,80 @@ class TaskModel:
     @property
     def device(self) -> torch.device:
         """Where the inputs go."""
-        weight = next(self.module.parameters())
-        if weight.device.type == "meta":  # offloaded: its hook will move the inputs
+        weight = next(self.module.parameters(), None)
+        if weight is None or weight.device.type == "meta":  # offloaded: its hook will move the inputs
             return torch.device("cpu")
         return weight.device
 
     @property
     def vocabulary_size(self) -> int:
         """Number of outputs of a language model's head."""
+        if self.copy.outputs is not None:
+            return self.copy.outputs
         return int(self.config.get_text_config().vocab_size)
 
     @property
     def parts(self) -> Parts:
         """The parts that were found; there after the first batch."""
-        if self._parts is None:
+        if self.copy.parts is None:
             raise UnsupportedModelError("the model has not read anything yet")
-        return self._parts
+        return self.copy.parts
+
+    def refresh(self) -> bool:
+        """Copy the model anew if it is no longer what was copied: other modules, hooks, adapters or settings.
+
+        Returns:
+            Whether it was.
+        """
+        known = self.copy
+        if known.current:
+            return False
+        with self._lock:
+            if self.copy is known:
+                self.copy = self._copied()
+        return True
 
     def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
-        """Pad encodings for this model."""
+        """Pad encodings for this model, as it is now."""
+        changed = self.refresh()
+        batch = self._collated(encodings, indices)
+        if changed:
+            self.prepare(batch)  # what was found before went with the copy before
+        return batch
+
+    def _collated(self, encodings: list[Any], indices: list[int]) -> Batch:
         return collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
 
-    def prepare(self, batch: Batch) -> None:
+    def prepare(self, batch: Batch) -> ModelCopy:
         """Take the model apart and prove the head, on the first batch only.
 
         Raises:
-            HeadMismatchError: If the head cannot be applied by itself.
+            HeadMismatchError: If the head cannot be applied by itself, or the copy answers otherwise than the model.
+            UnsupportedModelError: If the answer is no number.
+            InputError: If the model cannot read the batch.
         """
-        if self._parts is not None:
-            return
-        with self._lock:
-            if self._parts is not None:
-                return
-            longest = max(len(e) for e in batch.encodings[:PROOF_TEXTS])
-            width = min(longest, PROOF_TOKENS) if self.task.vocabulary else longest
-            part = slice(-width, None) if self.pad_left else slice(width)
-            sample = {
-                name: value[:PROOF_TEXTS, part] if value.shape == batch.mask.shape else value[:PROOF_TEXTS]
-                for name, value in batch.inputs.items()
-            }
-            self._parts = find_parts(self.module, sample, self.filler)
-            self._install_hooks(self._parts)
+        copy = self.copy
+        if copy.parts is not None:
+            return copy
+        with copy.lock:
+            if copy.parts is None:
+                sample = sample_of(batch, self.task, self.filler)
+                with reading(copy.module, sample), without_autocast(sample):
+                    if copy.adapted:
+                        row = first_alone(batch)
+                        compare(copy, row, self._as_given(row, batch))
+                    parts = find_parts(copy.module, sample, self.filler)
+                self._settle(copy, parts)
+                copy.publish(parts)
+        return copy
 
-    def _install_hooks(self, parts: Parts) -> None:
-        record = self._record
+    def _as_given(self, inputs: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
+        """Return the inputs of one text as the caller's model takes them."""
+        choice = self.task.kind == "choice"
+        return {name: value[:, None] if choice and value.ndim > 1 else value for name, value in inputs.items()}
 
-        def after_trunk(_: nn.Module, __: Any, output: Any) -> None:
-            if record.active:
-                record.trunk = output
-                if record.stop:
-                    raise TrunkDone
-
-        def passing(value: Any) -> None:
-            if record.active and record.embedded is None:
-                record.embedded = tensor_of(value)
-                if record.stop_early:
-                    raise TrunkDone
-
-        self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
-        if parts.embedding_tap is not None:
-            parts.embedding_tap.listen(self.module, passing)
-
-    @contextmanager
-    def recording(self, *, stop: bool) -> Iterator[_Record]:
-        """Let the hooks of the current thread's pass note the trunk's output and the embeddings.
-
-        Args:
-            stop: End the pass after the trunk.
-        """
-        record = self._record
-        record.active, record.stop, record.trunk, record.embedded = True, stop, None, None
-        try:
-            yield record
-        except TrunkDone:
-            pass
-        finally:
-            record.active = record.stop_early = False
+    def _settle(self, copy: ModelCopy, parts: Parts) -> None:
+        """Find what else belongs to the parts, before they are used."""
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Run the trunk once over a batch.
@@ -213,14 +233,14 @@ class TaskModel:
         Raises:
             UnsupportedModelError: If layers are asked for and the model does not give them.
         """
-        self.prepare(batch)
-        parts = self.parts
+        copy = self.prepare(batch)
+        parts = self.parts if copy.parts is None else copy.parts
         layers = layers and parts.early_exit is None
         keep = layers or parts.embedding_tap is None
         stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
         outputs: Mapping[str, Any] = {}
-        with self.recording(stop=stop) as record:
-            outputs = self.recorder(**batch.inputs, output_hidden_states=True) if keep else self.module(**batch.inputs)
+        with reading(self.module, batch.inputs), copy.recording(stop=stop) as record:
+            outputs = copy.record(**batch.inputs, output_hidden_states=True) if keep else copy.call(**batch.inputs)
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
         states = states_of(outputs or seen) if keep else None
@@ -243,7 +263,7 @@ class TaskModel:
         rows: Tensor | None = None,
         module: nn.Module | None = None,
     ) -> Tensor:
-        """The model's logits and nothing else; differentiable where gradients are on.
+        """Return the model's logits and nothing else; differentiable where gradients are on.
 
         Args:
             inputs: Model inputs, (B, T).
@@ -261,10 +281,28 @@ class TaskModel:
                 texts = torch.arange(len(hidden), device=hidden.device)
                 logits = self.parts.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
                 return logits.float()
-        answer = answer_of(module(**inputs))
+        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
+            answer = answer_of((self.copy.call if module is self.module else module)(**inputs))
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         return (answer if positions is None else at(answer, positions)).float()
+
+    def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
+        """Let the model continue a prompt.
+
+        Args:
+            prompt: What stands there.
+            config: How to write.
+            options: Further arguments of the model's `generate`.
+
+        Returns:
+            The token ids that it wrote.
+        """
+        ids = torch.tensor([prompt.ids], device=self.device)  # (1, P)
+        writer: Any = private_clone(self.copy.reference)
+        found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
+        written: list[int] = getattr(found, "sequences", found)[0, len(prompt) :].tolist()
+        return written
 
     @property
     def autoregressive(self) -> bool:
@@ -281,8 +319,12 @@ class TaskModel:
 
     def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
         """Run `module` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
-        with self.recording(stop=True) as record:
-            model(**inputs)
+        copy = self.copy
+        with (
+            reading(model, inputs, gradients=torch.is_grad_enabled()),
+            copy.recording(stop=True) as record,
+        ):
+            (copy.call if model is copy.module else model)(**inputs)
         hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
         return hidden
 
@@ -294,6 +336,7 @@ class TaskModel:
             HeadMismatchError: If the head on these states does not give these logits.
         """
         states, logits = check_shapes(outputs, batch, per_token=self.task.per_token)
+        self.refresh()
         self.prepare(batch)
         parts = self.parts
         check_layer_count(states, parts)
@@ -320,7 +363,7 @@ class TaskModel:
         tap = self.parts.embedding_tap
         if tap is None:
             return self.run(batch).embedded
-        with self.recording(stop=True) as record:
+        with self.copy.recording(stop=True) as record:
             record.stop_early = True
             self.module(**batch.inputs)
         embedded, record.embedded = record.embedded, None
@@ -361,6 +404,19 @@ class TaskModel:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
+
+    def check_finite(self, values: Tensor, batch: Batch) -> None:
+        """Refuse scores or logits that are no numbers; on the host, where looking at them waits for nothing.
+
+        Args:
+            values: What is to be shown, of any shape.
+            batch: What was read.
+
+        Raises:
+            UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
+        """
+        if not is_number(values):
+            raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
         """The head at every real token: HoT(x_i).

@@ -1,17 +1,18 @@
 """Which question a model answers, and where in the text the answer stands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto import modeling_auto as auto
 
-from ..errors import TargetError, UnsupportedModelError
+from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 
-__all__ = ["TASKS", "Task", "TaskName", "at", "causal", "no_head", "task_name", "task_of"]
+__all__ = ["TASKS", "Task", "TaskName", "answering", "at", "causal", "no_head", "task_name", "task_of"]
 
 TaskName = Literal[
     "sequence-classification",
@@ -38,6 +39,15 @@ TASKS: dict[TaskName, tuple[str, str]] = {
     "seq2seq-lm": ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", "ForSeq2SeqLM"),
 }
 """Task name to transformers' mapping of its models and the usual ending of their class names."""
+
+PLAIN: tuple[TaskName, ...] = (
+    "sequence-classification",
+    "token-classification",
+    "question-answering",
+    "masked-lm",
+    "causal-lm",
+)
+"""Tasks of modules that are not of transformers: token ids in, logits out."""
 
 OUTSIDE = "O"
 """The label of tokens outside every entity, by the convention of all tagging schemes."""
@@ -191,16 +201,27 @@ def causal(config: PretrainedConfig) -> bool:
     return known or bool(getattr(config, "is_decoder", False))
 
 
-def task_of(model: PreTrainedModel) -> Task:
-    """Tell the task of a loaded model by its class.
+def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None) -> Task:
+    """Tell the task of a loaded model.
+
+    Args:
+        model: The model.
+        task: Its task, for modules whose class does not say.
+        labels: Names for its outputs, in the place of those in its configuration.
 
     Raises:
-        UnsupportedModelError: If the model has no head, or one for another task.
+        UnsupportedModelError: If the model has no head, or its task is not known.
+        InputError: If there is no such task, or the labels are not as many as the outputs.
     """
+    if task is not None and task not in TASKS:
+        raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
     name = type(model).__name__
+    if not isinstance(model, PreTrainedModel):
+        return _plain_task(name, task, labels)
     config = model.config
     # A user's subclass of a known model is still that model.
-    task = next((found for kind in type(model).__mro__ if (found := task_name(kind.__name__))), None)
+    declared = (found for kind in type(model).__mro__ if (found := task_name(kind.__name__)))
+    task = task or next(declared, None)
     if task is None:
         raise UnsupportedModelError(f"{name} {no_head(name)}")
     if task in ("masked-lm", "causal-lm", "seq2seq-lm"):
@@ -209,14 +230,60 @@ def task_of(model: PreTrainedModel) -> Task:
         return Task(task, "span", ("start", "end"))
     if task == "multiple-choice":
         return Task(task, "choice", ("choice",))
-    labels = _labels(config)
+    own = _labels(config)
     kind: Kind = "single-label"
     if task != "token-classification":
-        if config.problem_type == "regression" or (config.problem_type is None and len(labels) == 1):
+        if config.problem_type == "regression" or (config.problem_type is None and len(own) == 1):
             kind = "regression"
         elif config.problem_type == "multi_label_classification":
             kind = "multi-label"
-    return Task(task, kind, labels)
+    return Task(task, kind, _named(labels, len(own), name) or own)
+
+
+def _plain_task(name: str, task: TaskName | None, labels: Sequence[str] | None) -> Task:
+    """Return the task of a plain module; how many outputs it has is known only when it was called."""
+    if task is None:
+        raise UnsupportedModelError(
+            f"{name} is not a transformers model, so what it is for must be said: pass task= one of {', '.join(PLAIN)}"
+        )
+    if task not in PLAIN:
+        raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
+    if task in ("masked-lm", "causal-lm"):
+        return Task(task, "token", ())
+    if task == "question-answering":
+        return Task(task, "span", ("start", "end"))
+    return Task(task, "single-label", tuple(labels or ()))
+
+
+def answering(task: Task, logits: Tensor, name: str) -> Task:
+    """Complete the task of a plain module when its answer was seen.
+
+    Args:
+        task: What `task_of` said.
+        logits: Its answer to one text.
+        name: What to call it in errors.
+
+    Raises:
+        UnsupportedModelError: If this is no answer for that task.
+        InputError: If the labels are not as many as the outputs.
+    """
+    if (logits.ndim == 3) != task.per_token:
+        wanted = "every token" if task.per_token else "the whole text"
+        raise UnsupportedModelError(
+            f"{name} answers a text of three tokens with shape {tuple(logits.shape)}, and {task.name} needs logits for "
+            f"{wanted}"
+        )
+    if task.kind != "single-label":
+        return task
+    count = logits.shape[-1]
+    kind: Kind = "regression" if count == 1 and task.name == "sequence-classification" else "single-label"
+    return Task(task.name, kind, _named(task.labels, count, name) or tuple(f"LABEL_{i}" for i in range(count)))
+
+
+def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+    if labels and len(labels) != count:
+        raise InputError(f"{name} has {count} outputs and {len(labels)} labels were given; give one for each")
+    return tuple(labels or ())
 
 
 def _labels(config: PretrainedConfig) -> tuple[str, ...]:

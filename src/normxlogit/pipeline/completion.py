@@ -75,7 +75,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
         raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
     config, rest = _generation_config(model, options, room)
     with torch.inference_mode():
-        written = _written(model, encoding, config, rest)
+        written = model.write(encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
     found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
     return Completed(found, count, len(text))
@@ -145,15 +145,22 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     ids = sequence.ids[start:]
     wanted_ids, contrast = _targets(model, options, ids)
     context = sequence.take(range(len(sequence) - 1))
+    run = options.method.forward(model, model.batch([context], [0]), options.layers, predict=False)
     with torch.inference_mode():
-        run = model.run(model.batch([context], [0]), layers=options.layers is not None, predict=False)
         _prove_causal(model, run)
         layers = layer_numbers(options.layers, model)
         said, chances = _said(model, run, start, ids)
+    request = Request(model, run, _target(model, wanted_ids, contrast, run), layers)
+    diagnostics: dict[str, tuple[float, ...]] = {}
     if options.method.info.tokenwise:
         scores = _at_once(model, run, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    elif (each := options.method.score_each(request, torch.arange(start - 1, len(sequence) - 1))) is not None:
+        scores = each.values[0].detach()  # (G, L, T - 1)
+        diagnostics = {name: tuple(values[0].tolist()) for name, values in each.diagnostics.items()}
     else:
         scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
+    scores = scores.float().cpu()
+    model.check_finite(scores, run.batch)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
@@ -183,6 +190,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         signed=options.method.signed_on(model.task),
         notes=sequence.notes,
         version=__version__,
+        diagnostics=diagnostics,
         merge=options.method.word_merge,
     )
 
@@ -297,18 +305,6 @@ def _generation_config(
     config.max_length = None
     rest = config.update(**given | {"max_new_tokens": room})
     return config, rest
-
-
-def _written(model: TaskModel, prompt: Encoding, config: GenerationConfig, options: dict[str, Any]) -> list[int]:
-    """The tokens that the model writes."""
-    if isinstance(model, Seq2SeqModel):
-        return model.write(prompt, config, options)
-    ids = torch.tensor([prompt.ids], device=model.device)  # (1, P)
-    found: Any = model.module.generate(  # type: ignore[operator]
-        input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
-    )
-    sequence: Tensor = getattr(found, "sequences", found)  # (1, P + G)
-    return [int(i) for i in sequence[0, len(prompt) :]]
 
 
 def _check_task(model: TaskModel) -> None:

@@ -11,10 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ..results.base import FloatArray
-from ..results.characters import safe, visible
+from ..results.characters import direction, quoted, safe, visible
 from ..results.generation import GenerationAttribution
-from .html import FAINT, HeatMap, MethodSpec, environment, safely
-from .layout import Facts, facts, number
+from ..results.words import merged
+from .html import FAINT, KEYS, Cell, HeatMap, environment, safely
+from .layout import STEPS, Facts, facts, number
 from .terminal import DIM, legend, lines, shade, wants_color
 
 __all__ = ["fragment", "page", "to_text"]
@@ -23,7 +24,7 @@ STRONGEST = 5
 """How many tokens of the context stand beside each generated token."""
 
 LARGEST = 8_000
-"""ResultCache of the matrix that a page still draws; a larger one is a burden to browsers, and in the JSON anyway."""
+"""Cells of the matrix that a page still draws; a larger one is a burden to browsers, and in the JSON anyway."""
 
 
 class Piece(NamedTuple):
@@ -34,6 +35,7 @@ class Piece(NamedTuple):
         place: Its place in the sequence; None for text between tokens.
         generated: Which generated token it is; None for the prompt.
         special: Whether it is a special token.
+        name: What it is called in lists.
         title: What is said when the reader points at it.
     """
 
@@ -41,7 +43,26 @@ class Piece(NamedTuple):
     place: int | None = None
     generated: int | None = None
     special: bool = False
+    name: str = ""
     title: str = ""
+
+
+class Source(NamedTuple):
+    """A word of the context, or a token where words cannot be told.
+
+    Attributes:
+        name: Its text, as far as it had been written.
+        score: Its score.
+        strength: The score by the largest of the row, in [-1, 1].
+        shown: The score as it is written.
+        side: What a negative score is for.
+    """
+
+    name: str
+    score: float
+    strength: float
+    shown: str
+    side: str
 
 
 class Line(NamedTuple):
@@ -49,7 +70,7 @@ class Line(NamedTuple):
 
     name: str
     chance: str
-    cells: list[MethodSpec]
+    cells: list[Cell]
 
 
 class Figure(NamedTuple):
@@ -61,11 +82,14 @@ class Figure(NamedTuple):
     matrix: HeatMap | None
     data: str
     cut: str
+    direction: str
+    uncoloured: str
     layers: bool = False
+    keys: tuple[Cell, Cell] = KEYS
 
 
 def to_text(g: GenerationAttribution, *, color: bool | None = None) -> str:
-    """Draw a result as text: each generated token with the tokens that it rests on most.
+    """Draw a result as text: each generated token with the words that it rests on most.
 
     Args:
         g: The result.
@@ -89,17 +113,18 @@ def to_text(g: GenerationAttribution, *, color: bool | None = None) -> str:
     for justify in ("left", "right", "left"):
         body.add_column(justify=justify, no_wrap=justify != "left" or None)  # type: ignore[arg-type]
     body.add_row(Text("token", DIM), Text("chance", DIM), Text("rests on", DIM))
+    groups = _groups(g)
     for index, row in enumerate(_rows(g)):
         rests = Text(overflow="fold")
-        for place, strength in _strongest(g, row):
-            rests.append(safe(_token_name(g, place)), shade(strength) if color else None)
-            rests.append(f" {number(float(row[place]), _scale(g, row), signed=g.signed)}   ", DIM)
+        for source in _strongest(g, index, row, groups, said):
+            rests.append(safe(source.name), shade(source.strength) if color else None)
+            rests.append(f" {source.shown}{safe(' ' + source.side if source.side else '')}   ", DIM)
         rests.rstrip()
         name = Text(safe(_name(g, index)), "bold" if color else "", no_wrap=True)
         body.add_row(name, Text(_chance(g, index), DIM), rests)
     parts: list[RenderableType] = [head, Text(), body, Text()]
     if color:
-        parts.append(legend(said, color, layers=False))
+        parts.append(legend(said, color, _uncoloured(STEPS[0]), layers=False))
     else:
         signs = f"more than 0: {said.positive}" + (f"   less than 0: {said.negative}" if said.negative else "")
         parts.append(Text(safe(signs)))
@@ -125,22 +150,28 @@ def fragment(g: GenerationAttribution) -> str:
 
 
 def _figure(g: GenerationAttribution) -> Figure:
-    rows = _rows(g)
+    rows, groups, said = _rows(g), _groups(g), safely(_facts(g))
     table = []
     for index, row in enumerate(rows):
-        cells = [_cell(g, row, place, strength) for place, strength in _strongest(g, row)]
+        cells = []
+        for source in _strongest(g, index, row, groups, said):
+            kind = "" if abs(source.strength) < FAINT else "for" if source.strength > 0 else "against"
+            told = f"{source.shown} {source.side}".rstrip()
+            cells.append(Cell(safe(source.name), kind, abs(source.strength), told))
         table.append(Line(safe(_name(g, index)), _chance(g, index), cells))
-    # Rounded to four digits: what a reader sees, at a third of the size.
-    shown = [[float(f"{s:.4g}") for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
+    # The shortest digits that are the score: whoever shows fewer rounds once.
+    shown = [[float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
     data = json.dumps({"prompt": g.prompt_tokens, "signed": g.signed, "scores": shown}, separators=(",", ":"))
+    plain = "".join(t for t, special in zip(g.tokens, g.special_tokens_mask, strict=True) if not special)
     drawn = rows.size <= LARGEST
     size = f"{rows.shape[0]} x {rows.shape[1]}"
     cut = "" if drawn else f"The matrix of {size} scores is too large for a page; the saved JSON has it."
-    return Figure(safely(_facts(g)), _pieces(g), table, _matrix(g, rows) if drawn else None, data, cut)
+    matrix = _matrix(g, rows) if drawn else None
+    return Figure(said, _pieces(g), table, matrix, data, cut, direction(plain), _uncoloured(FAINT))
 
 
 def _rows(g: GenerationAttribution) -> FloatArray:
-    """One row of finite scores for each generated token, (G, T); of several layers the last one asked for."""
+    """Return one row of finite scores for each generated token, (G, T); of several layers the last one asked for."""
     rows = g.scores if g.layers is None else g.scores[:, -1]
     return np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
 
@@ -169,11 +200,18 @@ def _name(g: GenerationAttribution, index: int) -> str:
 
 
 def _token_name(g: GenerationAttribution, place: int) -> str:
-    """A token as it stands in the text; by its own name where it has no character of its own."""
+    """Return a token as it stands in the text; by its own name where it has no character of its own."""
     if g.text is None or g.offsets is None:
-        return visible(g.tokens[place])
+        return quoted(visible(g.tokens[place]))
     start, end = g.offsets[place]
-    return visible(g.text[start:end] or g.tokens[place])
+    return quoted(visible(g.text[start:end] or g.tokens[place]))
+
+
+def _groups(g: GenerationAttribution) -> list[tuple[int, ...]]:
+    """Return the tokens of each word without special tokens, or single tokens where words cannot be told."""
+    if g.text is None or g.offsets is None:
+        return [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
+    return [word.tokens for word in g.words()]
 
 
 def _chance(g: GenerationAttribution, index: int) -> str:
@@ -182,28 +220,46 @@ def _chance(g: GenerationAttribution, index: int) -> str:
 
 
 def _scale(g: GenerationAttribution, row: FloatArray) -> float:
-    """The largest magnitude of a row outside the special tokens, if there are others."""
+    """Return the largest magnitude of a row outside the special tokens, if there are others."""
     plain = ~np.array(g.special_tokens_mask, dtype=bool)
     return float(np.abs(row[plain] if (row[plain] != 0).any() else row).max(initial=0.0))
 
 
-def _strongest(g: GenerationAttribution, row: FloatArray) -> list[tuple[int, float]]:
-    """The places of the largest magnitude without special tokens, with their strengths in [-1, 1]."""
-    scale = _scale(g, row)
-    order = [int(i) for i in np.argsort(-np.abs(row), kind="stable") if row[i] != 0 and not g.special_tokens_mask[i]]
-    return [(i, float(row[i]) / scale) for i in order[:STRONGEST]]
+def _strongest(
+    g: GenerationAttribution, index: int, row: FloatArray, groups: list[tuple[int, ...]], said: Facts
+) -> list[Source]:
+    """Return the words of the largest magnitude among those that a generated token has seen."""
+    found = []
+    for tokens in groups:
+        seen = [i for i in tokens if i < g.prompt_tokens + index]
+        if seen and (score := float(merged(row[seen], g.merge))):
+            found.append((score, seen))
+    found.sort(key=lambda pair: -abs(pair[0]))
+    scale = abs(found[0][0]) if found else 1.0
+    sources = []
+    for score, seen in found[:STRONGEST]:
+        name = _token_name(g, seen[0])
+        if len(seen) > 1 and g.text is not None and g.offsets is not None:
+            name = quoted(visible(g.text[min(g.offsets[i][0] for i in seen) : max(g.offsets[i][1] for i in seen)]))
+        side = said.negative if said.negative and score < 0 else ""
+        sources.append(Source(name, score, score / scale, number(score, scale, signed=g.signed), side))
+    return sources
 
 
-def _cell(g: GenerationAttribution, row: FloatArray, place: int, strength: float) -> MethodSpec:
+def _uncoloured(faintest: float) -> str:
+    return f"no colour: less than {faintest:.0%} of the strongest of its row"
+
+
+def _cell(g: GenerationAttribution, row: FloatArray, place: int, strength: float) -> Cell:
     name = safe(_token_name(g, place))
     score = number(float(row[place]), _scale(g, row), signed=g.signed)
     kind = "" if abs(strength) < FAINT else "for" if strength > 0 else "against"
-    return MethodSpec(name, kind, f"{min(abs(strength), 1):.3f}", score)
+    return Cell(name, kind, min(abs(strength), 1.0), score)
 
 
 def _matrix(g: GenerationAttribution, rows: FloatArray) -> HeatMap:
     columns = [
-        MethodSpec(safe(_token_name(g, place)), "special" if special else "")
+        Cell(safe(_token_name(g, place)), "special" if special else "")
         for place, special in enumerate(g.special_tokens_mask[:-1])
     ]
     body = []
@@ -212,20 +268,18 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> HeatMap:
         cells = []
         for place in range(len(columns)):
             if place >= g.prompt_tokens + index:
-                cells.append(MethodSpec(""))
+                cells.append(Cell(""))
                 continue
             strength = float(row[place]) / scale
             cell = _cell(g, row, place, strength)
             kind = "special" if g.special_tokens_mask[place] else cell.kind
-            cells.append(
-                MethodSpec(cell.title, kind, cell.strength, f"{safe(_name(g, index))}: {cell.text} {cell.title}")
-            )
+            cells.append(Cell(cell.title, kind, cell.strength, f"{safe(_name(g, index))}: {cell.text} {cell.title}"))
         body.append((safe(_name(g, index)), cells))
     return HeatMap("Rows: generated tokens; columns: what they have seen", columns, body)
 
 
 def _pieces(g: GenerationAttribution) -> list[Piece]:
-    """The stream of tokens, and the text between them."""
+    """Return the stream of tokens, and the text between them."""
     pieces: list[Piece] = []
     done = 0
     for index, token in enumerate(g.tokens):
@@ -238,20 +292,20 @@ def _pieces(g: GenerationAttribution) -> list[Piece]:
                 pieces.append(Piece(safe(g.text[done:start])))
             text = g.text[max(start, done) : end]
             done = max(done, end)
-        title = _title(g, index, generated)
+        name, title = safe(_token_name(g, index)), _title(g, index, generated)
         if not text:  # a special token, or a piece of a character that stands at another token
             text = visible(token) if special else "·"
         space = len(text) - len(text.lstrip(" ")) if text.strip() else 0  # white space before a word has no colour
         if space:
             pieces.append(Piece(text[:space]))
-        pieces.append(Piece(_seen(text[space:]), index, generated, special, title))
+        pieces.append(Piece(_seen(text[space:]), index, generated, special, name, title))
     if g.text is not None and g.offsets is not None and g.text[done:].strip():
         pieces.append(Piece(safe(g.text[done:])))
     return pieces
 
 
 def _seen(text: str) -> str:
-    """Line ends get a sign, so that a token of nothing else can be pointed at."""
+    """Give line ends a sign, so that a token of nothing else can be pointed at."""
     return safe(text).replace("\n", "↵\n") if text.strip() or "\n" in text else safe(text)
 
 

@@ -1,5 +1,6 @@
 """What is drawn, before how: the text cut into scored pieces, and one scale for their colours."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -7,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..results.attribution import Attribution, Merge, Prediction
-from ..results.characters import safe, visible
+from ..results.base import FloatArray
+from ..results.characters import direction, quoted, safe, visible
 
 __all__ = [
     "Column",
@@ -22,9 +24,8 @@ __all__ = [
     "level",
     "number",
     "said",
+    "uncoloured",
 ]
-
-FloatArray = npt.NDArray[np.float32]
 
 STEPS = (0.1, 1 / 3, 2 / 3)
 """Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
@@ -68,6 +69,8 @@ class Row:
         scores: One score for each column.
         strengths: How strongly each column is coloured, in [-1, 1].
         scale: The largest magnitude that they are compared with; numbers take their digits from it.
+        floor: The magnitude that is left uncoloured, because all scores have at least that in common; 0 where they
+            have different signs.
     """
 
     label: int | None
@@ -75,6 +78,7 @@ class Row:
     scores: FloatArray
     strengths: FloatArray
     scale: float
+    floor: float
 
 
 @dataclass(frozen=True)
@@ -83,11 +87,13 @@ class Layout:
 
     Attributes:
         texts: The pieces of each text: one, or two for a pair.
+        directions: The writing direction of each text, "ltr", "rtl" or "auto".
         columns: What has a score, in the order of the tokens.
         rows: The scores, labels outermost.
     """
 
     texts: tuple[tuple[Segment, ...], ...]
+    directions: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
 
@@ -115,22 +121,23 @@ class Facts:
     notes: tuple[str, ...]
 
 
-def layout(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> Layout:
+def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = None) -> Layout:
     """Cut the text of a result into scored pieces.
 
-    Colours compare labels with each other, but never layers: each layer is scaled to its own largest score outside
-    the special tokens. Where all scores have one sign, what they have in common tells no token from another: the
-    smallest is then left uncoloured and the colours show what lies above it. Numbers are always the scores themselves.
+    Colours and bars have one scale. It compares labels with each other, but never layers: each layer is scaled to its
+    own largest score outside the special tokens. Where all scores have one sign, what they have in common tells no
+    token from another: the smallest is then left uncoloured, and colours and bars show what lies above it. Numbers are
+    always the scores themselves.
 
     Args:
         a: The result.
-        words: Whether to merge tokens to words; special tokens are then left out.
+        words: Whether to merge tokens to words; special tokens are then left out. By default where that can be told.
         merge: How, see `Attribution.words`.
 
     Raises:
         DataError: If words are asked for and the result cannot tell them.
     """
-    if words:
+    if words or (words is None and a.has_words):
         texts, columns, scores = _words(a, merge)
     elif a.text is None or a.offsets is None:
         texts, columns = _tokens(a)
@@ -149,12 +156,16 @@ def layout(a: Attribution, *, words: bool = False, merge: Merge = "sum") -> Layo
     for index in np.ndindex(scores.shape[:-1]):
         label = index[0] if a.has_label_axis else None
         layer = a.layers[index[-1]] if a.layers is not None else None
-        rows.append(Row(label, layer, scores[index], strengths[index], float(scales[index][0])))
-    return Layout(tuple(map(tuple, texts)), tuple(columns), tuple(rows))
+        rows.append(
+            Row(label, layer, scores[index], strengths[index], float(scales[index][0]), float(floors[index][0]))
+        )
+    # Special tokens do not decide: they are no part of the language.
+    directions = [direction("".join(piece.text for piece in pieces if not piece.special)) for pieces in texts]
+    return Layout(tuple(map(tuple, texts)), tuple(directions), tuple(columns), tuple(rows))
 
 
 def facts(a: Attribution) -> Facts:
-    """Say in words what a result holds."""
+    """Return what a result holds, in words."""
     names = a.target.labels
     one = visible(names[0]) if len(names) == 1 else f"the {'token' if a.target.kind == 'token' else 'label'}"
     target = one if len(names) == 1 else ", ".join(map(visible, names))
@@ -180,25 +191,42 @@ def facts(a: Attribution) -> Facts:
 
 
 def drawable(piece: Segment) -> str:
-    """A piece as it may be written: control characters and tokens of nothing but white space made visible."""
+    """Return a piece as it may be written, with control characters and white space that has a score made visible."""
     if piece.column is None or piece.text.strip():
         return safe(piece.text)
     return "".join("↵\n" if c == "\n" else "⇥" if c == "\t" else "␣" for c in piece.text)
 
 
 def lead(row: Row, columns: tuple[Column, ...], k: int) -> list[int]:
-    """The `k` columns of the largest magnitude without special tokens and zeros, the largest first."""
+    """Return the `k` columns of the largest magnitude without special tokens and zeros, the largest first."""
     order = np.argsort(-np.abs(row.scores), kind="stable")
     return [int(i) for i in order if not columns[i].special and row.scores[i] != 0][:k]
 
 
 def level(strength: float) -> int:
-    """0 to 3: how strongly a piece is marked where shades are not at hand."""
+    """Return how strongly a piece is marked where shades are not at hand, from 0 to 3."""
     return sum(abs(strength) >= step for step in STEPS)
 
 
+def uncoloured(rows: Sequence[Row], faintest: float, *, signed: bool) -> str:
+    """Return which scores have no colour, in words.
+
+    Args:
+        rows: The rows drawn.
+        faintest: The least strength that is coloured.
+        signed: Whether scores have a sign.
+    """
+    limits = {row.floor + faintest * (row.scale - row.floor) for row in rows}
+    if not any(limits):
+        return ""
+    if len(limits) > 1:
+        return "no colour: the weakest of each layer"
+    limit = number(limits.pop(), max(row.scale for row in rows), signed=False)
+    return f"no colour: closer to 0 than {limit}" if signed else f"no colour: less than {limit}"
+
+
 def number(score: float, scale: float, *, signed: bool = True) -> str:
-    """Write a score with three digits of the largest one, so that columns of numbers line up."""
+    """Return a score with three digits of the largest one, so that columns of numbers line up."""
     if scale and not 1e-4 <= scale < 1e5:
         return format(score, "+.2e" if signed else ".2e")
     digits = int(np.clip(2 - np.floor(np.log10(scale)), 0, 6)) if scale else 2
@@ -207,7 +235,7 @@ def number(score: float, scale: float, *, signed: bool = True) -> str:
 
 
 def said(prediction: Prediction) -> str:
-    """A prediction as "negative, 98.2%", or "score = 3.14" for regression."""
+    """Return a prediction as "negative, 98.2%", or "score = 3.14" for regression."""
     label = visible(prediction.label)
     if prediction.probability is None:
         return f"{label} = {prediction.value:.4g}"
@@ -215,7 +243,7 @@ def said(prediction: Prediction) -> str:
 
 
 def _scales(scores: FloatArray, compared: npt.NDArray[np.bool_], labels: bool) -> tuple[FloatArray, FloatArray]:
-    """The magnitudes that each row is coloured between, its own layer's over all labels.
+    """Return the magnitudes that each row is coloured between, its own layer's over all labels.
 
     Returns:
         The largest magnitude, and the smallest if the row's scores have one sign (0 otherwise).
@@ -255,7 +283,7 @@ class _Pen:
         self.plain(sequence, text[:before])
         self.texts[sequence].append(Segment(body, len(self.columns), special))
         self.plain(sequence, text[before + len(body) :])
-        self.columns.append(Column(visible(text), tokens, special))
+        self.columns.append(Column(quoted(visible(text)), tokens, special))
 
     def special(self, sequence: int, text: str, token: int) -> None:
         """Add a token that is not in the text, set apart by spaces."""
@@ -270,7 +298,7 @@ class _Pen:
         self.plain(sequence, text)
 
     def trimmed(self) -> list[list[Segment]]:
-        """The texts without white space that stands after everything else."""
+        """Return the texts without white space that stands after everything else."""
         for pieces in self.texts:
             while pieces and pieces[-1].column is None and not pieces[-1].text.strip():
                 pieces.pop()
@@ -288,7 +316,7 @@ def _spans(a: Attribution, text: str, offsets: tuple[tuple[int, int], ...]) -> t
             if a.special_tokens_mask[first]:
                 pen.special(current, a.tokens[first], first)
             else:
-                pen.columns.append(Column(visible(a.tokens[first]), group, False))
+                pen.columns.append(Column(quoted(visible(a.tokens[first])), group, False))
             continue
         pen.plain(current, sources[current][done[current] : start])
         special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
@@ -317,7 +345,7 @@ def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[tuple[
     return [tuple(group) for group in groups]
 
 
-def _words(a: Attribution, merge: Merge) -> tuple[list[list[Segment]], list[Column], Any]:
+def _words(a: Attribution, merge: Merge | None) -> tuple[list[list[Segment]], list[Column], Any]:
     words = a.words(merge)
     sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
     pen, done = _Pen(len(sources)), [0] * len(sources)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..results.attribution import Attribution, Merge
 from ..results.characters import safe
-from .layout import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number
+from .layout import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, uncoloured
 
 __all__ = ["DIM", "legend", "lines", "print_attribution", "shade", "to_text", "wants_color"]
 
@@ -27,17 +27,18 @@ UNWRAPPED = 1_000_000
 
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
-SHADES = {True: ((170, 118, 118), (196, 24, 38)), False: ((112, 128, 170), (24, 82, 200))}
-"""Background from weak to strong, for positive and negative scores; readable on dark and light terminals."""
-INK = {True: (222, 76, 76), False: (84, 134, 240)}
+SHADES = {True: ((150, 95, 95), (190, 20, 34)), False: ((90, 105, 150), (24, 76, 190))}
+"""Background from weak to strong, for positive and negative scores, under white letters."""
+INK = {True: (214, 60, 60), False: (62, 112, 220)}
+"""Letters and bars; contrast of 4.5 to a black terminal and to a white one."""
 
 
-def to_text(a: Attribution, *, words: bool = False, merge: Merge = "sum", color: bool | None = None) -> str:
+def to_text(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, color: bool | None = None) -> str:
     """Draw a result as text.
 
     Args:
         a: The result.
-        words: Whether to merge tokens to words.
+        words: Whether to merge tokens to words; by default where the result can tell them.
         merge: How, see `Attribution.words`.
         color: Whether to colour by ANSI codes; by default only if standard output is a terminal and the environment
             (`NO_COLOR`, `FORCE_COLOR`, `TERM=dumb`) does not say otherwise.
@@ -53,15 +54,16 @@ def to_text(a: Attribution, *, words: bool = False, merge: Merge = "sum", color:
     parts: list[RenderableType] = [_header(said), Text()]
     if len(drawn.rows) == 1:
         parts += [_sentence(pieces, drawn.rows[0], color) for pieces in drawn.texts]
-        parts += [Text(), _strongest(drawn, a.signed, color)]
+        parts += [Text(), _strongest(drawn, said, a.signed, color)]
     else:
         parts += [_rows(a, drawn, color), Text()]
-    parts.append(legend(said, color, layers=a.layers is not None))
+    rest = uncoloured(drawn.rows, STEPS[0], signed=a.signed)
+    parts.append(legend(said, color, rest, layers=a.layers is not None))
     return lines(parts, color)
 
 
 def lines(parts: Iterable[RenderableType], color: bool) -> str:
-    """What rich draws as text, one part below the other, without a line end after the last.
+    """Return what rich draws as text, one part below the other, without a line end after the last.
 
     Args:
         parts: What to draw.
@@ -90,8 +92,8 @@ def lines(parts: Iterable[RenderableType], color: bool) -> str:
 def print_attribution(
     a: Attribution,
     *,
-    words: bool = False,
-    merge: Merge = "sum",
+    words: bool | None = None,
+    merge: Merge | None = None,
     color: bool | None = None,
     file: TextIO | None = None,
 ) -> None:
@@ -106,7 +108,7 @@ def print_attribution(
 
 
 def wants_color(stream: TextIO) -> bool:
-    """Whether to write colours to a stream: `NO_COLOR`, then `FORCE_COLOR`, then `TERM`, then what it is."""
+    """Return whether to write colours to a stream: `NO_COLOR`, then `FORCE_COLOR`, then `TERM`, then what it is."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -117,7 +119,7 @@ def wants_color(stream: TextIO) -> bool:
 
 
 def _width() -> int:
-    """The terminal's, or no limit where the text goes to a file."""
+    """Return the width of the terminal, or no limit where the text goes to a file."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNWRAPPED
 
 
@@ -135,7 +137,7 @@ def _header(said: Facts) -> Table:
 
 
 def _sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
-    """One text, every piece in its shade, or with marks after it."""
+    """Draw one text, every piece in its shade, or with marks after it."""
     line = Text(overflow="fold")
     for piece in pieces:
         strength = 0.0 if piece.column is None else float(row.strengths[piece.column])
@@ -166,7 +168,7 @@ def _rows(a: Attribution, drawn: Layout, color: bool) -> Table:
     return table
 
 
-def _strongest(drawn: Layout, signed: bool, color: bool) -> RenderableType:
+def _strongest(drawn: Layout, said: Facts, signed: bool, color: bool) -> RenderableType:
     row = drawn.rows[0]
     chosen = lead(row, drawn.columns, STRONGEST)
     if not chosen:
@@ -175,25 +177,28 @@ def _strongest(drawn: Layout, signed: bool, color: bool) -> RenderableType:
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
+    table.add_column(style=DIM, no_wrap=True)
     for column in chosen:
-        strength = float(row.strengths[column])
-        share = abs(float(row.scores[column])) / row.scale if row.scale else 0.0
-        length = max(1, round(share * BAR))
-        bar = Text("█" * length, Style(color=_rgb(INK[strength > 0]))) if color else Text("+-"[strength < 0] * length)
+        score = float(row.scores[column])
+        length = max(1, round(abs(float(row.strengths[column])) * BAR))
+        bar = Text("█" * length, Style(color=_rgb(INK[score > 0]))) if color else Text("+-"[score < 0] * length)
         name = Text(safe(drawn.columns[column].name), overflow="ellipsis")
         name.truncate(32)
-        table.add_row(name, Text(number(float(row.scores[column]), row.scale, signed=signed)), bar)
+        side = Text(safe(said.negative) if said.negative and score < 0 else "", overflow="ellipsis")
+        side.truncate(32)
+        table.add_row(name, Text(number(score, row.scale, signed=signed)), bar, side)
     total = sum(not c.special for c in drawn.columns)
     more = total - len(chosen)
     return Group(table, Text(f"and {more} more" if more else "", DIM), *([Text()] if more else []))
 
 
-def legend(said: Facts, color: bool, *, layers: bool) -> Text:
-    """What the colours or marks mean.
+def legend(said: Facts, color: bool, rest: str, *, layers: bool) -> Text:
+    """Return what the colours or marks mean.
 
     Args:
         said: The result in words.
         color: Whether there are colours.
+        rest: What has no colour.
         layers: Whether there are several layers.
     """
     line = Text()
@@ -206,6 +211,9 @@ def legend(said: Facts, color: bool, *, layers: bool) -> Text:
         if said.negative:
             line.append(f"(---) {safe(said.negative)}   ")
         line.append("more signs, more weight   ")
+        rest = rest.replace("colour", "mark")
+    if rest:
+        line.append(f"{rest}   ", DIM if color else None)
     if layers:
         line.append("each layer by its own largest score", DIM)
     line.rstrip()
@@ -213,7 +221,7 @@ def legend(said: Facts, color: bool, *, layers: bool) -> Text:
 
 
 def shade(strength: float) -> Style | None:
-    """Text colour for weak scores, background for the others, so that both dark and light terminals show rank."""
+    """Return a text colour for weak scores and a background for others: dark and light terminals both show rank."""
     amount, positive = abs(strength), strength > 0
     if amount < STEPS[0]:
         return None

@@ -98,7 +98,7 @@ class Result:
             DataError: If the file cannot be written.
         """
         if Path(path).suffix.lower() == ".csv":
-            write_text(to_csv(self._columns()), path)
+            write_text(self.to_csv(), path)
         else:
             write_json(self.to_dict(), path)
 
@@ -127,6 +127,10 @@ class Result:
             DataError: If pandas is missing.
         """
         return to_pandas(self._columns())
+
+    def to_csv(self) -> str:
+        """Return the table of `to_pandas` as CSV, without control characters."""
+        return to_csv(self._columns())
 
     def to_shap(self) -> Any:
         """Return the scores as a `shap.Explanation`, on which SHAP's plots work.

@@ -83,7 +83,7 @@ class GenerationAttribution(Result):
         return len(self.generated)
 
     def for_token(self, index: int) -> Attribution:
-        """The explanation of one generated token, as a result of its own.
+        """Return the explanation of one generated token, as a result of its own.
 
         Args:
             index: Which generated token, 0 to G - 1; negative from the end.

@@ -153,5 +153,5 @@ def optional_module(name: str, otherwise: str) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A float32 in its shortest form that reads back the same."""
+    """Return a float32 in its shortest form that reads back the same."""
     return str(np.float32(value)) if isinstance(value, float) else value

@@ -9,7 +9,7 @@ import numpy as np
 
 from .fields import FloatArray
 
-__all__ = ["MERGES", "Merge", "Word", "merge_words"]
+__all__ = ["MERGES", "Merge", "Word", "merge_words", "merged"]
 
 Merge = Literal["sum", "max", "mean", "first"]
 """How a word's score comes from its tokens'."""
@@ -70,7 +70,7 @@ def merge_words(
     for sequence, text in enumerate(texts):
         tokens = [i for i, s in enumerate(sequences) if s == sequence]
         for start, end, members in _groups(text, [(i, *offsets[i]) for i in tokens]):
-            score = _merged(scores[..., members], merge)
+            score = merged(scores[..., members], merge)
             words.append(Word(text[start:end], start, end, score, sequence, tuple(members)))
     return words
 
@@ -106,17 +106,17 @@ def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, in
     return [(start, end, sorted(members)) for start, end, members in groups]
 
 
-def _merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
-    """Merge the last axis."""
+def merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
+    """Merge the last axis to one score."""
     if merge == "sum":
-        merged = scores.sum(-1)
+        found = scores.sum(-1)
     elif merge == "mean":
-        merged = scores.mean(-1)
+        found = scores.mean(-1)
     elif merge == "first":
-        merged = scores[..., 0]
+        found = scores[..., 0]
     else:  # the largest magnitude, with its sign
-        merged = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
-    return float(merged) if merged.ndim == 0 else merged
+        found = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+    return float(found) if found.ndim == 0 else found
 
 
 class _Classes(dict[int, int]):

@@ -7,6 +7,8 @@ to such a copy. The caller's model is only read.
 import copy
 import functools
 import types
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
@@ -14,29 +16,23 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
-__all__ = ["clone", "one_choice_each", "replaced", "shallow_copy", "unwrapped"]
+__all__ = ["clone", "instead_of", "one_choice_each", "override_forward", "replaced", "shallow_copy", "unwrapped"]
 
 
-def unwrapped(model: nn.Module) -> PreTrainedModel:
-    """The `transformers` model inside a compiled or PEFT-wrapped one; adapters stay where they were injected.
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the model inside a compiled or PEFT-wrapped one; adapters stay where they were injected.
 
     Raises:
-        UnsupportedModelError: If there is none, or if the adapter adds virtual tokens to the input.
+        UnsupportedModelError: If the adapter adds virtual tokens to the input.
     """
-    if hasattr(model, "_orig_mod"):  # torch.compile
-        model = model._orig_mod  # type: ignore[assignment]
+    model = _uncompiled(model)
     if hasattr(model, "get_base_model") and hasattr(model, "peft_config"):
         if getattr(model, "active_peft_config", None) is not None and model.active_peft_config.is_prompt_learning:  # type: ignore[union-attr]
             raise UnsupportedModelError(
                 "prompt-learning adapters put virtual tokens before the text, which no token of the text stands for; "
                 "use an adapter that lives in the weights, such as LoRA"
             )
-        model = model.get_base_model()  # type: ignore[operator]
-    if not isinstance(model, PreTrainedModel):
-        raise UnsupportedModelError(
-            f"{type(model).__name__} is not a transformers model; an Explainer takes a PreTrainedModel, "
-            "plain, compiled or wrapped by PEFT"
-        )
+        model = _uncompiled(model.get_base_model())  # type: ignore[operator]
     return model
 
 
@@ -44,19 +40,25 @@ def clone(model: nn.Module) -> nn.Module:
     """Copy every module object of `model` and no tensor.
 
     The copy has its own hook tables, configuration and mode (evaluation), and the original's parameters and buffers,
-    so that changes to the weights in place show in both.
+    so that changes to the weights in place show in both. What was compiled is plain again, for hooks to be seen.
     """
     twins: dict[int, nn.Module] = {}
     configs: dict[int, Any] = {}
     for module in model.modules():
-        twins[id(module)] = shallow_copy(module)
-    for copied in twins.values():
+        if module is _uncompiled(module):
+            twins[id(module)] = shallow_copy(module)
+    for module in model.modules():
+        twins[id(module)] = twins[id(_uncompiled(module))]
+    for copied in {id(twin): twin for twin in twins.values()}.values():
         state = copied.__dict__
         state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
         state["training"] = False
+        state.pop("_compiled_call_impl", None)
         for name, value in state.items():
             if isinstance(value, PretrainedConfig):
                 state[name] = copy.deepcopy(value, configs)
+                if isinstance(model, PreTrainedModel):
+                    state[name].return_dict = True  # the form of the output, which is read by name here
                 if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
                     state[name].rescale_every = 0
             else:
@@ -65,7 +67,7 @@ def clone(model: nn.Module) -> nn.Module:
 
 
 def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
-    """A copy of `model` with the module at `path` replaced; only the modules on the way to it are copied."""
+    """Return a copy of `model` with the module at `path` replaced; only the modules on the way to it are copied."""
     if not path:
         return new
     top = shallow_copy(model)
@@ -77,34 +79,76 @@ def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
     return top
 
 
+def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
+    """Let a clone be called in another way.
+
+    Args:
+        model: The clone, and what is cloned from it.
+        forward: Called with the model's own forward, bound to the model that is called, and the inputs by name.
+    """
+    name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
+    own = model.__dict__.get(name)
+    if own is None:
+        own = types.MethodType(type(model).forward, model)
+    model.__dict__["_forward_before"] = own  # on the instance, for clones to bind it to themselves
+
+    def overriding(self: nn.Module, *args: Any, **inputs: Any) -> Any:
+        return forward(self.__dict__["_forward_before"], *args, **inputs)
+
+    model.__dict__[name] = types.MethodType(overriding, model)
+
+
 def one_choice_each(model: nn.Module) -> None:
     """Let a clone of a multiple-choice model read (B, T) and answer (B, 1): every row as a question of one choice."""
 
-    def forward(self: nn.Module, **inputs: Any) -> Any:
-        rows = {k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()}
-        return type(self).forward(self, **rows)
+    def forward(own: Callable[..., Any], **inputs: Any) -> Any:
+        return own(**{k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()})
 
-    name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
-    model.__dict__[name] = types.MethodType(forward, model)
+    override_forward(model, forward)
+
+
+def instead_of(layer: nn.Module, forward: Callable[..., Any]) -> nn.Module:
+    """Return a module with a layer's attributes that does something else; the layer's hooks are the layer's own."""
+    found = shallow_copy(layer)
+    found.__dict__["_modules"]["_layer"] = layer  # a child, for copies of this to have a copy of it
+    found.__dict__["_forward_hooks"], found.__dict__["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
+
+    def instead(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return forward(self._modules["_layer"], *args, **kwargs)
+
+    found.__dict__["forward"] = types.MethodType(instead, found)
+    return found
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:
-    """A second object for a module, with the same parameters and children."""
+    """Return a second object for a module, with the same parameters and children."""
     copied: nn.Module = module.__class__.__new__(module.__class__)
     copied.__dict__.update(_own_tables(module))
     return copied
 
 
 def _own_tables(module: nn.Module) -> dict[str, Any]:
-    """The module's attributes, with torch's own tables (parameters, children, hooks) copied."""
+    """Return the module's attributes, with torch's own tables (parameters, children, hooks) copied."""
     return {
         name: value.copy() if isinstance(value, dict) and name.startswith("_") else value
         for name, value in module.__dict__.items()
     }
 
 
+def _uncompiled(module: nn.Module) -> nn.Module:
+    """Return the module inside the one that `torch.compile` puts around it."""
+    inner = module.__dict__.get("_modules", {}).get("_orig_mod")
+    return module if inner is None else _uncompiled(inner)
+
+
 def _rebound(value: Any, twins: dict[int, nn.Module]) -> Any:
-    """Bind a method stored on an instance (accelerate does that) to the copy instead of the original."""
+    """Bind a method stored on an instance (accelerate does that) to the copy instead of the original, uncompiled."""
+    if isinstance(value, types.FunctionType) and "_torchdynamo_orig_callable" in value.__dict__:
+        while isinstance(value, types.FunctionType):  # down to the method that was compiled
+            inner = value.__dict__.get("_torchdynamo_orig_callable") or value.__dict__.get("__wrapped__")
+            if inner is None:
+                break
+            value = inner
     if isinstance(value, types.MethodType) and id(value.__self__) in twins:
         return types.MethodType(value.__func__, twins[id(value.__self__)])
     if isinstance(value, functools.partial) and any(id(a) in twins for a in value.args):

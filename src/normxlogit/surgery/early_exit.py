@@ -18,7 +18,7 @@ from transformers.utils.generic import ModelOutput
 from .layer_to_head import TrunkWithoutLayers
 from .trace import Call, main_input, tensor_of
 
-__all__ = ["EarlyExit"]
+__all__ = ["EarlyExit", "handing_layers"]
 
 
 class EarlyExit:
@@ -35,7 +35,7 @@ class EarlyExit:
     """
 
     def __init__(self, model: PreTrainedModel, trunk: Call, calls: list[Call], inputs: Mapping[str, Any]) -> None:
-        layers = _layers(trunk, calls)
+        layers = handing_layers([call for call in calls if call.end < trunk.end])
         last = {call.family: call for call in layers}.values()
         reaching = {call.family for call in last if _reaches_head(model, trunk, call, inputs)}
         layers = [call for call in layers if call.family in reaching]
@@ -43,10 +43,7 @@ class EarlyExit:
             raise LookupError("no layer hands on a state that reaches the head")
         self.count = len(layers)
         self._turn = threading.local()
-        modules = {call.path: model.get_submodule(call.path) for call in layers}
-        self._trunk = TrunkWithoutLayers(
-            model, trunk.path, {path: self._in_turn(module) for path, module in modules.items()}
-        )
+        self._trunk = TrunkWithoutLayers(model, trunk.path, {call.path: self._in_turn for call in layers})
 
     def __call__(self, inputs: Mapping[str, Any], layer: int) -> Tensor:
         """Run the trunk with the layers after `layer` at rest.
@@ -61,20 +58,16 @@ class EarlyExit:
         self._turn.done, self._turn.last = 0, layer
         return self._trunk(inputs)
 
-    def _in_turn(self, module: nn.Module) -> Any:
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            output = module(*args, **kwargs)  # also at rest: caches and recurrent states must be there
-            self._turn.done += 1
-            return output if self._turn.done <= self._turn.last else _at_rest(output, args, kwargs)
-
-        return forward
+    def _in_turn(self, layer: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        output = layer(*args, **kwargs)  # also at rest: caches and recurrent states must be there
+        self._turn.done += 1
+        return output if self._turn.done <= self._turn.last else _at_rest(output, args, kwargs)
 
 
-def _layers(trunk: Call, calls: list[Call]) -> list[Call]:
-    """The outermost numbered modules that return a state of the shape given, which the next module takes as it is."""
-    inside = [call for call in calls if call.path.startswith(f"{trunk.path}.")]
+def handing_layers(calls: list[Call]) -> list[Call]:
+    """Return the outermost numbered modules that give a state of the shape given, which the next one takes as it is."""
     found: list[Call] = []
-    for call in inside:
+    for call in calls:
         output = tensor_of(call.returned)
         numbered = call.path.rpartition(".")[2].isdecimal()
         nested = any(call.path.startswith(f"{outer.path}.") for outer in found)
@@ -88,10 +81,9 @@ def _layers(trunk: Call, calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(model: PreTrainedModel, trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Whether a layer's state goes on to the head, and does not only decide something, such as where patches begin."""
-    module = model.get_submodule(layer.path)
+    """Return whether a layer's state goes on to the head, and does not only decide something, as a patcher's does."""
 
-    def nudged(*args: Any, **kwargs: Any) -> Any:
+    def nudged(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
         output = module(*args, **kwargs)
         state = tensor_of(output)
         if state is not None:

@@ -6,7 +6,7 @@ products are held as constants. What is left is affine, so that one backward pas
 the exact share of each x_i in the answer and the share of all biases (Ali et al., 2022; Modarressi et al., 2023).
 
 It is done by a `TorchFunctionMode` around the model's own forward, so no architecture is named. What is held in each
-kind of operation is in `frozen_ops`, which factor of a product in `frozen_products`.
+kind of operation is in `frozen_ops` and `frozen_layers`, which factor of a product in `frozen_products`.
 """
 
 import functools
@@ -26,8 +26,9 @@ from torch.overrides import TorchFunctionMode
 from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
 from .frozen_modules import is_activation, name_of, opened
-from .frozen_ops import PASS, Rule, flows, rule_for
+from .frozen_ops import rule_for
 from .frozen_proof import nonlinear
+from .frozen_rules import PASS, Rule, flows
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -70,10 +71,7 @@ class _Mode(TorchFunctionMode):
         for place, value in enumerate(args):
             if isinstance(value, Parameter) or value.__class__ in (tuple, list):
                 args = (*args[:place], self.fix(value), *args[place + 1 :])
-        if kwargs:
-            kwargs = {name: self.fix(value) for name, value in kwargs.items()}
-        else:
-            kwargs = {}
+        kwargs = {name: self.fix(value) for name, value in kwargs.items()} if kwargs else {}
         result = func(*args, **kwargs) if rule is None else rule(self, func, args, kwargs)
         if self.paths is not None:
             self.place(func, result)
@@ -88,17 +86,16 @@ class _Mode(TorchFunctionMode):
             if known is None:
                 known = self.fixed[id(value)] = (value, value.detach())
             return known[1]
-        if value.__class__ is list or value.__class__ is tuple:
-            if any(isinstance(part, Parameter) for part in value):
-                return type(value)(map(self.fix, value))
+        if value.__class__ in (list, tuple) and any(isinstance(part, Parameter) for part in value):
+            return type(value)(map(self.fix, value))
         return value
 
     def note(self, function: str, held: str) -> None:
-        """See `frozen_ops.Frozen`."""
+        """See `frozen_rules.Frozen`."""
         self.report.held[function, held] += 1
 
     def inside(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """See `frozen_ops.Frozen`."""
+        """See `frozen_rules.Frozen`."""
         with self:
             return function(*args, **kwargs)
 
@@ -138,8 +135,8 @@ class FrozenNetwork:
     are constants and get no graph. Modes belong to a thread, so several threads may use one network.
 
     Args:
-        model: A structural clone of the model, in evaluation mode, whose activation modules are given another
-            `forward`: outside `frozen()` it does what it did.
+        model: A structural clone of the model for this network alone, in evaluation mode, whose activation modules
+            are given another `forward`: outside `frozen()` it does what it did.
 
     Example:
         network = FrozenNetwork(clone(model))
@@ -157,10 +154,12 @@ class FrozenNetwork:
         self._hooked: set[str] = set()
         self._paths = {id(module): path for path, module in model.named_modules()}
         self._opened = False
+        with torch.random.fork_rng(devices=[]):
+            steps = [module for module in model.modules() if is_activation(module)]
+        for module in steps:
+            self._one_step(module)
         for module in model.modules():
-            if is_activation(module):
-                self._one_step(module)
-            elif (other := opened(module)) is not None:
+            if (other := opened(module)) is not None:
                 self._two_ways(module, other)
 
     @contextmanager
@@ -195,15 +194,15 @@ class FrozenNetwork:
                 self._hooked.add(path)
                 self.model.get_submodule(path).register_forward_hook(functools.partial(self._begin, path))
         mode, held = _Mode(Report()), self._held
-        held.waiting, held.start, held.calls = mode, path, calls
+        before, held.waiting, held.start, held.calls = held.mode, mode, path, calls
         try:
             with torch.no_grad():
                 yield mode.report
         finally:
             begun, held.waiting, held.start = held.mode is mode, None, None
             if begun:
-                held.mode = None
-                mode.__exit__(None, None, None)
+                held.mode = before
+                mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         if not begun:
             raise UnsupportedModelError(f"{type(self.model).__name__}: {path} returned no vectors to begin with")
 
@@ -220,7 +219,7 @@ class FrozenNetwork:
         held.mode = mode
         leaf = mode.report.leaf = found.detach().requires_grad_()
         torch.set_grad_enabled(True)
-        mode.__enter__()
+        mode.__enter__()  # type: ignore[no-untyped-call]
         flowing = leaf.clone()  # some models work on it in place
         return (flowing, *output[1:]) if isinstance(output, tuple) else flowing
 
@@ -238,16 +237,17 @@ class FrozenNetwork:
         own, held = module.forward, self._held
         name = name_of(module)
 
-        def forward(x: Tensor) -> Tensor:
+        def forward(*args: Any, **kwargs: Any) -> Any:
             mode = held.mode
-            if mode is None or not flows(x):
-                value: Tensor = own(x)
-                return value
+            if mode is None or len(args) != 1 or kwargs or not flows(args[0]):
+                return own(*args, **kwargs)
+            x, changes = args[0], bool(getattr(module, "inplace", False))
             with torch.no_grad(), torch._C.DisableTorchFunction():
-                value = own(x.detach())
+                value = own(x.detach().clone() if changes else x.detach())
                 mode.note(name, "f(x) / x")
                 with torch.enable_grad():
-                    return maps.ratio(x, value, name)
+                    result = maps.ratio(x, value, name)
+                    return x.copy_(result) if changes else result
 
         module.__dict__["forward"] = forward
 

@@ -29,7 +29,7 @@ class _Ratio(Function):
         return value[0]  # in a list, for autograd would make a view of an argument, which cannot be changed in place
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (slope,) = ctx.saved_tensors
         return grad * slope, None, None, None
 
@@ -44,7 +44,7 @@ def ratio(x: Tensor, value: Tensor, kind: str) -> Tensor:
     """
     with torch.no_grad():
         slope = (value / x).masked_fill_(x.abs() < SMALL, 0.0)
-    result: Tensor = _Ratio.apply(x, [value], slope, kind)
+    result: Tensor = _Ratio.apply(x, [value], slope, kind)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -54,26 +54,28 @@ class _Shifted(Function):
         return value[0]
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return grad, None
 
 
 def shifted(x: Tensor, value: Tensor) -> Tensor:
     """Give `value`, which differs from x by something held, such as the normaliser of a log-softmax."""
-    result: Tensor = _Shifted.apply(x, [value])
+    result: Tensor = _Shifted.apply(x, [value])  # type: ignore[no-untyped-call]
     return result
 
 
 class _LayerNorm(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float
+    ) -> Tensor:
         value, _, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
         ctx.save_for_backward(rstd, weight)
         ctx.axes = tuple(range(-len(shape), 0))
         return value
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         rstd, weight = ctx.saved_tensors
         kind = grad.dtype
         grad = grad * rstd if weight is None else grad * weight * rstd
@@ -82,7 +84,7 @@ class _LayerNorm(Function):
 
 def layer_norm(x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
     """Normalise with the standard deviation held; the mean flows."""
-    result: Tensor = _LayerNorm.apply(x, list(shape), weight, bias, eps)
+    result: Tensor = _LayerNorm.apply(x, list(shape), weight, bias, eps)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -125,15 +127,17 @@ class _Local(Function):
         return value
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        with torch.no_grad():
-            (slope,) = torch.autograd.grad(ctx.value, ctx.leaf, grad, retain_graph=True)
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        # Where the gradient itself has a gradient, it must go on: else what is not linear above would be hidden.
+        (slope,) = torch.autograd.grad(
+            ctx.value, ctx.leaf, grad, retain_graph=True, create_graph=grad.requires_grad and torch.is_grad_enabled()
+        )
         return slope, None
 
 
 def local(x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
     """Run what is linear, or linear once a choice is held (max-pooling), though torch's own backward reads x."""
-    result: Tensor = _Local.apply(x, run)
+    result: Tensor = _Local.apply(x, run)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -145,7 +149,7 @@ class _Convolution(Function):
         return run()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (weight,) = ctx.saved_tensors
         shape, kind, device = ctx.like
         blank = torch.empty(1, dtype=kind, device=device).expand(shape)  # only its shape is read
@@ -162,7 +166,7 @@ def convolved(x: Tensor, weight: Tensor, settings: tuple[Any, ...], run: Callabl
         settings: Stride, padding, dilation, transposed, output padding and groups.
         run: Gives the value.
     """
-    result: Tensor = _Convolution.apply(x, weight, settings, run)
+    result: Tensor = _Convolution.apply(x, weight, settings, run)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -174,7 +178,7 @@ class _Attended(Function):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, **options)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:
         q, k, mask = ctx.saved_tensors
         heads, length = q.shape[-3] if q.ndim > 3 else 1, k.shape[-2]
         step = max(1, SCORES // max(1, math.prod(q.shape[:-2]) * length))
@@ -185,7 +189,7 @@ class _Attended(Function):
             rows = grad if step >= q.shape[-2] else grad.narrow(-2, start, weights.shape[-2])
             found = found + weights.transpose(-2, -1) @ rows  # (..., S, D)
         if found.ndim > 3 and found.shape[-3] != ctx.shape[-3]:  # heads that share their keys and values
-            found = found.unflatten(-3, (ctx.shape[-3], heads // ctx.shape[-3])).sum(-3)
+            found = found.reshape(*found.shape[:-3], ctx.shape[-3], heads // ctx.shape[-3], *found.shape[-2:]).sum(-3)
         if found.shape != ctx.shape:
             found = found.sum_to_size(ctx.shape)
         return found, None, None, None, None
@@ -223,5 +227,5 @@ def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict
         mask: Boolean or added, (..., T, S).
         options: The kernel's other arguments.
     """
-    result: Tensor = _Attended.apply(v, q, k, mask, options)
+    result: Tensor = _Attended.apply(v, q, k, mask, options)  # type: ignore[no-untyped-call]
     return result

@@ -33,12 +33,12 @@ def is_activation(module: nn.Module) -> bool:
     probe = probe.to(weights[0]) if weights else probe
     try:
         with torch.no_grad():
-            value = module(probe)
+            value = module.forward(probe)  # without the hooks of the model's owner
             elementwise = (
                 isinstance(value, Tensor)
                 and value.shape == probe.shape
-                and torch.allclose(value, module(probe.flip(0, 1, 2)).flip(0, 1, 2))
-                and torch.allclose(value[1:, 2:, 3:], module(probe[1:, 2:, 3:]))
+                and torch.allclose(value, module.forward(probe.flip(0, 1, 2)).flip(0, 1, 2))
+                and torch.allclose(value[1:, 2:, 3:], module.forward(probe[1:, 2:, 3:]))
             )
             return bool(elementwise and (own or (_bent(probe, value) and _straight(module))))
     except Exception:  # whatever it is, it is not called with one tensor
@@ -53,7 +53,7 @@ def _bent(probe: Tensor, value: Tensor) -> bool:
 def _straight(module: nn.Module) -> bool:
     """Tell whether a function of each element is straight far from zero."""
     steps = torch.tensor([[far * side * step for step in (1, 2, 3)] for far in _FAR for side in (-1, 1)])  # (4, 3)
-    value = module(steps[None])[0]  # (4, 3)
+    value = module.forward(steps[None])[0]  # (4, 3)
     return bool((value[:, 2] - 2 * value[:, 1] + value[:, 0]).abs().max() < 1e-3)
 
 

@@ -4,49 +4,17 @@ A function is looked up once, by its name; one without a rule is linear, or is l
 """
 
 import types
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from . import frozen_maps as maps
+from .frozen_layers import LAYERS
 from .frozen_products import SIGNAL, activated, held_factor, same, signal_of
+from .frozen_rules import PASS, Frozen, Rule, flows, still
 
-__all__ = ["PASS", "Frozen", "Rule", "flows", "rule_for"]
-
-
-class Frozen(Protocol):
-    """What a rule needs of the mode that it runs under."""
-
-    def note(self, function: str, held: str) -> None:
-        """Count something that was held."""
-
-    def inside(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Call a function with the mode on."""
-
-
-Rule = Callable[[Frozen, Any, tuple[Any, ...], dict[str, Any]], Any]
-
-
-def PASS(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: N802
-    """Stand for a function that returns no values, such as a shape: it is not even looked at."""
-    return function(*args, **kwargs)
-
-
-def flows(value: Any) -> bool:
-    """Tell whether a value is a tensor that depends on the input."""
-    return isinstance(value, Tensor) and value.requires_grad
-
-
-def still(value: Any) -> Any:
-    """Hold a tensor, or those in a list."""
-    if isinstance(value, Tensor):
-        return value.detach() if value.requires_grad else value
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        return type(value)(map(still, value))
-    return value
+__all__ = ["rule_for"]
 
 
 def _still_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -197,137 +165,34 @@ def _lerp(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str
     return function(*args[:2], still(args[2]), *args[3:], **kwargs)
 
 
+def _solution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the matrix of a linear system."""
+    right_first = function.__name__ == "triangular_solve"
+    args, kwargs = _first(args, kwargs, *(("b", "A") if right_first else ("A", "B")))
+    place = int(right_first)
+    if flows(args[place]):
+        frozen.note(function.__name__, "the matrix")
+        args = (*args[:place], args[place].detach(), *args[place + 1 :])
+    return function(*args, **kwargs)
+
+
+def _elementwise(equation: str) -> bool:
+    """Tell whether an equation multiplies tensors of one shape, element by element."""
+    return len(set(equation.replace(" ", "").replace("->", ",").split(","))) == 1
+
+
 def _einsum(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not isinstance(args[0], str):
         return function(*args, **kwargs)
     operands = list(args[1] if isinstance(args[1], (list, tuple)) else args[1:])
     moving = [place for place, operand in enumerate(operands) if flows(operand)]
     if len(moving) > 1 and not (len(moving) == 2 and same(operands[moving[0]], operands[moving[1]])):
-        kept = moving[signal_of([operands[place] for place in moving])]
+        kept = moving[signal_of([operands[place] for place in moving], _elementwise(args[0]))]
         for place in moving:
             if place != kept:
                 frozen.note("einsum", "a factor")
                 operands[place] = operands[place].detach()
     return function(args[0], *operands, **kwargs)
-
-
-def _attention(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold queries, keys and mask."""
-    args, kwargs = _first(args, kwargs, "query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-    q, k, v = args[:3]
-    if not (flows(q) or flows(k) or flows(v)) or not torch.is_grad_enabled():
-        return function(*args, **kwargs)
-    frozen.note("scaled_dot_product_attention", "queries and keys")
-    mask = still(args[3] if len(args) > 3 else kwargs.pop("attn_mask", None))
-    options = dict(zip(("dropout_p", "is_causal"), args[4:], strict=False)) | kwargs
-    if not flows(v) or options.get("dropout_p"):
-        return function(q.detach(), k.detach(), v, attn_mask=mask, **options)
-    return maps.attended(q.detach(), k.detach(), v, mask, options)
-
-
-def _log_softmax(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = _first(args, kwargs, "input")
-    if not flows(args[0]):
-        return function(*args, **kwargs)
-    frozen.note("log_softmax", "the normaliser")
-    return maps.shifted(args[0], function(args[0].detach(), *args[1:], **kwargs))
-
-
-def _layer_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold the standard deviation."""
-    args, kwargs = _first(args, kwargs, "input", "normalized_shape", "weight", "bias", "eps")
-    if not flows(args[0]) or not torch.is_grad_enabled():
-        return function(*args, **kwargs)
-    x, shape, weight, bias, eps = (*args[:5], *(None, None, 1e-5)[len(args[:5]) - 2 :])
-    weight, bias, eps = kwargs.get("weight", weight), kwargs.get("bias", bias), kwargs.get("eps", eps)
-    frozen.note("layer_norm", "the standard deviation")
-    result = maps.layer_norm(x, shape, still(weight), still(bias), eps)
-    return result + (bias - bias.detach()) if flows(bias) else result
-
-
-def _rms_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = _first(args, kwargs, "input", "normalized_shape", "weight", "eps")
-    if not flows(args[0]):
-        return function(*args, **kwargs)
-    frozen.note("rms_norm", "the root mean square")
-    x, shape, weight, eps = (*args[:4], *(None, None)[len(args[:4]) - 2 :])
-    return maps.rms_norm(x, shape, still(kwargs.get("weight", weight)), kwargs.get("eps", eps))
-
-
-def _group_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = _first(args, kwargs, "input", "num_groups", "weight", "bias", "eps")
-    if not flows(args[0]):
-        return function(*args, **kwargs)
-    frozen.note("group_norm", "the standard deviation")
-    x, groups, weight, bias, eps = (*args[:5], *(None, None, 1e-5)[len(args[:5]) - 2 :])
-    weight, bias, eps = kwargs.get("weight", weight), kwargs.get("bias", bias), kwargs.get("eps", eps)
-    return maps.grouped_norm(x, groups, still(weight), still(bias), eps)
-
-
-_STATISTICS = ("input", "running_mean", "running_var", "weight", "bias")
-
-
-def _batch_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Write out what is a multiplication and an addition in evaluation mode."""
-    given = dict(zip((*_STATISTICS, "training", "momentum", "eps"), args, strict=False)) | kwargs
-    x, mean, var = (given.get(name) for name in _STATISTICS[:3])
-    live = given.get("use_input_stats" if "instance" in function.__name__ else "training", False)
-    if not isinstance(x, Tensor) or not flows(x):
-        return function(*args, **kwargs)
-    weight, bias, eps = still(given.get("weight")), still(given.get("bias")), given.get("eps", 1e-5)
-    if live or mean is None or var is None:
-        frozen.note(function.__name__, "the standard deviation")
-        if "instance" in function.__name__:
-            return maps.grouped_norm(x, x.shape[1], weight, bias, eps)
-        swapped = x.transpose(0, 1)[None]  # (1, C, B, ...)
-        return maps.grouped_norm(swapped, x.shape[1], weight, bias, eps)[0].transpose(0, 1)
-    wide = (1, -1) + (1,) * (x.ndim - 2)
-    scale = torch.rsqrt(var + eps) if weight is None else weight * torch.rsqrt(var + eps)  # (C,)
-    shift = -mean * scale if bias is None else bias - mean * scale  # (C,)
-    return x * scale.to(x.dtype).reshape(wide) + shift.to(x.dtype).reshape(wide)
-
-
-def _convolution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    transposed = "transpose" in function.__name__
-    last = ("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")
-    given = dict(zip(("input", "weight", "bias", "stride", "padding", *last), args, strict=False)) | kwargs
-    x, weight = given["input"], still(given["weight"])
-    if not flows(x):
-        return function(*args, **kwargs)
-    if flows(given["weight"]):
-        frozen.note(function.__name__, "the kernel")
-    given |= {"weight": weight, "bias": still(given.get("bias"))}
-    if isinstance(given.get("padding"), str) or x.ndim != weight.ndim:
-        return maps.local(x, lambda leaf: function(**given | {"input": leaf}))
-    count = x.ndim - 2
-
-    def every(name: str, default: int) -> list[int]:
-        value = given.get(name, default)
-        value = [value] if isinstance(value, int) else list(value)
-        return value * count if len(value) == 1 else value
-
-    settings = (
-        every("stride", 1), every("padding", 0), every("dilation", 1),
-        transposed, every("output_padding", 0), given.get("groups", 1),
-    )  # fmt: skip
-    return maps.convolved(x, weight, settings, lambda: function(**given | {"input": x.detach()}))
-
-
-def _choice(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a pooling, in which the choice of what is pooled is held."""
-    args, kwargs = _first(args, kwargs, "input")
-    if not flows(args[0]) or not torch.is_grad_enabled() or kwargs.get("return_indices"):
-        return function(*args, **kwargs)
-    return maps.local(args[0], lambda leaf: function(leaf, *args[1:], **kwargs))
-
-
-def _glu(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = _first(args, kwargs, "input", "dim")
-    if not flows(args[0]):
-        return function(*args, **kwargs)
-    frozen.note("glu", "the gate")
-    signal, gate = args[0].chunk(2, args[1] if len(args) > 1 else -1)
-    return signal * gate.detach().sigmoid()
 
 
 def _always_on(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -348,7 +213,11 @@ def _opened(function: Any) -> Any:
     if function not in _OPENED:
         names = {name: _nobody for name in function.__code__.co_names if name.startswith("has_torch_function")}
         copy = types.FunctionType(
-            function.__code__, function.__globals__ | names, function.__name__, function.__defaults__, function.__closure__
+            function.__code__,
+            function.__globals__ | names,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
         )
         copy.__kwdefaults__ = function.__kwdefaults__
         _OPENED[function] = copy
@@ -366,11 +235,13 @@ def _named(names: str, rule: Rule) -> dict[str, Rule]:
 RULES: dict[str, Rule] = {
     **_named(
         "relu relu6 gelu silu mish tanh sigmoid hardtanh hardswish hardsigmoid elu celu selu leaky_relu rrelu softplus "
-        "softsign softshrink hardshrink tanhshrink threshold logsigmoid erf expit abs prelu log log1p expm1 atan asinh",
+        "softsign softshrink hardshrink tanhshrink threshold logsigmoid log_sigmoid erf expit abs prelu log "
+        "log1p expm1 atan asinh",
         _activation,
     ),
     **_named(
-        "softmax softmin gumbel_softmax exp exp2 sqrt rsqrt reciprocal logsumexp cumprod logcumsumexp _softmax sign",
+        "softmax softmin gumbel_softmax exp exp2 rpow "
+        "sqrt rsqrt reciprocal logsumexp cumprod logcumsumexp _softmax sign",
         _weight,
     ),
     **_named("mul multiply", _products(0, False)),
@@ -380,24 +251,14 @@ RULES: dict[str, Rule] = {
     **_named("linear bilinear", _linear),
     **_named("div divide true_divide", _division),
     **_named("rdiv rtruediv", _divided),
-    **_named("pow float_power rpow", _power),
+    **_named("pow float_power", _power),
     **_named("square", _square),
     "addcdiv": _addcdiv,
     "lerp": _lerp,
     "einsum": _einsum,
-    "scaled_dot_product_attention": _attention,
-    "log_softmax": _log_softmax,
-    "layer_norm": _layer_norm,
-    "rms_norm": _rms_norm,
-    "group_norm": _group_norm,
-    **_named("batch_norm instance_norm", _batch_norm),
-    **_named("conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d", _convolution),
-    **_named(
-        "max_pool1d max_pool2d max_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d avg_pool1d "
-        "avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d pad lp_pool1d grid_sample",
-        _choice,
-    ),
-    "glu": _glu,
+    **_named("linalg_solve_triangular linalg_solve solve_triangular triangular_solve", _solution),
+    **_named("inverse linalg_inv linalg_pinv pinverse", _weight),
+    **LAYERS,
     "set_grad_enabled": _always_on,
     **_named(
         "size dim numel item tolist is_floating_point is_complex is_contiguous __len__ __bool__ __int__ __float__ "
@@ -405,7 +266,7 @@ RULES: dict[str, Rule] = {
         "nelement is_grad_enabled requires_grad_ detach argmax argmin eq ne lt le gt "
         "ge isnan isinf isfinite isin nonzero any all equal allclose is_tensor __set__ __delete__ arange zeros ones "
         "full empty zeros_like ones_like empty_like full_like new_zeros new_ones new_full new_tensor tensor "
-        "logical_and logical_or logical_not ndimension broadcast_shapes result_type finfo can_cast bernoulli randn rand",
+        "logical_and logical_or logical_not ndimension broadcast_shapes result_type can_cast randn rand",
         PASS,
     ),
 }
@@ -422,13 +283,13 @@ def rule_for(function: Any) -> Rule | None:
     rule = RULES.get(name) or RULES.get(name.strip("_"))
     if rule is None and isinstance(function, types.FunctionType):
         opens = any(n.startswith("has_torch_function") for n in function.__code__.co_names)
-        if opens and function.__module__ == F.__name__ and name not in _LINEAR:
+        if opens and function.__module__ == torch.nn.functional.__name__ and name not in _LINEAR:
             return _composite
     return rule
 
 
-_LINEAR = frozenset(
-    "dropout alpha_dropout dropout1d dropout2d dropout3d feature_alpha_dropout embedding embedding_bag interpolate "
-    "one_hot upsample unfold fold pixel_shuffle affine_grid".split()
-)
+_LINEAR = frozenset([
+    "affine_grid", "alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "embedding", "embedding_bag",
+    "feature_alpha_dropout", "fold", "interpolate", "one_hot", "pixel_shuffle", "unfold", "upsample",
+])  # fmt: skip
 """Functions written in Python that are linear as they are."""

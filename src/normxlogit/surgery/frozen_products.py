@@ -7,13 +7,14 @@ applies:
 1. **Computed from the other.** If b was computed from a, then b is a weight that a is given: held is b. This is how
    x * sigmoid(x), squeeze-and-excitation, and a state-space model's input-dependent matrices are read.
 2. **Activated.** If one factor is the result of an activation, held is that one: silu(gate) * up. A gate that does not
-   vanish at zero (sigmoid, softplus) comes before any other activation: sigmoid(i) * tanh(g) lets the tanh flow.
+   vanish at zero (sigmoid, softplus) comes before any other activation: sigmoid(i) * tanh(g) lets the tanh flow. In a
+   product of matrices only gates count: there, activated values are mixed by weights.
 3. **Stretched.** If one factor is broadcast to fit the other, or is a single vector that a matrix is read with, held
    is that one: keys and queries that write to and read from a state.
 4. **Left.** Held is the left factor, where one writes weights: weights @ values.
 
-A tensor times itself is no such product. Squared, a ReLU is an activation; anything else is linear only inside something
-that is held anyway, as in a norm's mean of squares, and elsewhere the proof names it.
+A tensor times itself is no such product. Squared, a ReLU is an activation; anything else is linear only inside
+something that is held anyway, as in a norm's mean of squares, and elsewhere the proof names it.
 """
 
 from collections import deque
@@ -32,29 +33,30 @@ DEPTH = 24
 SIGNAL = "signal"
 """Marks the autograd node of a product of two flowing factors: what it gives is a signal, whatever its factors were."""
 
-GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid"})
+GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid", "log_sigmoid"})
 
-_KEEPING = frozenset(
-    "Alias AsStrided Expand Permute Transpose T Numpy_T Squeeze Unsqueeze View UnsafeView ReshapeAlias Clone ToCopy "
-    "Identity MovedimInt Swapaxes".split()
-)
+_KEEPING = frozenset([
+    "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Numpy_T", "Squeeze", "Unsqueeze", "View",
+    "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Identity", "MovedimInt", "Swapaxes",
+])  # fmt: skip
 """Autograd nodes that pass all of one tensor on, under another shape."""
 
-_PASSING = _KEEPING | frozenset(
-    "Add Sub Rsub Mul Div Neg Slice Select Split SplitWithSizes Chunk Unbind Index IndexSelect Gather Topk Sort "
-    "MaskedFill Where Clamp ClampMin ClampMax Repeat RepeatInterleave Flip Roll ConstantPadNd Cat Stack Narrow Unfold "
-    "Tril Triu Copies CopySlices Cumsum".split()
-)
+_PASSING = _KEEPING | frozenset([
+    "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
+    "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
+    "Repeat", "RepeatInterleave", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Narrow", "Unfold", "Tril",
+    "Triu", "Copies", "CopySlices", "Cumsum",
+])  # fmt: skip
 """Autograd nodes through which an activated tensor stays one, if nothing else flows into them."""
 
 
-def held_factor(left: Tensor, right: Tensor, matrices: bool = False) -> tuple[int, str]:
+def held_factor(left: Tensor, right: Tensor, matrices: bool | None = False) -> tuple[int, str]:
     """Decide which of two flowing factors is held.
 
     Args:
         left: The first factor.
         right: The second.
-        matrices: Whether it is a product of matrices.
+        matrices: Whether it is a product of matrices; None for another sum of products, whose axes are not compared.
 
     Returns:
         0 for the left one, 1 for the right one; and the rule that decided.
@@ -63,20 +65,28 @@ def held_factor(left: Tensor, right: Tensor, matrices: bool = False) -> tuple[in
         return 1, "computed from the other factor"
     if _computed_from(left, right):
         return 0, "computed from the other factor"
-    ranks = activated(left)[0], activated(right)[0]
+    least = 1 if matrices is False else 2
+    ranks = [rank if rank >= least else 0 for rank in (activated(left)[0], activated(right)[0])]
     if ranks[0] != ranks[1]:
         return int(ranks[1] > ranks[0]), "activated"
+    if matrices is None:
+        return 0, "left"
     stretched = _vectors(left, right) if matrices else _broadcast(left, right)
     if stretched[0] != stretched[1]:
         return int(stretched[1]), "stretched"
     return 0, "left"
 
 
-def signal_of(factors: list[Tensor], matrices: bool = False) -> int:
-    """Decide which of several factors flows: each is compared with the one that is left of those before it."""
+def signal_of(factors: list[Tensor], elementwise: bool) -> int:
+    """Decide which of several factors flows: each is compared with the one that is left of those before it.
+
+    Args:
+        factors: Of an `einsum`.
+        elementwise: Whether they are of one shape and multiplied element by element.
+    """
     best = 0
     for place in range(1, len(factors)):
-        held, _ = held_factor(factors[best], factors[place], matrices)
+        held, _ = held_factor(factors[best], factors[place], False if elementwise else None)
         best = place if held == 0 else best
     return best
 
@@ -119,7 +129,7 @@ def _computed_from(late: Tensor, early: Tensor) -> bool:
         return False
     first = 0 if wanted[0] is None else wanted[0]._sequence_nr()
     waiting = deque([(late.grad_fn, late.output_nr)])
-    seen = set()
+    seen: set[tuple[Any, int]] = set()
     while waiting and len(seen) < STEPS:
         place = waiting.popleft()
         node = place[0]

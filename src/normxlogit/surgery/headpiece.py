@@ -4,6 +4,7 @@ A *headpiece* is a copy of the model's structure whose trunk is replaced by a pa
 own code, with its scaling, capping, biases and adapters, on whatever hidden states it is given.
 """
 
+import functools
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +15,10 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import UnsupportedModelError
-from .clone import replaced, shallow_copy
+from .clone import instead_of, replaced, shallow_copy
+from .isolated import without_autocast
+from .memory import refuse_to_hide
+from .trace import hand_back
 
 __all__ = ["Headpiece", "answer_of"]
 
@@ -25,7 +29,7 @@ TOKENS_AT_ONCE = 65_536
 
 
 def answer_of(output: Any) -> Tensor | None:
-    """The logits of a task model's output; start and end logits of a span side by side, (B, T, 2); None if none."""
+    """Return the logits of a task model's output; start and end logits side by side, (B, T, 2); None if none."""
     logits = output.get("logits")
     if logits is None and output.get("start_logits") is not None and output.get("end_logits") is not None:
         logits = torch.stack((output["start_logits"], output["end_logits"]), -1)  # (B, T, 2)
@@ -37,6 +41,7 @@ class _PassThrough:
 
     def __init__(self, output: Any, pooler: nn.Module | None) -> None:
         self.kind = type(output)
+        self.length = len(output) if isinstance(output, tuple | list) else 1
         self.pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
         self.pooler = pooler
         self.held = threading.local()
@@ -47,7 +52,7 @@ class _PassThrough:
         if issubclass(self.kind, Tensor):
             return hidden
         if not issubclass(self.kind, ModelOutput):
-            return (hidden,)
+            return (hidden, *[None] * (self.length - 1))
         output = self.kind(last_hidden_state=hidden)
         if self.pooled and self.pooler is not None:
             output["pooler_output"] = self.pooler(hidden)
@@ -59,14 +64,19 @@ class _WantedRows(nn.Module):
 
     def __init__(self, embedding: nn.Module) -> None:
         super().__init__()
-        self.weight: Tensor = embedding.weight  # type: ignore[assignment]
-        self.bias: Tensor | None = getattr(embedding, "bias", None)
+        self.embedding = embedding  # asked at each call: a parametrised weight is made anew each time
         self.held = threading.local()
+
+    @property
+    def weight(self) -> Tensor:
+        """The whole table, for models that ask for its type or device."""
+        return self.embedding.weight  # type: ignore[return-value]
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Project on the wanted rows."""
         rows = self.held.rows  # (R,)
-        bias = None if self.bias is None else self.bias[rows]
+        bias = getattr(self.embedding, "bias", None)
+        bias = None if bias is None else bias[rows]
         return nn.functional.linear(hidden, self.weight[rows], bias)  # (..., R)
 
 
@@ -74,23 +84,29 @@ class Headpiece:
     """The head of a model, given a guess where its trunk is.
 
     Args:
-        model: A structural clone of the model (see `structure.clone`).
+        model: A structural clone of the model (see `clone`).
         trunk: Path of the trunk inside it.
         output: What the trunk returned in a trial, for its form.
+        skipped: Paths of the layers where the trunk does not hold them, with what each returned: they hand on what
+            they are given, for the head does not need them.
         filler: A token id that is neither padding nor absent from the vocabulary: heads that look for the last real
             token or the end-of-sequence token find it in every one-token sequence.
     """
 
-    def __init__(self, model: PreTrainedModel, trunk: str, output: Any, filler: int) -> None:
+    def __init__(
+        self, model: PreTrainedModel, trunk: str, output: Any, filler: int, skipped: Mapping[str, Any] | None = None
+    ) -> None:
         self.trunk = trunk
         self.filler = filler
         self.copies = 1  # how often a token stands in its sequence of one: heads may pool two places
-        module = shallow_copy(
-            model.get_submodule(trunk)
-        )  # heads also read a trunk's attributes, such as a scale or a table
+        module = shallow_copy(model.get_submodule(trunk))  # heads also read a trunk's attributes, such as a scale
         self._through = _PassThrough(output, getattr(module, "pooler", None))
         module.__dict__["forward"] = self._through
-        self._model = replaced(model, trunk, module)
+        made: nn.Module = model
+        for path, form in (skipped or {}).items():
+            if path != trunk and not path.startswith(f"{trunk}."):
+                made = replaced(made, path, instead_of(made.get_submodule(path), functools.partial(hand_back, form)))
+        self._model = replaced(made, trunk, module)
         self._by_ids = True
         self._rows: _WantedRows | None = None
         self._row_model: nn.Module | None = None
@@ -152,7 +168,8 @@ class Headpiece:
             proved = wanted.shape == (len(hidden), len(rows)) and bool(
                 (wanted - logits[:, rows]).abs().max() <= tolerance
             )
-        except (RuntimeError, TypeError, ValueError, AttributeError, IndexError):
+        except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+            refuse_to_hide(error)
             proved = False
         if not proved:
             self._rows = self._row_model = None
@@ -182,14 +199,16 @@ class Headpiece:
         """
         try:
             return self.tokens(hidden)
-        except Exception:  # some heads search the ids, as Longformer's does for three separators
+        except Exception as error:  # some heads search the ids, as Longformer's does for three separators
+            refuse_to_hide(error)
             self._by_ids = False
             return self.tokens(hidden)
 
     def _call(self, model: nn.Module, hidden: Tensor, inputs: Inputs) -> Tensor:
         self._through.held.hidden = hidden
         try:
-            logits = answer_of(model(**inputs))
+            with without_autocast(inputs):
+                logits = answer_of(model(**inputs))
         finally:
             del self._through.held.hidden
         if logits is None:

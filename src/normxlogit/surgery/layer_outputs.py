@@ -6,7 +6,7 @@ from torch import Tensor
 
 from .trace import Axes, Call, axes_of, tensor_of
 
-__all__ = ["LayerOutput", "layer_outputs"]
+__all__ = ["LayerOutput", "embedding_output", "layer_outputs"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,19 @@ def layer_outputs(calls: list[Call], trunk: Call, states: tuple[Tensor, ...]) ->
         if len(found) == len(states) - 1:
             return tuple(found)
     return None
+
+
+def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
+    """Find the module that returns the embedding layer's output, the innermost if several do; None if none does."""
+    seen: dict[str, int] = {}
+    found: list[tuple[int, LayerOutput]] = []
+    for call in calls:
+        seen[call.path] = seen.get(call.path, 0) + 1
+        output = tensor_of(call.returned)
+        axes = None if embedded is None else axes_of(output, embedded)
+        if call.path and axes is not None:
+            found.append((call.end, LayerOutput(call.path, seen[call.path], axes)))
+    return min(found, key=lambda pair: pair[0])[1] if found else None
 
 
 def _axes_like(output: Tensor | None, state: Tensor, known: Axes | None) -> Axes | None:

@@ -13,12 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.utils.generic import ModelOutput
 
-from .clone import replaced, shallow_copy
-from .trace import Axes, Call, axes_of, hidden_of, tensor_of
+from .clone import instead_of, replaced, shallow_copy
+from .isolated import Isolated
+from .memory import refuse_to_hide
+from .trace import Axes, Call, axes_of, hidden_of, in_form, tensor_of
 
-__all__ = ["LayerToHead", "TrunkDone", "TrunkWithoutLayers", "before_layers", "find_layer_to_head", "in_form"]
+__all__ = ["LayerToHead", "TrunkDone", "TrunkWithoutLayers", "before_layers", "find_layer_to_head"]
 
 
 class TrunkDone(Exception):  # noqa: N818  # control flow, not an error
@@ -31,18 +32,17 @@ class TrunkWithoutLayers:
     Args:
         model: A structural clone of the model.
         trunk: Path of the trunk.
-        layers: What each layer's path does instead.
+        layers: What each layer's path does instead: called with the layer and what the layer is given.
     """
 
     def __init__(self, model: PreTrainedModel, trunk: str, layers: Mapping[str, Callable[..., Any]]) -> None:
         self._seen = threading.local()
         copy: nn.Module = model
         for path, forward in layers.items():
-            layer = shallow_copy(copy.get_submodule(path))
-            layer.__dict__["forward"] = forward
-            copy = replaced(copy, path, layer)
-        copy.get_submodule(trunk).register_forward_hook(self._stop)  # the trunk was copied on the way to its layers
-        self._model = copy
+            copy = replaced(copy, path, instead_of(copy.get_submodule(path), forward))
+        copy = replaced(copy, trunk, shallow_copy(copy.get_submodule(trunk)))
+        copy.get_submodule(trunk).register_forward_hook(self._stop)
+        self._model = Isolated(copy)
 
     def __call__(self, inputs: Mapping[str, Any]) -> Tensor:
         """What the trunk gives, (B, T, H)."""
@@ -54,15 +54,6 @@ class TrunkWithoutLayers:
     def _stop(self, _: nn.Module, __: Any, output: Any) -> None:
         self._seen.hidden = hidden_of(output)
         raise TrunkDone
-
-
-def in_form(form: Any, state: Tensor) -> Any:
-    """A state as a module returns it, judged by what it returned once."""
-    if isinstance(form, Tensor):
-        return state
-    if isinstance(form, ModelOutput):
-        return type(form)(last_hidden_state=state)
-    return type(form)([state, *[None] * (len(form) - 1)])
 
 
 class LayerToHead:
@@ -149,7 +140,8 @@ def find_layer_to_head(
             tail = LayerToHead(model, trunk.path, paths, last.returned, axes)
             with torch.inference_mode():
                 difference = (tail(raw.permute(axes), inputs) - hidden).abs().max().item()
-        except Exception:  # noqa: S112  # a wrong guess may fail in any way; the next one is tried
+        except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+            refuse_to_hide(error)
             continue
         if difference <= tolerance:
             return tail

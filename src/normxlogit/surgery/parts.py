@@ -5,20 +5,23 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .clone import clone
-from .early_exit import EarlyExit
+from .early_exit import EarlyExit, handing_layers
 from .headpiece import Headpiece, answer_of
-from .layer_outputs import LayerOutput, layer_outputs
+from .isolated import private_clone
+from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import LayerToHead, before_layers, find_layer_to_head
+from .memory import refuse_to_hide
+from .non_finite import is_number, no_number
 from .token_pooling import TokenPooling
 from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, trace
 
-__all__ = ["EmbeddingTap", "Parts", "find_parts", "tolerance_for"]
+__all__ = ["EXCLUDED", "EmbeddingTap", "Parts", "find_parts", "tolerance_for"]
 
 
 EXCLUDED = 1e4
@@ -80,6 +83,7 @@ class Parts:
         layers: Number of layers; None when they cannot be read either way.
         token_pooling: Which state stands for which token, of trunks that shorten it; None where each token has its own.
         outputs: Where each layer's output passes by; None where no kind of module returns them all.
+        embedding_output: Where the embedding layer's output is returned; None where no module returns it.
     """
 
     head: Headpiece
@@ -93,6 +97,7 @@ class Parts:
     layers: int | None
     token_pooling: TokenPooling | None
     outputs: tuple[LayerOutput, ...] | None
+    embedding_output: LayerOutput | None
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """A layer's output as the head would read it, (B, T, H).
@@ -123,24 +128,35 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     Raises:
         HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
     """
-    # Asking for layers leaves transformers' recording hooks behind: on a copy they slow no later pass.
     model = cast(PreTrainedModel, clone(model))
-    calls, outputs = trace(model, inputs)
+    calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), inputs)  # what it leaves behind is left there
     logits = answer_of(outputs)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
+    if not is_number(logits):
+        raise no_number(model, calls, inputs)
     states, embedded = states_of(outputs), embedded_of(outputs)
+    skipped: dict[str, Any] = {}
+    if not isinstance(model, PreTrainedModel):  # nobody has named its trunk
+        layers_found = handing_layers(calls)
+        skipped = {call.path: call.returned for call in layers_found}
+        embedded = layers_found[0].given if layers_found else None
+        candidates = _latest_candidates(model, calls, layers_found, logits, inputs["input_ids"].shape)
+    else:
+        candidates = None
     first = before_layers(calls, states) if states else None
     if states and first is not None:
         states, embedded = (first, *states[:-1]), first
     count = inputs["input_ids"].shape[1]
-    head, trunk, tokenwise = _proved_head(model, _trunk_candidates(model, calls, states), inputs, logits, filler)
+    candidates = candidates or _trunk_candidates(model, calls, states)
+    head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
     tail, early_exit, layers, token_pooling = None, None, None, None
     if trunk.hidden is not None and trunk.hidden.shape[1] != count:
         try:
             token_pooling = TokenPooling(model, trunk, calls, filler)
             token_pooling(trunk.hidden, count)
         except Exception as error:  # the trunk without its layers may fail in any way
+            refuse_to_hide(error)
             raise HeadMismatchError(
                 f"the trunk of {type(model).__name__} gives {trunk.hidden.shape[1]} states for {count} tokens, and "
                 f"which of them stands for a token cannot be told: {error}"
@@ -168,6 +184,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         layers=layers,
         token_pooling=token_pooling,
         outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
+        embedding_output=embedding_output(calls, embedded),
     )
 
 
@@ -185,7 +202,8 @@ def _find_early_exit(
             if less.shape != hidden.shape or torch.equal(less, hidden):
                 return None
             return early_exit if (whole - hidden).abs().max().item() <= tolerance_for(hidden) else None
-    except Exception:  # a layer may be of any form; without a way its model's layers are refused
+    except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
+        refuse_to_hide(error)
         return None
 
 
@@ -224,8 +242,29 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
             yield called[path]
 
 
+def _latest_candidates(
+    model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
+) -> Iterator[Call]:
+    """Yield the calls of a plain module that could be its trunk's: the last ones first, for the head is what is left.
+
+    A call whose output is the answer itself comes last: what is found then is a head that does nothing.
+    """
+    start = layers[-1].end if layers else -1
+    hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
+    after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
+    fitting = [(call, h) for call, h in after if h.shape[:2] == shape and h.is_floating_point()]
+    named = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
+    order = sorted(fitting, key=lambda found: (found[1].shape == logits.shape, found[0].path not in named))
+    yield from (call for call, _ in order)
+
+
 def _proved_head(
-    model: PreTrainedModel, candidates: Iterator[Call], inputs: Mapping[str, Any], logits: Tensor, filler: int
+    model: PreTrainedModel,
+    candidates: Iterator[Call],
+    inputs: Mapping[str, Any],
+    logits: Tensor,
+    filler: int,
+    skipped: Mapping[str, Any],
 ) -> tuple[Headpiece, Call, bool]:
     tolerance = tolerance_for(logits)
     tried = []
@@ -235,7 +274,7 @@ def _proved_head(
             continue
         try:
             with torch.inference_mode():
-                head = Headpiece(model, call.path, call.returned, filler)
+                head = Headpiece(model, call.path, call.returned, filler, skipped)
                 found = head.whole(hidden, inputs)
                 difference = (found - logits).abs().max().item() if found.shape == logits.shape else float("inf")
                 each = head.prove_tokens(hidden[0])  # (T, C)
@@ -246,6 +285,7 @@ def _proved_head(
                         continue
                     head.prove_rows(hidden[0], logits[0], tolerance)
         except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+            refuse_to_hide(error)
             tried.append(f"{call.path}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             continue
         if difference <= tolerance:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from .layer_to_head import TrunkWithoutLayers, in_form
-from .trace import Call, tensor_of
+from .layer_to_head import TrunkWithoutLayers
+from .trace import Call, hand_back, tensor_of
 
 __all__ = ["TokenPooling"]
 
@@ -37,7 +37,7 @@ class TokenPooling:
             inside = call.path.startswith(trunk.path + ".") and not any(call.path.startswith(p + ".") for p in layers)
             keeps = call.given is not None and output is not None and call.given.shape == output.shape
             if inside and keeps and call.given is not None and call.given.ndim == 3 and call.given.is_floating_point():
-                layers[call.path] = functools.partial(_hand_back, call.returned)
+                layers[call.path] = functools.partial(hand_back, call.returned)
         if not layers:
             raise LookupError("the trunk has no layers that could be left out")
         self._trunk = TrunkWithoutLayers(model, trunk.path, layers)
@@ -77,7 +77,3 @@ class TokenPooling:
 
     def _pool(self, ids: Tensor) -> Tensor:
         return self._trunk({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-
-
-def _hand_back(form: Any, *args: Any, **kwargs: Any) -> Any:
-    return in_form(form, args[0] if args else next(iter(kwargs.values())))

@@ -11,7 +11,19 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-__all__ = ["Axes", "Call", "axes_of", "embedded_of", "hidden_of", "main_input", "states_of", "tensor_of", "trace"]
+__all__ = [
+    "Axes",
+    "Call",
+    "axes_of",
+    "embedded_of",
+    "hand_back",
+    "hidden_of",
+    "in_form",
+    "main_input",
+    "states_of",
+    "tensor_of",
+    "trace",
+]
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -76,6 +88,20 @@ def trace(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call]
 def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """What a module works on, among its arguments."""
     return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+
+
+def in_form(form: Any, state: Tensor) -> Any:
+    """Return a state as a module returns it, judged by what it returned once."""
+    if isinstance(form, Tensor):
+        return state
+    if isinstance(form, ModelOutput):
+        return type(form)(last_hidden_state=state)
+    return type(form)([state, *[None] * (len(form) - 1)])
+
+
+def hand_back(form: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
+    """Do nothing in a layer's place: return what it is given in the form of what it returned once."""
+    return in_form(form, main_input(args, kwargs))
 
 
 def tensor_of(output: Any) -> Tensor | None:

@@ -192,8 +192,6 @@ def test_an_answer_read_from_padding_is_refused(method):
 
 def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
     class Large(MatrixMethod):
-        name = "large"
-
         def matrices(self, model, run, layers):
             for number in layers:
                 torch.manual_seed(number)

@@ -119,7 +119,7 @@ def test_the_table_of_time_stands_beside_the_published_one(tmp_path):
     said = []
     text = cost_table("table-time", tmp_path, sizes=sizes, on_progress=lambda *step: said.append(step))
     assert said == [("40 tokens, round 1 of 2", 0, 1), ("40 tokens, round 2 of 2", 0, 1), ("done", 1, 1)]
-    line = next(line for line in text.splitlines() if "| integrated-gradients |" in line)
+    line = next(line for line in text.splitlines() if "| integrated-gradients:aggregate=l1 |" in line)
     assert line.endswith("| 0.82 | 2.3 |")
     assert (tmp_path / "table-time.md").read_text() == text
     state = json.loads((tmp_path / "table-time.json").read_text())

@@ -21,7 +21,7 @@ import torch
 from ...errors import DataError, InputError
 from ...evaluation.timing import synchronise
 from ...explainer import Explainer
-from ...models.map_batches import out_of_memory
+from ...surgery.memory import out_of_memory
 from .random_models import device, random_bert, random_ids, reference_tokenizer
 
 __all__ = ["FORWARD", "Job", "Largest", "Used", "largest_batch", "measure"]

@@ -1,0 +1,119 @@
+"""What is made of the caller's model at one moment: copies of its structure, and the parts found in them."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, cast
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..surgery.clone import clone, unwrapped
+from ..surgery.isolated import Isolated
+from ..surgery.layer_to_head import TrunkDone
+from ..surgery.parts import Parts
+from ..surgery.snapshot import Snapshot
+from ..surgery.trace import tensor_of
+from .embeddings import WordEmbeddings
+
+__all__ = ["ModelCopy"]
+
+
+class _Seen(threading.local):
+    """What the hooks of the current thread's forward pass saw."""
+
+    active = False
+    stop = False
+    stop_early = False
+    trunk: Any = None
+    embedded: Tensor | None = None
+
+
+class ModelCopy:
+    """Structural copies of one model, made together; weights are the caller's own.
+
+    Everything that is learned about a model is kept here, so that it is forgotten together when the model changed.
+
+    Args:
+        given: The caller's model; only read.
+
+    Attributes:
+        reference: A copy that nothing was changed on: it answers as the caller's model does.
+        module: The copy that is explained, with the hooks.
+        call: Runs `module`; nothing that a pass writes on its modules is left behind.
+        adapted: Whether something was changed on `module` that could change its answer: it must be compared with that
+            of `reference`.
+        outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
+        parts: What was found in `module`; None before the first batch.
+        padding: The shortest and the longest text that were tried together; None before the first trial, and False
+            where a text's states change with the texts beside it.
+        proved_causal: Whether later tokens were seen to leave the states of earlier ones alone.
+    """
+
+    def __init__(self, given: nn.Module) -> None:
+        self._given = Snapshot(given)  # first: a change while the copy is made must show
+        plain = unwrapped(given)
+        self.reference = cast(PreTrainedModel, clone(plain))
+        self.module = cast(PreTrainedModel, clone(plain))
+        self.adapted = False
+        self.outputs: int | None = None
+        self.call = Isolated(self.module)
+        self.parts: Parts | None = None
+        self.padding: tuple[int, int] | bool | None = None
+        self.proved_causal = False
+        self._seen = _Seen()
+        self.lock = threading.RLock()
+
+    @property
+    def current(self) -> bool:
+        """Whether the caller's model is still what was copied."""
+        return self._given.unchanged()
+
+    @cached_property
+    def record(self) -> Isolated:
+        """What is called for layers: transformers leaves hooks on such a model, which would slow every other pass."""
+        return Isolated(clone(self.module))
+
+    @cached_property
+    def embeddings(self) -> WordEmbeddings:
+        """The word embeddings of `module`.
+
+        Raises:
+            NotImplementedError: If the model reads no words.
+        """
+        with self.lock:  # each puts a hook on the module
+            return self.__dict__.get("embeddings") or WordEmbeddings(self.module)
+
+    def publish(self, parts: Parts) -> None:
+        """Install the hooks, and then let the parts be seen: no thread finds the one without the other."""
+        record = self._seen
+
+        def after_trunk(_: nn.Module, __: Any, output: Any) -> None:
+            if record.active:
+                record.trunk = output
+                if record.stop:
+                    raise TrunkDone
+
+        def passing(value: Any) -> None:
+            if record.active and record.embedded is None:
+                record.embedded = tensor_of(value)
+                if record.stop_early:
+                    raise TrunkDone
+
+        self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
+        if parts.embedding_tap is not None:
+            parts.embedding_tap.listen(self.module, passing)
+        self.parts = parts
+
+    @contextmanager
+    def recording(self, *, stop: bool) -> Iterator[_Seen]:
+        """Let the hooks note what passes by in this thread and this block, and end the pass after the trunk."""
+        record = self._seen
+        record.active, record.stop, record.trunk, record.embedded = True, stop, None, None
+        try:
+            yield record
+        except TrunkDone:
+            pass
+        finally:
+            record.active = record.stop_early = False

@@ -1,0 +1,43 @@
+"""Which token stands where there is no text."""
+
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+__all__ = ["NO_ID", "padding_id"]
+
+NO_ID = -1
+"""A padding id that is no token's: a head that looks for the first padding finds none."""
+
+
+def padding_id(
+    module: PreTrainedModel, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase
+) -> tuple[int, bool]:
+    """Choose the token id to pad with: the model's own, or any that it can look up.
+
+    Args:
+        module: A structural clone of the model.
+        config: Its settings.
+        tokenizer: Its tokenizer.
+
+    Returns:
+        The id, and whether a head that pools by the model's own padding finds it; where not, texts in one batch must be
+        of one length.
+    """
+    if not isinstance(module, PreTrainedModel):
+        return _first((tokenizer.pad_token_id, 0), None), True
+    own = getattr(config.get_text_config(), "pad_token_id", None)
+    found = _first((own, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), _rows(module))
+    return found, found == own
+
+
+def _first(candidates: tuple[int | None, ...], rows: int | None) -> int:
+    return next(int(i) for i in candidates if i is not None and i >= 0 and (rows is None or i < rows))
+
+
+def _rows(module: PreTrainedModel) -> int | None:
+    """Return how many token ids a model knows; None if it does not look them up in a table."""
+    try:
+        table = module.get_input_embeddings()
+    except NotImplementedError:
+        return None
+    count = getattr(table, "num_embeddings", None)
+    return count if isinstance(count, int) else None

@@ -1,0 +1,100 @@
+"""What a model is proved on: a small sample of a batch, and the answer that its owner would get."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import HeadMismatchError, InputError, NormXLogitError
+from ..inputs.batching import Batch
+from ..surgery.headpiece import answer_of
+from ..surgery.isolated import private_clone
+from ..surgery.layer_to_head import TrunkDone
+from ..surgery.memory import out_of_memory
+from ..surgery.non_finite import is_number
+from ..surgery.parts import tolerance_for
+from .model_copy import ModelCopy
+from .tasks import Task
+
+__all__ = ["compare", "first_alone", "reading", "sample_of"]
+
+TEXTS = 2
+TOKENS = 64
+"""Tokens of a text that the proof of a vocabulary head reads: its full logits are as wide as the vocabulary."""
+
+
+def sample_of(batch: Batch, task: Task, filler: int) -> dict[str, Tensor]:
+    """Return the inputs that the proof reads: a text or two of one length, and of more than one token."""
+    lengths = [len(e) for e in batch.encodings[:TEXTS]]
+    count = sum(length == lengths[0] for length in lengths)
+    rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
+    width = min(lengths[0], TOKENS) if task.vocabulary else lengths[0]
+    sample = {}
+    for name, value in batch.inputs.items():
+        if value.shape != batch.mask.shape:
+            sample[name] = value[rows]
+            continue
+        real = value[rows][batch.mask[rows]].view(count, -1)[:, :width]  # (B, T)
+        if width == 1 and not task.signal:  # which axis is the tokens' could not be told
+            after = torch.full_like(real, filler) if name == "input_ids" else real
+            real = torch.cat((real, after + (name == "position_ids")), 1)  # (B, 2)
+        sample[name] = real
+    return sample
+
+
+def first_alone(batch: Batch) -> dict[str, Tensor]:
+    """Return the inputs of the batch's first text, without padding."""
+    mask = batch.mask
+    return {n: v[:1][mask[:1]][None] if v.shape == mask.shape else v[:1] for n, v in batch.inputs.items()}
+
+
+def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+    """Compare the answer of the copy that is explained with that of the model as its owner would ask it.
+
+    Args:
+        copy: The copies.
+        inputs: One text, as the copy takes it.
+        given: The same, as the model takes it.
+
+    Raises:
+        HeadMismatchError: If they differ.
+    """
+    with torch.inference_mode():
+        found = answer_of(private_clone(copy.module)(**inputs))
+        wanted = answer_of(private_clone(copy.reference)(**given))
+    if found is None or wanted is None or not is_number(wanted):
+        return  # `find_parts` says what is missing
+    difference = (found - wanted).abs().max().item() if found.shape == wanted.shape else float("inf")
+    if not difference <= tolerance_for(wanted):
+        raise HeadMismatchError(
+            f"the copy of {type(copy.module).__name__} that is explained gives logits that differ from the model's "
+            f"own by {difference:.2g}"
+        )
+
+
+@contextmanager
+def reading(model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False) -> Iterator[None]:
+    """Say of a model that fails on an input which input that was.
+
+    Args:
+        model: Names it.
+        inputs: What it reads.
+        gradients: Whether gradients are wanted, so that the failure may be of another kind; it is then left as it is.
+
+    Raises:
+        InputError: In the place of the model's own error, but for a lack of memory.
+    """
+    try:
+        yield
+    except (NormXLogitError, TrunkDone):
+        raise
+    except Exception as error:
+        if out_of_memory(error) or gradients:
+            raise
+        texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
+        said = (str(error).strip().splitlines() or [""])[0]
+        raise InputError(
+            f"{type(model).__name__} cannot read {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
+            f"tokens: {type(error).__name__}: {said}"
+        ) from error

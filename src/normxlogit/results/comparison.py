@@ -1,0 +1,62 @@
+"""Several methods on one text, side by side, and how far their rankings agree."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DataError
+from .attribution import Attribution
+from .base import FloatArray
+from .collection import Attributions
+
+__all__ = ["Comparison", "rank_agreement"]
+
+
+class Comparison(Attributions[Attribution]):
+    """The results of several methods for one text and one target, in the order of the methods."""
+
+    @property
+    def agreement(self) -> npt.NDArray[np.float64]:
+        """Spearman's rank correlation between each two methods over the tokens of the text, (M, M)."""
+        return np.array([[rank_agreement(a, b) for b in self] for a in self])
+
+    def __str__(self) -> str:
+        pairs = [(self[0], other) for other in self[1:]]
+        lines = [f"agreement of {a.method} and {b.method}: {rank_agreement(a, b):.2f} (ranks)" for a, b in pairs]
+        return "\n\n".join([super().__str__(), *(["\n".join(lines)] if lines else [])])
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(result.method for result in self)})"
+
+
+def rank_agreement(first: Attribution, second: Attribution) -> float:
+    """Return Spearman's rank correlation of the scores of the same tokens, special ones left out.
+
+    Args:
+        first: One score for each token.
+        second: The same tokens by another method.
+
+    Returns:
+        From -1 to 1; NaN where there are fewer than two tokens, or one of the two scores them all alike.
+
+    Raises:
+        DataError: If the tokens differ, or there are several scores for each.
+    """
+    if first.tokens != second.tokens:
+        raise DataError("rankings are compared on the same tokens, and these results have other ones")
+    if first.scores.ndim != 1 or second.scores.ndim != 1:
+        raise DataError("rankings need one score for each token; choose with select(label=..., layer=...)")
+    kept = ~np.array(first.special_tokens_mask)
+    a, b = _ranks(first.scores[kept]), _ranks(second.scores[kept])
+    if len(a) < 2 or not a.std() or not b.std():
+        return float("nan")
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def _ranks(scores: FloatArray) -> npt.NDArray[Any]:
+    """Return the rank of each score, ties sharing their mean."""
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    means: npt.NDArray[Any] = ends - (counts - 1) / 2
+    return means[places]

@@ -1,0 +1,156 @@
+"""Rules for whole layers: attention, norms, convolutions, pooling, gated linear units."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import frozen_maps as maps
+from .frozen_rules import Frozen, Rule, flows, still
+
+__all__ = ["LAYERS"]
+
+
+def _given(names: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Give each argument its name."""
+    return dict(zip(names.split(), args, strict=False)) | kwargs
+
+
+def _attention(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold queries, keys and mask."""
+    given = _given("query key value attn_mask dropout_p is_causal", args, kwargs)
+    q, k, v = (given.pop(name) for name in ("query", "key", "value"))
+    mask = still(given.pop("attn_mask", None))
+    if flows(q) or flows(k):
+        frozen.note("scaled_dot_product_attention", "queries and keys")
+    if not flows(v) or given.get("dropout_p") or not torch.is_grad_enabled():
+        return function(q.detach(), k.detach(), v, attn_mask=mask, **given)
+    return maps.attended(q.detach(), k.detach(), v, mask, given)
+
+
+def _log_softmax(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the normaliser."""
+    given = _given("input dim", args, kwargs)
+    x = given.pop("input", None)
+    if not flows(x):
+        return function(*args, **kwargs)
+    frozen.note("log_softmax", "the normaliser")
+    return maps.shifted(x, function(x.detach(), **given))
+
+
+def _layer_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the standard deviation."""
+    given = _given("input normalized_shape weight bias eps", args, kwargs)
+    if not flows(given["input"]):
+        return function(*args, **kwargs)
+    frozen.note("layer_norm", "the standard deviation")
+    weight, bias = still(given.get("weight")), given.get("bias")
+    result = maps.layer_norm(given["input"], given["normalized_shape"], weight, still(bias), given.get("eps", 1e-5))
+    return result + (bias - bias.detach()) if isinstance(bias, Tensor) and flows(bias) else result
+
+
+def _rms_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the root mean square."""
+    given = _given("input normalized_shape weight eps", args, kwargs)
+    if not flows(given["input"]):
+        return function(*args, **kwargs)
+    frozen.note("rms_norm", "the root mean square")
+    return maps.rms_norm(given["input"], given["normalized_shape"], still(given.get("weight")), given.get("eps"))
+
+
+def _group_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the standard deviation of each group."""
+    given = _given("input num_groups weight bias eps", args, kwargs)
+    if not flows(given["input"]):
+        return function(*args, **kwargs)
+    frozen.note("group_norm", "the standard deviation")
+    weight, bias = still(given.get("weight")), still(given.get("bias"))
+    return maps.grouped_norm(given["input"], given["num_groups"], weight, bias, given.get("eps", 1e-5))
+
+
+def _batch_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Write out what is a multiplication and an addition in evaluation mode."""
+    given = _given("input running_mean running_var weight bias training momentum eps", args, kwargs)
+    x, mean, var = (given.get(name) for name in ("input", "running_mean", "running_var"))
+    live = given.get("use_input_stats" if "instance" in function.__name__ else "training", False)
+    if not isinstance(x, Tensor) or not flows(x):
+        return function(*args, **kwargs)
+    weight, bias, eps = still(given.get("weight")), still(given.get("bias")), given.get("eps", 1e-5)
+    if live or mean is None or var is None:
+        frozen.note(function.__name__, "the standard deviation")
+        if "instance" in function.__name__:
+            return maps.grouped_norm(x, x.shape[1], weight, bias, eps)
+        swapped = x.transpose(0, 1)[None]  # (1, C, B, ...)
+        return maps.grouped_norm(swapped, x.shape[1], weight, bias, eps)[0].transpose(0, 1)
+    wide = (1, -1) + (1,) * (x.ndim - 2)
+    scale = torch.rsqrt(var + eps) if weight is None else weight * torch.rsqrt(var + eps)  # (C,)
+    shift = -mean * scale if bias is None else bias - mean * scale  # (C,)
+    return x * scale.to(x.dtype).reshape(wide) + shift.to(x.dtype).reshape(wide)
+
+
+def _convolution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold a kernel that was worked out from the input."""
+    transposed = "transpose" in function.__name__
+    last = "output_padding groups dilation" if transposed else "dilation groups"
+    given = _given(f"input weight bias stride padding {last}", args, kwargs)
+    x, weight = given["input"], still(given["weight"])
+    if not flows(x):
+        return function(*args, **kwargs)
+    if flows(given["weight"]):
+        frozen.note(function.__name__, "the kernel")
+    given |= {"weight": weight, "bias": still(given.get("bias"))}
+    if isinstance(given.get("padding"), str) or x.ndim != weight.ndim:
+        return maps.local(x, lambda leaf: function(**given | {"input": leaf}))
+    count = x.ndim - 2
+
+    def every(name: str, default: int) -> list[int]:
+        value = given.get(name, default)
+        value = [value] if isinstance(value, int) else list(value)
+        return value * count if len(value) == 1 else value
+
+    settings = (
+        every("stride", 1), every("padding", 0), every("dilation", 1),
+        transposed, every("output_padding", 0), given.get("groups", 1),
+    )  # fmt: skip
+    return maps.convolved(x, weight, settings, lambda: function(**given | {"input": x.detach()}))
+
+
+def _choice(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a pooling, in which the choice of what is pooled is held."""
+    x = args[0] if args else kwargs.get("input")
+    if not isinstance(x, Tensor) or not flows(x) or kwargs.get("return_indices"):
+        return function(*args, **kwargs)
+    named = {name: value for name, value in kwargs.items() if name != "input"}
+    return maps.local(x, lambda leaf: function(leaf, *args[1:], **named))
+
+
+def _padding(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a padding that repeats what it is given; torch's backward of any other reads nothing."""
+    plain = _given("input pad mode", args, kwargs).get("mode", "constant") == "constant"
+    return function(*args, **kwargs) if plain else _choice(frozen, function, args, kwargs)
+
+
+def _glu(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hold the gate."""
+    given = _given("input dim", args, kwargs)
+    if not flows(given["input"]):
+        return function(*args, **kwargs)
+    frozen.note("glu", "the gate")
+    signal, gate = given["input"].chunk(2, given.get("dim", -1))
+    return signal * gate.detach().sigmoid()
+
+
+LAYERS: dict[str, Rule] = {
+    "scaled_dot_product_attention": _attention,
+    "log_softmax": _log_softmax,
+    "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
+    "glu": _glu,
+    **dict.fromkeys(("batch_norm", "instance_norm"), _batch_norm),
+    **{f"{kind}{axes}d": _convolution for kind in ("conv", "conv_transpose") for axes in (1, 2, 3)},
+    **{f"{kind}_pool{axes}d": _choice for kind in ("max", "avg", "adaptive_max", "adaptive_avg") for axes in (1, 2, 3)},
+    "pad": _padding,
+    "grid_sample": _choice,
+}
+"""By the name of the function."""

@@ -1,0 +1,116 @@
+"""Whether a module tree is still what it was: its modules, weights, hooks, adapters and settings."""
+
+import copy
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PretrainedConfig
+
+__all__ = ["Snapshot"]
+
+HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
+RECORDING = "transformers.utils.output_capturing"
+"""The module of the hooks that transformers leaves on a model that was once asked for its hidden states."""
+RECORDS = "_output_capturing_hooks_installed"
+
+
+class _Anything:
+    """Equal to everything: a copy is in evaluation mode whatever the model's own mode is."""
+
+    def __eq__(self, _: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Snapshot:
+    """The attributes of every module of a tree at one moment, to be compared with what they are later.
+
+    Weights are compared by identity, not by value: what shares them follows their values. The comparison is one
+    comparison of dictionaries, in C: 0.1 ms for the 231 modules of BERT-base.
+
+    Args:
+        model: The tree; it is referred to, not copied.
+        configs: Whether the configurations' contents are part of it.
+    """
+
+    def __init__(self, model: nn.Module, *, configs: bool = True) -> None:
+        self._modules = list(model.modules())
+        self._kinds = list(map(type, self._modules))
+        self._now = [module.__dict__ for module in self._modules]
+        self._then = [_kept(state) for state in self._now]
+        # Different tensors of one element would be compared by value.
+        self._single = [(table, name, value) for table, name, value in _tensors(self._now) if value.numel() < 2]
+        found = [v for state in self._now for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
+        distinct = {id(config): config for config in found}.values()
+        self._settings = [config.__dict__ for config in distinct]
+        self._settings_then = copy.deepcopy(self._settings)
+
+    def unchanged(self) -> bool:
+        """Return whether everything is as it was, but for modes, values of weights and transformers' own recorders."""
+        try:
+            same = self._now == self._then and list(map(type, self._modules)) == self._kinds
+            same = same and self._settings == self._settings_then
+        except Exception:  # different tensors compare element by element, and may be on different devices
+            same = False
+        if same:
+            return all(table.get(name) is value for table, name, value in self._single)
+        return self._differs_harmlessly()
+
+    def _differs_harmlessly(self) -> bool:
+        """Return whether only recorders were added or weights waiting elsewhere put back; if so, take note of them."""
+        if list(map(type, self._modules)) != self._kinds:
+            return False
+        for now, then in zip(self._now, self._then, strict=True):
+            if (now.keys() ^ then.keys()) - {RECORDS} or not all(_same(k, now[k], then[k]) for k in now.keys() & then):
+                return False
+        try:
+            if self._settings != self._settings_then:
+                return False
+        except Exception:  # a setting may be of any type
+            return False
+        self._then = [_kept(state) for state in self._now]
+        self._single = [(table, name, value) for table, name, value in _tensors(self._now) if value.numel() < 2]
+        return True
+
+
+def _kept(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a module's attributes with what is changed in place copied."""
+    kept = {name: value.copy() if isinstance(value, dict | list | set) else value for name, value in state.items()}
+    kept["training"] = _Anything()
+    return kept
+
+
+def _tensors(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, Tensor]]:
+    for state in states:
+        for table in (state, state.get("_parameters", {}), state.get("_buffers", {})):
+            yield from ((table, name, value) for name, value in table.items() if isinstance(value, Tensor))
+
+
+def _same(name: str, now: Any, then: Any) -> bool:
+    if name == RECORDS or isinstance(then, _Anything):
+        return True
+    if name in HOOKS:
+        recording = {key for key, hook in now.items() if getattr(hook, "__module__", "") == RECORDING}
+        if name != "_forward_hooks":  # these hold the numbers of hooks
+            return bool(now == then)
+        return [v for k, v in now.items() if k not in recording] == [v for k, v in then.items() if k not in recording]
+    if name in ("_parameters", "_buffers"):
+        return now.keys() == then.keys() and all(map(_same_weight, now.values(), then.values()))
+    if isinstance(now, Tensor) or isinstance(then, Tensor):
+        return now is then
+    try:
+        return now is then or bool(operator.eq(now, then))
+    except Exception:  # arrays compare element by element
+        return False
+
+
+def _same_weight(now: Tensor | None, then: Tensor | None) -> bool:
+    """Return whether it is one tensor, or both only stand for one that is elsewhere (accelerate makes them anew)."""
+    if now is then:
+        return True
+    if now is None or then is None or not now.is_meta or not then.is_meta:
+        return False
+    return now.shape == then.shape and now.dtype == then.dtype

@@ -1,0 +1,61 @@
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from normxlogit import Attribution, Attributions, cli
+from normxlogit.cli.console import Format, check_output, format_for
+from normxlogit.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("a.json", "json"), ("a.HTM", "html"), ("a.csv", "csv"), ("a.txt", "terminal"), ("a", "terminal")],
+)
+def test_the_name_says_the_format(name, found):
+    assert format_for(Path(name)) is Format(found)
+    assert format_for(None) is Format.terminal
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.xlsx", "a.pdf", "a.jsonl"])
+def test_other_names_are_refused_before_any_work(name, capsys, tmp_path):
+    with pytest.raises(InputError, match=f"cannot write {Path(name).suffix} files"):
+        format_for(Path(name))
+    assert run("explain", "good", "--model", "no/such/model", "--output", str(tmp_path / name)) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_the_file_that_is_read_is_not_written_over(tmp_path, capsys):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("good\n")
+    (tmp_path / "link.txt").symlink_to(texts)
+    for output in (texts, tmp_path / "link.txt", tmp_path / "." / "texts.txt"):
+        assert run("explain", "--file", str(texts), "--output", str(output)) == 2
+        assert "is the file that is read" in capsys.readouterr().err
+        assert texts.read_text() == "good\n"
+    check_output(tmp_path / "new.txt", texts)
+    check_output(None, texts)
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(list(arguments))
+    return int(stop.value.code or 0)
+
+
+def test_csv_json_and_the_library_say_the_same(tmp_path, capsys):
+    text = "A state-of-the-art film, isn't it?"
+    assert run("explain", text, "Bad.", "--output", str(tmp_path / "a.json")) == 0
+    assert run("explain", text, "Bad.", "--output", str(tmp_path / "a.csv")) == 0
+    assert run("explain", text, "--format", "json", "--words") == 0
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    found = Attributions.load(tmp_path / "a.json")
+    assert [a.text for a in found] == [text, "Bad."]
+    (tmp_path / "b.json").write_text(json.dumps(printed))
+    assert Attribution.load(tmp_path / "b.json") == found[0]
+    words = [w["text"] for w in printed["attributions"][0]["words"]]
+    assert words == ["A", "state-of-the-art", "film", ",", "isn't", "it", "?"]
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "a.csv").read_text())))
+    assert [r["token"] for r in rows] == [t for a in found for t in a.tokens]

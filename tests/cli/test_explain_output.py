@@ -1,0 +1,237 @@
+"""Where `explain` takes its texts from, what it writes, and how it fails."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from normxlogit import cli, list_methods
+from normxlogit.cli.explain import CHUNK
+from normxlogit.errors import InputError, TargetError
+from normxlogit.results.attribution import Attribution
+
+from .conftest import LOADED
+
+TEXT = "The movie is mediocre, maybe even bad."
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def piped(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+
+
+# --- where texts come from ------------------------------------------------------------------------------------------
+
+
+def test_texts_from_a_file(run, asked, tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_bytes("\ufefffirst\r\n\nsecond \u2028 line\n".encode())
+    assert run("explain", "zeroth", "--file", str(path))[0] == 0
+    assert asked.calls[0][0] == ["zeroth", "first", "second \u2028 line"]
+
+
+def test_texts_from_standard_input(run, asked, monkeypatch):
+    monkeypatch.setattr("sys.stdin", piped("eins\nzwölf".encode()))
+    assert run("explain")[0] == 0
+    assert asked.calls[0][0] == ["eins", "zwölf"]
+
+
+def test_standard_input_is_left_alone_when_there_are_texts(run, asked, monkeypatch):
+    monkeypatch.setattr("sys.stdin", piped(b"\xff"))
+    assert run("explain", "a")[0] == 0
+    assert asked.calls[0][0] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"good\nbad \xff\n", "line 2: not UTF-8 text"),
+        (b"a\n\0\0", "line 2: not a text file"),
+        (b" \n\n", "empty"),
+        (b"", "empty"),
+        (None, "cannot read"),
+    ],
+)
+def test_bad_files_are_one_line(run, asked, tmp_path, content, message):
+    path = tmp_path / "texts.txt"
+    if content is not None:
+        path.write_bytes(content)
+    code, out, err = run("explain", "--file", str(path))
+    assert (code, out, asked.loaded) == (2, "", [])
+    assert err.startswith("error: ")
+    assert message in err
+    assert str(path) in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["explain"], "no text"),
+        (["explain", "  "], "empty"),
+        (["explain", "caf\udce9"], "not UTF-8"),
+        (["explain", "a", "--layers", "one"], "--layers"),
+        (["explain", "a", "--file", "."], "cannot read"),
+        (["explain", "a", "--output", "no/such/folder/x.json"], "cannot write"),
+    ],
+)
+def test_mistakes_are_one_line(run, arguments, message):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [InputError("too\n  long"), TargetError("too long")])
+def test_errors_of_the_library_are_one_line(run, asked, error):
+    asked.error = error
+    assert run("explain", "a") == (2, "", "error: too long\n")
+
+
+def test_unknown_options_exit_with_two(run):
+    code, out, err = run("explain", "a", "--format", "pdf")
+    assert (code, out) == (2, "")
+    assert "pdf" in err
+
+
+def test_json_is_valid_and_reads_back(run):
+    code, out, _ = run("explain", "a film", "bad", "--format", "json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["format_version"] == 2
+    assert set(document) == {"format_version", "attributions"}
+    assert [Attribution.from_dict(state) for state in document["attributions"]] == LOADED[None](["a film", "bad"])
+    assert "words" not in document["attributions"][0]
+
+
+@pytest.mark.parametrize("merge", ["sum", "max", "mean", "first"])
+def test_json_with_words(run, merge):
+    text = "an unremittingly mediocre film"
+    state = json.loads(run("explain", text, "--format", "json", "--words", "--merge", merge)[1])["attributions"][0]
+    result = Attribution.from_dict(state)
+    assert [(w["text"], w["start"], w["end"], w["tokens"], w["score"]) for w in state["words"]] == [
+        (w.text, w.start, w.end, list(w.tokens), pytest.approx(float(w.score))) for w in result.words(merge)
+    ]
+    assert any(len(word["tokens"]) > 1 for word in state["words"]), "else the ways to merge are one"
+    layered = json.loads(run("explain", text, "--format", "json", "--words", "--layers", "all")[1])
+    count = LOADED[None].model.layer_count()
+    assert [len(word["score"]) for word in layered["attributions"][0]["words"]] == [count] * 4
+
+
+def test_html(run):
+    code, out, _ = run("explain", TEXT, "--format", "html")
+    assert code == 0
+    assert out.lstrip().startswith("<!DOCTYPE html>")
+    assert "medi" in out
+    assert "</mark>" in out
+
+
+def test_words_in_the_terminal(run):
+    text = "an unremittingly mediocre film"
+    pieces, words = run("explain", text)[1], run("explain", text, "--words")[1]
+    assert pieces != words
+    assert "unremittingly" in words
+    assert "unremittingly" not in pieces.replace(text, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("a.json", "{"), ("a.html", "<!DOCTYPE"), ("a.txt", "prediction"), ("a", "prediction")]
+)
+def test_output_goes_to_a_file_of_the_format_in_its_name(run, tmp_path, name, start, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    code, out, err = run("explain", "a", "--output", str(tmp_path / name))
+    assert (code, out, err) == (0, "", "")
+    content = (tmp_path / name).read_text(encoding="utf-8")
+    assert content.lstrip().startswith(start)
+    assert "\x1b" not in content
+
+
+def test_format_beats_the_name(run, tmp_path):
+    run("explain", "a", "--format", "json", "--output", str(tmp_path / "a.html"))
+    json.loads((tmp_path / "a.html").read_text(encoding="utf-8"))
+
+
+def test_many_texts_go_in_chunks_in_order(run, asked):
+    count = 2 * CHUNK + 3
+    code, out, err = run("explain", *(f"text {i}" for i in range(count)), "--format", "json")
+    assert (code, err) == (0, "")
+    assert [len(inputs) for inputs, _ in asked.calls] == [CHUNK, CHUNK, 3]
+    assert [text for inputs, _ in asked.calls for text in inputs] == [f"text {i}" for i in range(count)]
+    assert len(json.loads(out)["attributions"]) == count
+
+
+def test_a_terminal_sees_progress(asked, monkeypatch, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    cli_main(*("t" for _ in range(CHUNK + 1)))
+    assert "explaining" in stream.getvalue()
+    assert "explaining" not in capsys.readouterr().out
+
+
+def cli_main(*texts: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["explain", *texts])
+    assert not stop.value.code
+
+
+def test_methods_lists_every_column(run):
+    code, out, _ = run("methods")
+    assert code == 0
+    assert "\x1b" not in out
+    rows = {line.split()[0]: line for line in out.splitlines() if line.split()}
+    for info in list_methods():
+        row = rows[info.name].split()
+        cost = info.passes.split()
+        assert row[-len(cost) :] == cost
+        flags = ["yes" if info.signed else "no", "yes" if info.per_layer else "no"]
+        assert row[-len(cost) - 2 : -len(cost)] == flags
+        said = " ".join(out.split())
+        for part in (info.paper, *info.needs.split(), *info.summary.split()):
+            assert part in said
+
+
+@pytest.mark.filterwarnings("ignore:Cannot enable progress bars")
+def test_transformers_settings_are_as_before(run):
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_info()
+    logging.enable_progress_bar()
+    try:
+        run("explain", "a")
+        assert logging.get_verbosity() == 20
+        assert logging.is_progress_bar_enabled()
+    finally:
+        logging.set_verbosity(verbosity)
+        if not bars:
+            logging.disable_progress_bar()
+
+
+def test_version(run, monkeypatch):
+    module = ModuleType("normxlogit._version")
+    module.__version__ = "1.2.3"
+    monkeypatch.setitem(sys.modules, "normxlogit._version", module)
+    assert run("--version") == (0, "normxlogit 1.2.3\n", "")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["explain", "--help"], ["methods", "--help"]])
+def test_help_needs_no_heavy_import(arguments):
+    code = (
+        "import sys\nfrom normxlogit.cli import main\n"
+        f"try: main({arguments!r})\nexcept SystemExit as e: assert not e.code\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'jinja2', 'tokenizers'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT)
+    assert run.returncode == 0, run.stderr
+    assert "Usage" in run.stdout

@@ -1,0 +1,345 @@
+"""The base of all methods: what a class must be, what its objects say of themselves, and what may come out."""
+
+import sys
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer, Method, MethodError, Request, Scores, list_methods, register
+from normxlogit.cli import main
+from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.faithfulness import evaluate
+from normxlogit.methods import InputNorm, IntegratedGradients, LogAt, NormXLogit, Random, method_named, registry
+from normxlogit.methods import run_method as run
+from normxlogit.models.targets import resolve
+from tests import tiny
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    """Forget what a test registers."""
+    monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+
+
+@pytest.fixture
+def explainer():
+    return Explainer(tiny.model("bert", num_labels=3), tiny.tokenizer_for("bert"))
+
+
+def place_method():
+    """Register a method from outside, as another package would."""
+
+    @register("place", paper="nobody", per_layer=True, signed=True, tokenwise=True)
+    class Place(Method):
+        """Where a token stands, times a factor.
+
+        Args:
+            factor: The factor.
+            way: From the "left" or the "right".
+        """
+
+        def __init__(self, factor: float = 1.0, way: Literal["left", "right"] = "left") -> None:
+            self.factor, self.way = factor, way
+
+        def score(self, request: Request) -> Scores:
+            mask = request.forward.batch.mask
+            places = mask.cumsum(-1).float() * self.factor  # (B, T)
+            if self.way == "right":
+                places = -places
+            count, layers = request.target.ids.shape[1], max(len(request.layers), 1)
+            values = places[:, None, None].expand(-1, count, layers, -1)
+            return Scores(values, {"largest": values.amax((2, 3))})
+
+    return Place
+
+
+# --- a method from outside ------------------------------------------------------------------------------------------
+
+
+def test_a_method_from_outside_works_wherever_the_own_ones_do(explainer, capsys):
+    place = place_method()
+    assert place.info in list_methods()
+    for method in (place(factor=2, way="right"), "place:factor=2,way=right", "place:way=right,factor=2.0"):
+        together = explainer(tiny.TEXTS, method=method, target=ALL, layers=[1, 3])
+        for text, found in zip(tiny.TEXTS, together, strict=True):
+            assert found.scores.shape == (3, 2, len(found))
+            np.testing.assert_array_equal(found.scores[1, 0], -2.0 * np.arange(1, len(found) + 1))
+            assert (found.method, dict(found.settings)) == ("place", {"factor": 2.0, "way": "right"})
+            assert found.diagnostics == {"largest": (-2.0,) * 3}
+            assert found.signed
+            alone = explainer(text, method=method, target=ALL, layers=[1, 3])
+            np.testing.assert_array_equal(alone.scores, found.scores)
+    (measured,) = evaluate(explainer, [Example(text, 0) for text in tiny.TEXTS], [place(factor=3)])
+    assert measured.method == "place:factor=3.0"
+    writer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    written = writer.explain_completion("the cat", " sat on", method="place:factor=2")
+    np.testing.assert_array_equal(written.scores, [[2, 4, 0, 0], [2, 4, 6, 0]])
+    with pytest.raises(SystemExit) as stop:
+        main(["explain", "a film", "--method", "place:factor=2", "--format", "json"])
+    assert not stop.value.code
+    assert '"place"' in capsys.readouterr().out
+
+
+def test_a_class_that_is_no_method_is_refused():
+    with pytest.raises(MethodError, match=r"is not a subclass of normxlogit\.methods\.Method"):
+
+        @register("plain", paper="nobody")
+        class Plain:
+            def score(self, request): ...
+
+    with pytest.raises(MethodError, match="is not a subclass"):
+        register("function", paper="nobody")(lambda request: None)
+    assert not {"plain", "function"} & {m.name for m in list_methods()}
+
+
+def test_settings_without_a_type_or_a_default_are_refused():
+    class Untyped(Method):
+        def __init__(self, a=1) -> None:
+            self.a = a
+
+        def score(self, request): ...
+
+    class Needed(Method):
+        def __init__(self, a: int) -> None:
+            self.a = a
+
+        def score(self, request): ...
+
+    class Anything(Method):
+        def __init__(self, **settings: int) -> None: ...
+
+        def score(self, request): ...
+
+    for cls, name in ((Untyped, "a"), (Needed, "a"), (Anything, "settings")):
+        with pytest.raises(MethodError, match=f"the setting {name} needs a type and a default"):
+            register("refused", paper="nobody")(cls)
+    assert "refused" not in {m.name for m in list_methods()}
+
+
+def test_an_object_of_a_class_that_is_not_registered_is_refused(explainer):
+    class Unnamed(LogAt):
+        """What its base is registered as, this one is not."""
+
+    for made in (Unnamed(), type("Bare", (Method,), {"score": LogAt.score})()):
+        with pytest.raises(MethodError, match=r"is not registered: put @register\(...\) before the class"):
+            explainer(tiny.TEXTS[0], method=made)
+
+
+def test_a_class_has_one_name_and_its_subclasses_have_others():
+    place = place_method()
+    with pytest.raises(MethodError, match="Place is registered already, as place: make a subclass"):
+        register("somewhere", paper="nobody")(place)
+
+    @register("elsewhere", paper="nobody")
+    class Elsewhere(place): ...
+
+    assert (place().spec, Elsewhere(factor=2).spec) == ("place", "elsewhere:factor=2.0")
+    assert place() != Elsewhere()
+
+
+def test_a_class_without_score_is_refused():
+    class Half(Method): ...
+
+    with pytest.raises(MethodError, match="Half has no score, which every method has"):
+        register("half", paper="nobody")(Half)
+
+
+# --- what an object says of itself ----------------------------------------------------------------------------------
+
+
+def test_settings_spec_and_repr():
+    method = IntegratedGradients("l1", steps=np.int64(7))
+    assert method.settings == {
+        "aggregate": "l1",
+        "steps": 7,
+        "baseline": "zero",
+        "internal_batch_size": None,
+        "protocol": "default",
+    }
+    assert type(method.settings["steps"]) is int, "settings are written as JSON"
+    assert method.spec == "integrated-gradients:aggregate=l1,steps=7"
+    assert repr(method) == (
+        "IntegratedGradients(aggregate='l1', steps=7, baseline='zero', internal_batch_size=None, protocol='default')"
+    )
+    assert repr(LogAt()) == "LogAt()"
+    assert LogAt().spec == "logat"
+
+
+def test_methods_are_equal_when_class_and_settings_are():
+    assert Random(3) == Random(seed=3)
+    assert hash(Random(3)) == hash(Random(seed=3))
+    assert Random(3) != Random()
+    assert NormXLogit() != InputNorm()
+    assert len({Random(), Random(12), Random(3)}) == 2
+    assert Random() != "random"
+
+
+def test_a_method_is_taken_as_it_is(explainer):
+    method = Random(3)
+    assert method_named(method) is method
+    np.testing.assert_array_equal(
+        explainer(tiny.TEXTS[2], method=method).scores, explainer(tiny.TEXTS[2], method="random:seed=3").scores
+    )
+
+
+# --- what a constructor is given ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cls", "arguments", "settings", "message"),
+    [
+        (NormXLogit, ("words",), {}, "normxlogit: norm_of must be 'embedding_output' or 'word_embedding', not 'words'"),
+        (Random, (True,), {}, "random: seed must be a whole number, not True"),
+        (Random, (1.0,), {}, "random: seed must be a whole number, not 1.0"),
+        (Random, (2**64,), {}, "random: seed must fit into 64 bits"),
+        (Random, (), {"seeds": 1}, "random has no setting 'seeds'; it has seed"),
+        (Random, (1,), {"seed": 1}, "random: multiple values for argument 'seed'"),
+        (Random, (1, 2), {}, "random: too many positional arguments"),
+        (LogAt, (), {"norm_of": "word_embedding"}, "logat has no setting 'norm_of'; it has no settings"),
+        (LogAt, (1,), {}, "logat: too many positional arguments"),
+        (IntegratedGradients, (), {"steps": 0}, "integrated-gradients: steps and internal_batch_size must be positive"),
+        (IntegratedGradients, (), {"steps": None}, "steps must be a whole number, not None"),
+    ],
+)
+def test_arguments_that_a_class_does_not_take(cls, arguments, settings, message):
+    with pytest.raises(MethodError) as caught:
+        cls(*arguments, **settings)
+    assert str(caught.value).startswith(message) or str(caught.value).endswith(message)
+
+
+def test_a_constructor_of_a_base_gets_what_the_class_gives_it():
+    """What a class computes for its base is no setting, and is not checked as one."""
+
+    class Base(Method):
+        def __init__(self, several) -> None:
+            self.several = several
+
+        def score(self, request): ...
+
+    @register("derived", paper="nobody")
+    class Derived(Base):
+        def __init__(self, count: int = 2) -> None:
+            super().__init__(["x"] * count)
+            self.count = count
+
+    assert Derived(3).several == ["x"] * 3
+    assert Derived(3).spec == "derived:count=3"
+
+
+def test_a_missing_package_is_one_line_with_the_command(monkeypatch):
+    @register("needy", paper="nobody", extra="app")
+    class Needy(Method):
+        def __init__(self, a: int = 1) -> None:
+            import no_such_package  # noqa: F401
+
+            self.a = a
+
+        def score(self, request): ...
+
+    with pytest.raises(MethodError) as caught:
+        method_named("needy:a=2")
+    assert str(caught.value) == "needy needs the package no_such_package: pip install 'normxlogit[app]'"
+    monkeypatch.setitem(sys.modules, "captum", None)
+    with pytest.raises(MethodError) as caught:
+        IntegratedGradients()
+    assert str(caught.value) == "integrated-gradients needs the package captum: pip install 'normxlogit[eval]'"
+
+
+# --- what comes out -------------------------------------------------------------------------------------------------
+
+
+def answering(values):
+    """Register a method that gives what a function makes of the right scores, (B, K, L, T)."""
+
+    @register("given", paper="nobody", per_layer=True)
+    class Given(Method):
+        def score(self, request: Request) -> Scores:
+            shape = (*request.target.ids.shape, max(len(request.layers), 1), request.forward.batch.mask.shape[1])
+            return Scores(values(torch.ones(shape), request.forward.batch.mask))
+
+    return Given()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda right, mask: right[:, :, :, :-1],
+        lambda right, mask: right[:, :1],
+        lambda right, mask: right[:1],
+        lambda right, mask: right[:, :, 0],
+        lambda right, mask: right.transpose(1, 3),
+        lambda right, mask: right.repeat(1, 1, 2, 1),
+    ],
+)
+def test_scores_of_another_shape_are_refused(explainer, values):
+    model = explainer.model
+    forward = model.run(model.batch(explainer.encode(tiny.TEXTS[:2]), [0, 1]))
+    request = Request(model, forward, resolve(model, forward, ALL))
+    width = forward.batch.mask.shape[1]
+    with pytest.raises(MethodError, match=rf"given gives scores of shape \(.*\), not \(2, 3, 1, {width}\)"):
+        run(answering(values), request)
+    with pytest.raises(MethodError, match="given gives scores of shape"):
+        explainer(tiny.TEXTS[:2], target=ALL, method="given")
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_scores_that_are_not_finite_are_refused_and_the_layer_is_named(explainer, bad):
+    def from_layer_two(right, mask):
+        right[:, :, 1:, 2] = bad
+        return right
+
+    answering(from_layer_two)
+    with pytest.raises(MethodError, match="given gives scores that are not finite at layer 2: a weight or a state of "):
+        explainer(tiny.TEXTS, layers=[1, 2, 3], method="given")
+    with pytest.raises(MethodError, match="not finite at layer 3"):
+        explainer(tiny.TEXTS, layers=[1, 3], method="given")
+    assert explainer(tiny.TEXTS[0], layers=[1], method="given").scores.all()
+
+
+@pytest.mark.parametrize("tokenwise", [True, False])
+def test_scores_of_a_completion_that_are_not_finite_are_refused(tokenwise):
+    @register("broken", paper="nobody", tokenwise=tokenwise)
+    class Broken(Method):
+        def score(self, request: Request) -> Scores:
+            shape = (*request.target.ids.shape, 1, request.forward.batch.mask.shape[1])
+            return Scores(torch.full(shape, torch.nan))
+
+    writer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    with pytest.raises(MethodError, match="broken gives scores that are not finite: "):
+        writer.explain_completion("the cat", " sat on", method="broken")
+
+
+def test_what_stands_at_padding_does_not_matter(explainer):
+    answering(lambda right, mask: right.masked_fill(~mask[:, None, None], torch.nan))
+    assert all((a.scores == 1).all() for a in explainer(tiny.TEXTS, method="given"))
+
+
+def test_states_that_are_not_finite_are_said(explainer, monkeypatch):
+    explainer(tiny.TEXTS[0])
+    read = type(explainer.model).read
+    monkeypatch.setattr(type(explainer.model), "read", lambda *a, **k: read(*a, **k) + torch.tensor([0, torch.nan, 0]))
+    said = r"normxlogit gives scores that are not finite: a weight or a state of BertForSequenceClassification"
+    with pytest.raises(MethodError, match=said):
+        explainer(tiny.TEXTS[0], target=1)
+    assert np.isfinite(explainer(tiny.TEXTS[0], target=0).scores).all()
+
+
+@pytest.mark.parametrize("needs_grad", [True, False])
+def test_gradients_are_there_for_those_who_ask(explainer, needs_grad):
+    seen = []
+
+    class Watching(Method):
+        def score(self, request: Request) -> Scores:
+            seen.append((torch.is_grad_enabled(), torch.is_inference_mode_enabled()))
+            shape = (*request.target.ids.shape, 1, request.forward.batch.mask.shape[1])
+            return Scores(torch.ones(shape))
+
+    Watching.needs_grad = needs_grad
+    register("watching", paper="nobody")(Watching)
+    explainer(tiny.TEXTS[0], method="watching")
+    with torch.inference_mode():
+        explainer(tiny.TEXTS[0], method="watching")
+    assert seen[0] == (needs_grad, not needs_grad)
+    assert seen[1][1] is (not needs_grad)

@@ -1,0 +1,205 @@
+"""Settings: read off a constructor, checked, written as text and read from it."""
+
+import math
+from typing import Literal, Optional, Union
+
+import numpy as np
+import pytest
+
+from normxlogit.methods import IntegratedGradients, LogAt, NormXLogit
+from normxlogit.methods.settings import Setting, check, format_value, parse, settings_of
+
+MODE = Literal["l1", "l2", "sum"]
+
+
+def setting(kind, default=None):
+    return Setting("s", default, kind)
+
+
+# --- read off a constructor -----------------------------------------------------------------------------------------
+
+
+def test_settings_are_the_constructors_arguments_in_their_order():
+    found = settings_of(IntegratedGradients)
+    assert [(s.name, s.default) for s in found.values()] == [
+        ("aggregate", "sum"),
+        ("steps", 50),
+        ("baseline", "zero"),
+        ("internal_batch_size", None),
+        ("protocol", "default"),
+    ]
+    assert found["steps"].kind is int
+    assert found["internal_batch_size"].kind == int | None
+    assert dict(settings_of(LogAt)) == {}
+    assert settings_of(NormXLogit)["norm_of"].allowed == "'embedding_output' or 'word_embedding'"
+
+
+def test_settings_that_a_base_class_takes_are_its_own():
+    class Base:
+        def __init__(self, a: int = 1) -> None: ...
+
+    class Derived(Base): ...
+
+    assert [s.name for s in settings_of(Derived).values()] == ["a"]
+
+
+def test_annotations_may_be_strings():
+    class Late:
+        def __init__(self, a: "int | None" = None) -> None: ...
+
+    assert settings_of(Late)["a"].kind == int | None
+
+
+class Untyped:
+    def __init__(self, a=1) -> None: ...
+
+
+class WithoutDefault:
+    def __init__(self, a: int) -> None: ...
+
+
+class Starred:
+    def __init__(self, *a: int) -> None: ...
+
+
+class Keywords:
+    def __init__(self, **a: int) -> None: ...
+
+
+class OfNoWhere:
+    def __init__(self, a: "NoSuchType" = 1) -> None: ...  # noqa: F821
+
+
+@pytest.mark.parametrize("constructor", [Untyped, WithoutDefault, Starred, Keywords])
+def test_a_setting_needs_a_type_and_a_default(constructor):
+    with pytest.raises(TypeError, match=f"{constructor.__name__}: the setting a needs a type and a default"):
+        settings_of(constructor)
+
+
+def test_a_type_that_is_not_there_is_named():
+    with pytest.raises(TypeError, match=r"OfNoWhere: .*'NoSuchType' is not defined"):
+        settings_of(OfNoWhere)
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (int, 3, 3),
+        (int, np.int64(3), 3),
+        (int, np.uint8(3), 3),
+        (int, 10**400, 10**400),
+        (float, 0.5, 0.5),
+        (float, 2, 2.0),
+        (float, np.float32(0.5), 0.5),
+        (float, np.int64(2), 2.0),
+        (bool, True, True),
+        (bool, np.False_, False),
+        (str, "a b", "a b"),
+        (MODE, "l2", "l2"),
+        (Literal[1, 2], 2, 2),
+        (int | None, None, None),
+        (Optional[int], 4, 4),  # noqa: UP045  # both spellings of the same
+        (Union[int, str], "x", "x"),  # noqa: UP007
+        (tuple[int, ...], (1, 2), (1, 2)),
+        (tuple[int, ...], [np.int32(1), 2], (1, 2)),
+        (tuple[int, ...], 3, (3,)),
+    ],
+)
+def test_values_become_plain(kind, value, expected):
+    found = check(setting(kind), value)
+    assert found == expected
+    assert type(found) is type(expected)
+    if isinstance(found, tuple):
+        assert {type(v) for v in found} == {int}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (int, True, "s must be a whole number, not True"),
+        (int, 2.0, "s must be a whole number, not 2.0"),
+        (int, "2", "s must be a whole number, not '2'"),
+        (int, None, "s must be a whole number, not None"),
+        (float, False, "s must be a number, not False"),
+        (float, math.nan, "s must be a number, not nan"),
+        (float, np.float64("nan"), "s must be a number, not "),
+        (float, math.inf, "s must be a number, not inf"),
+        (float, 10**400, "s must be a number, not 1000"),
+        (float, 1j, "s must be a number, not 1j"),
+        (bool, 1, "s must be true or false, not 1"),
+        (bool, "true", "s must be true or false, not 'true'"),
+        (str, b"a", "s must be a string, not b'a'"),
+        (MODE, "max", "s must be 'l1', 'l2' or 'sum', not 'max'"),
+        (MODE, ["l1"], r"s must be 'l1', 'l2' or 'sum', not \['l1'\]"),
+        (Literal[1, 2], True, "s must be 1 or 2, not True"),
+        (Literal[1, 2], 1.0, "s must be 1 or 2, not 1.0"),
+        (int | None, "none", "s must be a whole number or None, not 'none'"),
+        (int | Literal["auto"], "all", "s must be a whole number or 'auto', not 'all'"),
+        (tuple[int, ...], (), r"s must be several values, each a whole number, not \(\)"),
+        (tuple[int, ...], (1, "2"), "s must be several values, each a whole number"),
+    ],
+    ids=repr,
+)
+def test_values_that_a_setting_does_not_take(kind, value, message):
+    with pytest.raises(ValueError, match=message):
+        check(setting(kind), value)
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "text"),
+    [
+        (int, 50, "50"),
+        (int, -3, "-3"),
+        (float, 0.01, "0.01"),
+        (float, 1e-05, "1e-05"),
+        (bool, True, "true"),
+        (bool, False, "false"),
+        (str, "a b", "a b"),
+        (MODE, "sum", "sum"),
+        (Literal[1, 2], 2, "2"),
+        (int | None, None, "none"),
+        (int | None, 7, "7"),
+        (str | None, None, "none"),
+        (bool | None, None, "none"),
+        (tuple[int, ...], (1, 2, 3), "1+2+3"),
+        (tuple[int, ...], (1,), "1"),
+        (tuple[str, ...], ("a", "b"), "a+b"),
+    ],
+)
+def test_text_and_back(kind, value, text):
+    assert format_value(value) == text
+    found = parse(setting(kind), text)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (int, "1.0"),
+        (int, "one"),
+        (int, ""),
+        (float, "nan"),
+        (float, "inf"),
+        (float, "-1e999"),
+        (float, "0,5"),
+        (bool, "True"),
+        (bool, "1"),
+        (bool, "yes"),
+        (MODE, "L1"),
+        (MODE, "'l1'"),
+        (int | None, "None"),
+        (tuple[int, ...], "1,2"),
+        (tuple[int, ...], "1++2"),
+    ],
+    ids=repr,
+)
+def test_text_that_a_setting_does_not_take(kind, text):
+    with pytest.raises(ValueError, match=r"s must be .*, not "):
+        parse(setting(kind), text)

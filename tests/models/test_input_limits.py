@@ -1,0 +1,138 @@
+"""How many tokens a model reads, against what its forward pass takes."""
+
+import pytest
+import torch
+from torch import nn
+from transformers.models.auto import modeling_auto
+
+from normxlogit import Explainer
+from normxlogit.models.input_limits import position_limit, vocabulary_limit
+from tests import tiny
+from tests.architectures.base import MAPPINGS, build
+
+CLASSIFIER, MASKED, CAUSAL = "sequence-classification", "masked-lm", "causal-lm"
+BOUNDED = [
+    (CLASSIFIER, "bert"),
+    (CLASSIFIER, "roberta"),  # positions begin after the padding row
+    (CLASSIFIER, "mpnet"),
+    (CLASSIFIER, "ibert"),
+    (CLASSIFIER, "canine"),
+    (CLASSIFIER, "layoutlmv3"),
+    (CLASSIFIER, "perceiver"),
+    (CLASSIFIER, "yoso"),
+    (CLASSIFIER, "mra"),
+    (CLASSIFIER, "nystromformer"),
+    (CLASSIFIER, "roformer"),
+    (CLASSIFIER, "openai-gpt"),
+    (CLASSIFIER, "biogpt"),
+    (CLASSIFIER, "gptj"),
+    (CLASSIFIER, "ctrl"),
+    (MASKED, "mbart"),
+    (MASKED, "xlm"),
+    (CAUSAL, "opt"),
+    (CAUSAL, "bart"),
+    (CAUSAL, "pegasus"),
+    (CAUSAL, "whisper"),
+    (CAUSAL, "codegen"),
+    (CAUSAL, "prophetnet"),
+    (CAUSAL, "gpt2"),
+    (CAUSAL, "reformer"),
+]
+UNBOUNDED = [
+    (CLASSIFIER, "llama"),
+    (CLASSIFIER, "t5"),
+    (CLASSIFIER, "xlnet"),
+    (CLASSIFIER, "funnel"),
+    (MASKED, "modernbert"),
+    (MASKED, "nomic_bert"),
+    (CAUSAL, "bloom"),
+    (CAUSAL, "mamba"),
+    (CAUSAL, "xglm"),  # its table of sines grows with the text
+    (CAUSAL, "gpt_neox"),
+    (CAUSAL, "gemma2"),
+    (CAUSAL, "falcon"),
+]
+
+
+def reads(model, count):
+    """Whether the model takes a text of so many tokens."""
+    ids = torch.full((1, count), 7)
+    ids[0, -1] = 3
+    try:
+        with torch.inference_mode():
+            model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    except (IndexError, RuntimeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("task", "family"), BOUNDED)
+def test_the_limit_is_the_last_length_that_works(task, family):
+    model = build(task, family)
+    limit = position_limit(None, model)
+    assert limit is not None
+    assert reads(model, limit)
+    assert not reads(model, limit + 1)
+
+
+@pytest.mark.parametrize(("task", "family"), UNBOUNDED)
+def test_models_without_a_table_are_not_limited(task, family):
+    model = build(task, family)
+    assert position_limit(None, model) is None
+    assert reads(model, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [(task, family) for task in (CLASSIFIER, MASKED, CAUSAL) for family in getattr(modeling_auto, MAPPINGS[task].name)],
+)
+def test_every_family_of_transformers(task, family):
+    try:
+        model = build(task, family)
+    except Exception as error:  # some need packages that are not here
+        pytest.skip(f"{type(error).__name__}: {error}")
+    if not reads(model, 12):
+        pytest.skip("reads no plain text")
+    limit = position_limit(None, model)
+    if limit is None:
+        assert reads(model, 530)
+    else:
+        assert reads(model, limit)
+        assert family == "tapas" or not reads(model, limit + 1)  # which begins to count anew in every cell
+
+
+@pytest.mark.parametrize(("task", "family"), [(CAUSAL, "opt"), (CLASSIFIER, "yoso"), (CLASSIFIER, "roberta")])
+def test_a_longer_text_is_cut_with_a_note(task, family):
+    tokenizer = tiny.tokenizer(specials=False)
+    tokenizer.model_max_length = 10**30
+    explainer = Explainer(build(task, family), tokenizer)
+    limit = explainer.model.encoder.limit
+    fits, longer = explainer(["the " * limit, "the " * (limit + 1)], target=1)
+    assert (len(fits), fits.notes) == (limit, ())
+    assert len(longer) == limit
+    assert f"only the first {limit} were read" in longer.notes[0]
+
+
+def test_the_smallest_of_the_limits_counts():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    for declared, wanted in ((12, 12), (40, 40), (100, 40), (10**30, 40)):
+        tokenizer.model_max_length = declared
+        assert position_limit(tokenizer, model) == wanted
+    assert position_limit(None, model) == 40
+    tokenizer.model_max_length = 100
+    assert position_limit(tokenizer, tiny.model("llama")) == 100
+    assert position_limit(None, nn.Linear(2, 2)) is None
+
+
+def test_positions_begin_after_the_padding_row_as_roberta_counts():
+    assert position_limit(None, tiny.model("roberta")) == 40 - 1, "the padding id is 0, so one row is left out"
+    assert position_limit(None, tiny.model("roberta", pad_token_id=1)) == 38
+
+
+def test_vocabulary():
+    assert vocabulary_limit(tiny.model("bert")) == tiny.SIZE
+    assert vocabulary_limit(nn.Linear(2, 2)) is None
+    model = tiny.model("bert")
+    model.resize_token_embeddings(80)
+    assert vocabulary_limit(model) == 80

@@ -1,0 +1,265 @@
+"""What a caller may ask of an explanation, how it may be written, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer, InputError, MethodError, TargetError
+from normxlogit.pipeline.options import Options
+from tests import tiny
+from tests.pipeline.test_signals import PROCESSOR, picture, vit
+
+LABELS = {0: "bad", 1: "good", 2: "so so"}
+
+
+def explainer(family="bert", kind="SequenceClassification", **options):
+    return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+
+
+def of_three(labels=LABELS):
+    return explainer(num_labels=3, id2label=labels)
+
+
+def close(a, b, tolerance=1e-5):
+    np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(b).max())))
+
+
+# --- targets --------------------------------------------------------------------------------------------------------
+
+
+def test_targets_of_a_classifier():
+    e = of_three()
+    everything = e(tiny.TEXTS[0], target=ALL, layers=[2, 3])
+    assert everything.scores.shape == (3, 2, len(everything))
+    assert everything.target.labels == ("bad", "good", "so so")
+    for choice in ("good", "GOOD", 1):
+        close(e(tiny.TEXTS[0], target=choice, layers=[2, 3]).scores, everything.scores[1])
+    close(e(tiny.TEXTS[0], target=["so so", "bad"]).scores, everything.scores[[2, 0], 1])
+    difference = e(tiny.TEXTS[0], target="good", contrast="bad")
+    close(difference.scores, everything.scores[1, 1] - everything.scores[0, 1])
+    assert difference.target.contrast == "bad"
+    close(everything.select(label="so so", layer=2).scores, everything.scores[2, 0])
+
+
+def test_targets_of_a_language_model():
+    e = explainer("bert", "MaskedLM")
+    both = e(tiny.MASKED, target=["are", "is"])
+    assert both.scores.shape == (2, len(both))
+    close(both.scores[0] - both.scores[1], e(tiny.MASKED, target="are", contrast="is").scores)
+    close(both.scores[1], e(tiny.MASKED, target=tiny.VOCABULARY["is"]).scores)
+    for target, message in (
+        ("keys cabinet", "not one token"),
+        ("zebra", "not one token"),
+        ("7", "'7' is not one token"),  # never entry 7: a string is a token
+        (ALL, "the whole vocabulary; name the tokens"),
+        (tiny.SIZE, "outside the model's 64 outputs"),
+    ):
+        with pytest.raises(TargetError, match=message):
+            e(tiny.MASKED, target=target)
+    with pytest.raises(TargetError, match=r"input 1 .* nowhere"):
+        e([tiny.MASKED, tiny.TEXTS[0]])
+    with pytest.raises(TargetError, match="2 times"):
+        e("the [MASK] is [MASK]")
+
+
+@pytest.mark.parametrize(
+    "integer", [np.int64, np.uint8, np.array, torch.tensor], ids=["int64", "uint8", "0-d array", "0-d tensor"]
+)
+def test_any_integer_is_an_index_or_a_layer(integer):
+    e = of_three()
+    expected = e(tiny.TEXTS[0], target=2, contrast=1, layers=2)
+    found = e(tiny.TEXTS[0], target=integer(2), contrast=integer(1), layers=integer(2))
+    assert found == expected
+    assert [type(i) for i in (*found.target.ids, found.target.contrast_id, *found.layers)] == [int] * 3
+    several = e(tiny.TEXTS[0], target=[integer(2), integer(0)], layers=[integer(3), integer(1)])
+    assert several == e(tiny.TEXTS[0], target=[2, 0], layers=[3, 1])
+    assert e(tiny.TEXTS[:2], targets=[integer(2), integer(0)]) == e(tiny.TEXTS[:2], targets=[2, 0])
+
+
+@pytest.mark.parametrize("name", ["all", "predicted", "1", "none"])
+def test_a_label_may_have_any_name(name):
+    e = of_three({0: "bad", 1: "good", 2: name})
+    found = e(tiny.TEXTS, target=name)
+    assert [a.target.ids for a in found] == [(2,)] * 3
+    assert [a.target.labels for a in found] == [(name,)] * 3
+    assert found[0].scores.ndim == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("awful", "no label 'awful'; the model knows 'bad', 'good', 'so so'"),
+        ("all", "no label 'all'"),
+        ("predicted", "no label 'predicted'"),
+        ("1", "no label '1'"),
+        (3, "index 3 is outside the model's 3 outputs"),
+        (-1, "index -1 is outside"),
+        (True, "not bool"),
+        (np.True_, "not bool"),
+        (1.0, "not float"),
+        (np.float32(1), "not float32"),
+        (torch.tensor(1.0), "not Tensor"),
+        (torch.tensor([0, 1]), "not Tensor"),
+        (b"good", "not bytes"),
+        ({"good"}, "not set"),
+        ([], "the list of targets is empty"),
+        ([0, None], "a name or an index, not NoneType"),
+        ([0, [1]], "a name or an index, not list"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_target(target, message):
+    with pytest.raises(TargetError, match=message):
+        of_three()(tiny.TEXTS[0], target=target)
+
+
+@pytest.mark.parametrize("contrast", [ALL, ["bad"], 1.5, True], ids=repr)
+def test_what_is_no_contrast(contrast):
+    with pytest.raises(TargetError, match="a contrast is a name or an index"):
+        of_three()(tiny.TEXTS[0], target="good", contrast=contrast)
+
+
+# --- a target for each input ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM")])
+def test_targets_are_one_call_each(family, kind):
+    model, made = tiny.model(family, kind), tiny.tokenizer_for(family)
+    chosen = [1, "LABEL_0", "LABEL_1"] if kind == "SequenceClassification" else ["cat", tiny.VOCABULARY["good"], "is"]
+    e = Explainer(model, made, batch_tokens=20)  # longest first, in batches of their own: the order must be kept
+    together = e(tiny.TEXTS, targets=chosen, layers=ALL)
+    for text, choice, found in zip(tiny.TEXTS, chosen, together, strict=True):
+        alone = e(text, target=choice, layers=ALL)
+        close(found.scores, alone.scores)
+        assert found.target == alone.target
+        assert found.scores.ndim == 2, "one target is no axis"
+
+
+def test_targets_of_a_column_of_a_long_text_and_of_questions():
+    e = of_three()
+    texts = ["the movie is bad " * 20, "bad"]
+    found = e(texts, targets=np.array([2, 0]), long_text="window")
+    assert [a.target.ids for a in found] == [(2,), (0,)]
+    assert [a.target.ids for a in e(texts, targets=iter(["good", "bad"]))] == [(1,), (0,)]
+    chooser = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
+    question = ("the cat sat", ["on the mat", "here"])
+    assert [a.target.ids for a in chooser([question] * 3, targets=[1, "on the mat", 1])] == [(1,), (0,), (1,)]
+
+
+def test_targets_of_a_forward_pass_that_was_already_run():
+    e = of_three()
+    inputs = e.model.tokenizer(tiny.TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        outputs = e.model.module(**inputs, output_hidden_states=True)
+    for found, expected in zip(
+        e.from_outputs(inputs, outputs, targets=[2, 0, 1]), e(tiny.TEXTS, targets=[2, 0, 1]), strict=True
+    ):
+        close(found.scores, expected.scores)
+        assert found.target == expected.target
+    with pytest.raises(TargetError, match="2 targets for 3 inputs"):
+        e.from_outputs(inputs, outputs, targets=[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": 0, "targets": [0, 1]}, "target= for all inputs or targets= with one for each, not both"),
+        ({"target": ALL, "targets": [0, 1]}, "not both"),
+        ({"targets": [0]}, "1 targets for 2 inputs"),
+        ({"targets": [0, 1, 0]}, "3 targets for 2 inputs"),
+        ({"targets": []}, "0 targets for 2 inputs"),
+        ({"targets": "ab"}, "targets= takes one target for each input"),
+        ({"targets": 0}, "takes a list with one for each input, not int"),
+        ({"targets": ALL}, "takes a list with one for each input"),
+        ({"targets": [0, 1.5]}, "a name or an index, not float"),
+        ({"targets": [0, ALL]}, "a name or an index, not All"),
+        ({"targets": [0, None]}, "a name or an index, not NoneType"),
+        ({"targets": [[0], [1]]}, "a name or an index, not list"),
+        ({"targets": [0, 7]}, "index 7 is outside"),
+    ],
+    ids=repr,
+)
+def test_targets_that_do_not_fit(options, message):
+    with pytest.raises(TargetError, match=message):
+        explainer()(tiny.TEXTS[:2], **options)
+
+
+# --- layers and methods ---------------------------------------------------------------------------------------------
+
+
+def test_layers():
+    e = explainer()
+    every = e(tiny.TEXTS[0], layers=ALL)
+    assert every.layers == (1, 2, 3)
+    close(e(tiny.TEXTS[0], layers=range(1, 4)).scores, every.scores)
+    close(e(tiny.TEXTS[0], layers=(3, 1)).scores, every.scores[[2, 0]])
+    one = e(tiny.TEXTS[0], layers=2)
+    assert one.layers == (2,)
+    close(one.scores, every.scores[[1]])
+    assert e(tiny.TEXTS[0]).layers is None
+
+
+@pytest.mark.parametrize(
+    ("layers", "message"),
+    [
+        (True, "layers must be ALL, a number or several numbers, not True"),
+        ([True], "not True"),
+        ([], "the list of layers is empty"),
+        (1.5, "not 1.5"),
+        ([1, 2.0], "not 2.0"),
+        ("1", "not '1'"),
+        ("all", "not 'all'"),
+        (["1"], "not '1'"),
+        ([ALL], "not ALL"),
+        ([[1]], r"not \[1\]"),
+        (torch.tensor([1, 2]), "not tensor"),
+        (0, "no layer 0; the model has layers 1 to 3"),
+        (-1, "no layer -1"),
+        (4, "no layer 4; the model has layers 1 to 3"),
+        ([1, 4], "no layer 4"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_layer(layers, message):
+    with pytest.raises(MethodError, match=message):
+        explainer()(tiny.TEXTS[0], layers=layers)
+
+
+def test_layers_of_a_method_that_has_none():
+    with pytest.raises(MethodError, match="input-norm gives no scores for single layers"):
+        explainer()(tiny.TEXTS[0], method="input-norm", layers=1)
+
+
+@pytest.mark.parametrize("word", ["nope", "", "Window", 1])
+def test_what_is_no_way_with_long_texts(word):
+    with pytest.raises(InputError, match="long_text must be 'truncate', 'window' or 'error'"):
+        explainer()(tiny.TEXTS[0], long_text=word)
+
+
+# --- what an input cannot take --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"position": 0}, {"long_text": "truncate"}, {"long_text": "window"}], ids=repr)
+def test_a_picture_has_neither_position_nor_length(options):
+    e = Explainer(vit(), PROCESSOR)
+    with pytest.raises(InputError, match="position= and long_text= are for texts"):
+        e(picture(), **options)
+
+
+def test_a_question_has_no_position_and_no_windows():
+    e = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
+    question = ("the cat sat", ["on the mat", "here"])
+    with pytest.raises(InputError, match="position="):
+        e(question, position=0)
+    with pytest.raises(InputError, match="long_text"):
+        e(question, long_text="window")
+    for target in (ALL, [0, 1]):
+        with pytest.raises(TargetError, match="explain one at a time"):
+            e(question, target=target)
+
+
+def test_options_of_one_input():
+    every = Options(targets=["a", "b"])
+    assert every.only(1) == Options(target="b")
+    same = Options(target="a")
+    assert same.only(1) is same
