@@ -64,9 +64,9 @@ class GuidedLime(Method):
         self.samples, self.prior, self.alpha, self.seed = samples, method_named(prior), alpha, seed
         self.memory = self.prior.memory
 
-    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None) -> ForwardPass:
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Run the pass that the prior needs."""
-        return self.prior.forward(model, batch, layers)
+        return self.prior.forward(model, batch, layers, predict=predict)
 
     def score(self, request: Request) -> Scores:
         """Score by the fitted weights."""
