@@ -14,7 +14,7 @@ import typer
 from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.errors import NormXLogitError
 from normxlogit.evaluation.datasets import load_examples
-from normxlogit.paper.costs.timing import environment
+from normxlogit.evaluation.timing import environment
 
 from . import memory as memory_overhead
 from . import peers as other_packages

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import transformers
 
-from normxlogit.paper.costs.timing import in_turn
+from normxlogit.evaluation.timing import in_turn
 
 __all__ = ["STEPS", "WORK"]
 

@@ -17,8 +17,8 @@ import transformers
 
 import normxlogit
 from normxlogit import Explainer, InputError
+from normxlogit.evaluation.timing import Timing, in_turn, ratio
 from normxlogit.models.loading import default_model_folder
-from normxlogit.paper.costs.timing import Timing, in_turn, ratio
 
 from .peer import WORK
 from .random_models import SMOLLM2, language_model

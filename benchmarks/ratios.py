@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from normxlogit.paper.costs.timing import Timing, environment, ratios
+from normxlogit.evaluation.timing import Timing, environment, ratios
 
 __all__ = ["Row", "as_state", "as_table", "row"]
 

@@ -11,11 +11,11 @@ from transformers import BertForMaskedLM, PreTrainedModel
 
 from normxlogit import ALL
 from normxlogit.errors import InputError
+from normxlogit.evaluation.timing import Timing, in_turn
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.batching import batches
 from normxlogit.models.loading import load
 from normxlogit.paper.costs.random_models import device, random_bert, random_ids, reference_tokenizer
-from normxlogit.paper.costs.timing import Timing, in_turn
 
 from .random_models import LLAMA2_7B, MINILM, SMOLLM2, language_model, random_texts
 from .ratios import Row, row

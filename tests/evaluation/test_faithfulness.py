@@ -157,6 +157,26 @@ def test_a_paired_test_tells_methods_apart():
     assert faithfulness.paired_p_value(a, a) == 1.0
 
 
+def test_intervals_are_quantiles_of_resampled_texts():
+    rng = np.random.default_rng(0)
+    drop, kept = rng.random((30, 9)), rng.normal(size=(30, 9))
+    found = faithfulness.summarise(
+        "a", faithfulness.Measured(drop, kept, np.zeros((30, 9)), np.zeros(30), False), seed=4
+    )
+    rows = np.random.default_rng(4).integers(0, 30, (2000, 30))
+    for values, interval in ((drop, found.aopc_interval), (kept, found.sufficiency_interval)):
+        means = sorted(values.mean(1)[row].mean() for row in rows)
+        np.testing.assert_allclose(interval, [means[50], means[1949]], atol=2e-3)
+
+
+def test_what_was_asked_before_is_not_asked_again():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    answers = faithfulness.Answers(explainer)
+    first = faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers)
+    explainer.model.answer = None
+    assert faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers) == first
+
+
 def test_labels_and_models_that_do_not_fit():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     with pytest.raises(DataError, match="example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"):

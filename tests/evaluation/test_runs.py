@@ -37,7 +37,7 @@ def refusing():
 
 def result(name, aopc, quality=0.5, kind="accuracy"):
     curves = {"aopc": (aopc,) * 9, "sufficiency": (0.1,) * 9, "quality": (quality,) * 9}
-    return Faithfulness(name, aopc, (aopc - 0.1, aopc + 0.1), 0.1, quality, kind, curves, 3, (aopc,) * 3)
+    return Faithfulness(name, aopc, (aopc - 0.1, aopc + 0.1), 0.1, (0.0, 0.2), quality, kind, curves, 3, (aopc,) * 3)
 
 
 def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):

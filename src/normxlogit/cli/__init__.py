@@ -12,6 +12,7 @@ from .alignment import alignment
 from .explain import explain, methods
 from .faithfulness import faithfulness
 from .finetune import finetune
+from .frontier import frontier
 from .generate import generate
 from .reproduce import reproduce
 
@@ -63,6 +64,7 @@ app.command()(explain)
 app.command()(generate)
 app.command()(methods)
 evaluate.command()(faithfulness)
+evaluate.command()(frontier)
 evaluate.command()(alignment)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)

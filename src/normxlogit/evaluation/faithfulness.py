@@ -20,6 +20,7 @@ from .datasets import Example, GlueTask
 
 __all__ = [
     "LEVELS",
+    "Answers",
     "Faithfulness",
     "Measured",
     "Protocol",
@@ -95,6 +96,7 @@ class Faithfulness:
         aopc_interval: Bootstrap 95% interval over texts.
         comprehensiveness: The same figure under the name of ERASER (DeYoung et al., 2020).
         sufficiency: Mean drop when only the top tokens are kept; lower is better.
+        sufficiency_interval: Bootstrap 95% interval over texts.
         quality: Mean accuracy, or Pearson's correlation, on the perturbed texts; lower is better.
         curves: "aopc", "sufficiency" and "quality" at each level.
         texts: Number of texts.
@@ -106,6 +108,7 @@ class Faithfulness:
     aopc: float
     aopc_interval: tuple[float, float]
     sufficiency: float
+    sufficiency_interval: tuple[float, float]
     quality: float
     quality_name: Literal["accuracy", "pearson"]
     curves: Mapping[str, tuple[float, ...]]
@@ -126,6 +129,7 @@ def evaluate(
     *,
     protocol: Protocol = "default",
     seed: int = 0,
+    answers: "Answers | None" = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Faithfulness]:
     """Compare methods on the same texts.
@@ -138,6 +142,7 @@ def evaluate(
             paper's notebook does: texts cut to 90 tokens, int(K x length) with special tokens counted, and only the
             first position excluded from the ranking. Ties go to the earlier position in both.
         seed: Of the bootstrap.
+        answers: What the model was asked in an earlier call, so that it is not asked again.
         on_progress: Called with the method's name, texts done and texts in all.
 
     Raises:
@@ -147,7 +152,7 @@ def evaluate(
     """
     labels = checked_labels(explainer.model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
-    answers = Answers(explainer)
+    answers = answers or Answers(explainer)
     results = []
     for method in map(method_named, methods):
         scores: list[npt.NDArray[np.float32]] = []
@@ -292,7 +297,7 @@ def split(
 
 
 def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int = 2000) -> Faithfulness:
-    """Compute the means, curves and the bootstrap interval of one method.
+    """Compute the means, curves and bootstrap intervals of one method.
 
     Args:
         method: What to call it.
@@ -302,13 +307,18 @@ def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int 
     """
     per_text = measured.drop.mean(1)  # (N,)
     draws = np.random.default_rng(seed).integers(0, len(per_text), (resamples, len(per_text)))
-    low, high = np.quantile(per_text[draws].mean(1), [0.025, 0.975])
+
+    def interval(values: Floats) -> tuple[float, float]:
+        low, high = np.quantile(values[draws].mean(1), [0.025, 0.975])
+        return float(low), float(high)
+
     quality = measured.quality()
     return Faithfulness(
         method=method,
         aopc=float(per_text.mean()),
-        aopc_interval=(float(low), float(high)),
+        aopc_interval=interval(per_text),
         sufficiency=float(measured.kept_drop.mean()),
+        sufficiency_interval=interval(measured.kept_drop.mean(1)),
         quality=float(quality.mean()),
         quality_name="pearson" if measured.regression else "accuracy",
         curves={

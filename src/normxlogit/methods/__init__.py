@@ -11,6 +11,7 @@ from .decomposition.rollout import AttentionRollout
 from .decomposition.value_zeroing import ValueZeroing
 from .frozen import FrozenGradient
 from .gradient import GradientNorm, GradientXInput, IntegratedGradients
+from .guided_lime import GuidedLime
 from .perturbation import KernelShap, Lime, Occlusion
 from .registry import MethodInfo, list_methods, method_named, register
 
@@ -22,6 +23,7 @@ __all__ = [
     "GlobEnc",
     "GradientNorm",
     "GradientXInput",
+    "GuidedLime",
     "InputNorm",
     "IntegratedGradients",
     "KernelShap",

@@ -79,7 +79,7 @@ class Method(ABC):
     info: ClassVar["MethodInfo"]
     needs_grad: ClassVar[bool] = False
     word_merge: ClassVar[WordMerge] = "sum"
-    memory: ClassVar[int] = 1
+    memory: int = 1
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Check the settings of every subclass before its own constructor sees them."""
@@ -136,10 +136,11 @@ class Method(ABC):
     @property
     def spec(self) -> str:
         """The method as one writes it: its name, and the settings that differ from their defaults."""
+        known = settings_of(type(self))
         found = [
-            f"{name}={format_value(_plain(getattr(self, name)))}"
-            for name, setting in settings_of(type(self)).items()
-            if getattr(self, name) != setting.default
+            f"{name}={format_value(value)}"
+            for name, value in self.settings.items()
+            if value != _plain(known[name].default)
         ]
         return self.info.name + (":" + ",".join(found) if found else "")
 

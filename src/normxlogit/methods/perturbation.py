@@ -15,13 +15,13 @@ from ..models.masking import masks, remove_tokens
 from .base import Method, Request, Scores
 from .registry import register
 
-__all__ = ["KernelShap", "Lime", "Occlusion"]
+__all__ = ["Coalitions", "KernelShap", "Lime", "Occlusion"]
 
 ENDS = 1e6
 """Weight of the whole text and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
 
 
-class _Coalitions:
+class Coalitions:
     """The explained quantity as a function of which tokens of a text are there.
 
     Captum sees presence vectors: a text with M tokens that may be perturbed is M ones. Each distinct coalition of a
@@ -114,7 +114,7 @@ class _Perturbation(Method):
 
     def score(self, request: Request) -> Scores:
         """Score by perturbed texts."""
-        ask = _Coalitions(request)
+        ask = Coalitions(request)
         count, mask = request.target.ids.shape[1], request.forward.batch.mask
         scores = torch.zeros(len(mask), count, 1, mask.shape[1])  # (B, K, 1, T)
         for k in range(count):
@@ -123,7 +123,7 @@ class _Perturbation(Method):
                 scores[row, k, 0, places] = values.float()
         return Scores(scores)
 
-    def attribute(self, ask: _Coalitions, k: int) -> Iterator[Tensor]:
+    def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:
         """Yield scores for target k of the tokens that may be perturbed, (M,) for each text."""
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class Occlusion(_Perturbation):
             raise ValueError("window must be positive")
         self.window = window
 
-    def attribute(self, ask: _Coalitions, k: int) -> Iterator[Tensor]:
+    def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:
         """Yield the scores of each text."""
         # Texts with equally many tokens go together: each alone would leave most of the token budget unused.
         method = self.captum.Occlusion(lambda presence, texts: ask(presence, texts)[:, k])
@@ -192,16 +192,16 @@ class _Surrogate(_Perturbation):
             raise ValueError("seed must fit into 64 bits")
         self.samples, self.seed = samples, seed
 
-    def attribute(self, ask: _Coalitions, k: int) -> Iterator[Tensor]:
+    def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:
         """Yield the scores of each text."""
         for row, players in enumerate(ask.players):
             yield self.fitted(ask, row, k, len(players)) if players else torch.zeros(0)
 
-    def fitted(self, ask: _Coalitions, row: int, k: int, count: int) -> Tensor:
+    def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
         """Return the weights for target k of a text with M tokens to perturb, (M,)."""
         raise NotImplementedError
 
-    def weights(self, ask: _Coalitions, row: int, k: int, count: int, samples: int, **parts: Any) -> Tensor:
+    def weights(self, ask: Coalitions, row: int, k: int, count: int, samples: int, **parts: Any) -> Tensor:
         """Run Captum's LIME with the given surrogate, kernel and samples, (M,)."""
         method = self.captum.Lime(lambda presence: ask(presence, torch.full((len(presence),), row))[:, k], **parts)
         found: Tensor = method.attribute(
@@ -234,7 +234,7 @@ class Lime(_Surrogate):
             raise ValueError("alpha must not be negative")
         self.alpha = alpha
 
-    def fitted(self, ask: _Coalitions, row: int, k: int, count: int) -> Tensor:
+    def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
         """Fit the weights."""
         from sklearn.linear_model import Lasso, LinearRegression
 
@@ -266,7 +266,7 @@ class KernelShap(_Surrogate):
         if samples < 2:
             raise ValueError("samples must be 2 or more: the whole text and the empty one are always among them")
 
-    def fitted(self, ask: _Coalitions, row: int, k: int, count: int) -> Tensor:
+    def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
         """Fit the weights."""
         from sklearn.linear_model import LinearRegression
 

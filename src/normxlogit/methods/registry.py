@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ..errors import MethodError
 from .base import Method
-from .settings import Setting, parse, settings_of, unknown
+from .settings import Setting, parse, settings_of, split_settings, unknown
 
 __all__ = ["ANY_MODEL", "MethodInfo", "alternatives", "describe", "list_methods", "method_named", "register"]
 
@@ -152,6 +152,9 @@ def describe(name: str) -> MethodInfo:
 def method_named(method: str | Method) -> Method:
     """Make the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
+    A setting that is itself a method with settings stands in brackets:
+    "guided-lime:prior=(frozen-gradient:points=0.3,baseline=mask)".
+
     Args:
         method: A name, with settings that differ from their defaults; or a method, which is returned as it is.
 
@@ -167,7 +170,11 @@ def method_named(method: str | Method) -> Method:
     name, _, rest = method.partition(":")
     info = describe(name.strip())
     given: dict[str, Any] = {}
-    for part in filter(None, rest.split(",")):
+    try:
+        parts = split_settings(rest)
+    except ValueError as error:
+        raise MethodError(f"{method!r}: {error}") from None
+    for part in parts:
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise MethodError(f"{method!r}: write settings as name:setting=value,setting=value")

@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-__all__ = ["Setting", "check", "format_value", "parse", "settings_of", "unknown"]
+__all__ = ["Setting", "check", "format_value", "parse", "settings_of", "split_settings", "unknown"]
 
 LIST_MARK = "+"
 """Between the values of a setting that takes several; commas stand between settings."""
@@ -75,12 +75,38 @@ def check(setting: Setting, value: Any) -> Any:
     raise ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}")
 
 
+def split_settings(text: str) -> list[str]:
+    """Split what stands after a method's name at its commas; those in brackets belong to a value.
+
+    Raises:
+        ValueError: If a bracket is not closed or was not opened.
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            break
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    if depth:
+        raise ValueError("a bracket has no partner")
+    return [part for part in parts if part]
+
+
 def parse(setting: Setting, text: str) -> Any:
     """Read a setting's value from text.
+
+    Args:
+        setting: The setting.
+        text: Its value; one with commas in it stands in brackets.
 
     Raises:
         ValueError: If the setting does not take it.
     """
+    if text.startswith("(") and text.endswith(")"):
+        text = text[1:-1]
     for kind in sorted(_alternatives(setting.kind), key=lambda kind: kind is str):  # a string could be anything
         found, fits = _read(text, kind)
         if fits:
@@ -99,7 +125,8 @@ def format_value(value: Any) -> str:
         return LIST_MARK.join(format_value(v) for v in value)
     if isinstance(value, bool) or value is None:
         return str(value).lower()
-    return str(value)
+    text = str(value)
+    return f"({text})" if set(text) & set(",()") else text  # a method with settings of its own
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:

@@ -7,10 +7,10 @@ import torch
 from transformers import BertModel
 
 from normxlogit import DataError
+from normxlogit.evaluation.timing import Timing, in_turn, ratio
 from normxlogit.paper.costs import memory
 from normxlogit.paper.costs.memory import FORWARD, Job, Largest, Used
 from normxlogit.paper.costs.tables import Sizes, cost_table
-from normxlogit.paper.costs.timing import Timing, in_turn, ratio
 from tests.commands import run
 
 BERT = {"vocab_size": 8000, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}

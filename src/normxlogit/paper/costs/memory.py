@@ -19,10 +19,10 @@ from typing import Any
 import torch
 
 from ...errors import DataError, InputError
+from ...evaluation.timing import synchronise
 from ...explainer import Explainer
 from ...surgery.memory import out_of_memory
 from .random_models import device, random_bert, random_ids, reference_tokenizer
-from .timing import synchronise
 
 __all__ = ["FORWARD", "Job", "Largest", "Used", "largest_batch", "measure"]
 

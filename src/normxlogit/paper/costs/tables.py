@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataError
+from ...evaluation.timing import Timing, environment, in_turn
 from ...explainer import Explainer
 from ...results.files import write_json
 from ..tables import published
 from .memory import FEW, SEVERAL, Largest, largest_batch
 from .random_models import random_bert, random_ids, reference_tokenizer
-from .timing import Timing, environment, in_turn
 
 __all__ = ["COST_TABLES", "METHODS", "Sizes", "cost_table"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import transformers
 
-from ..._version import __version__
+from .._version import __version__
 
 __all__ = ["Timing", "environment", "in_turn", "ratio", "ratios", "synchronise"]
 

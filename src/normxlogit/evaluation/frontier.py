@@ -1,0 +1,212 @@
+"""The frontier: how faithful each method is at each setting, against what it costs in forward passes."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from ..errors import MethodError, UnsupportedModelError
+from ..explainer import Explainer
+from ..inputs.batching import batches
+from ..inputs.encoding import Encoding
+from ..methods import Method, method_named
+from .datasets import Example
+from .faithfulness import Faithfulness, encode
+from .result_cache import ResultCache
+from .runs import Refused, Runs
+from .timing import environment, in_turn, ratios
+
+__all__ = ["Cost", "Point", "default_methods", "frontier", "measure_cost", "run_frontier"]
+
+TIMED = 16
+"""Texts that costs are measured on."""
+
+ROUNDS = 9
+"""Counted rounds of a method's timing."""
+
+FEW_ROUNDS = 3
+"""The same of a method that takes more than `LONG` forward passes."""
+
+LONG = 20.0
+
+REPEATS = 5
+"""Plain forward passes in a round: one alone is too short beside most methods."""
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a method costs beside the plain forward pass over the same texts.
+
+    Attributes:
+        passes: Its time in forward passes, the median over rounds.
+        spread: The lowest and the highest round.
+        rounds: How many there were.
+    """
+
+    passes: float
+    spread: tuple[float, float]
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """A method at one setting.
+
+    Attributes:
+        method: Its name, with settings that differ from the defaults.
+        result: How faithful it is; None where it does not work on the model.
+        cost: What it costs; None where it does not work on the model.
+        reason: Why it does not work, empty where it does.
+    """
+
+    method: str
+    result: Faithfulness | None = None
+    cost: Cost | None = None
+    reason: str = ""
+
+
+def default_methods(explainer: Explainer) -> list[Method]:
+    """Return the methods and settings that are compared unless others are named.
+
+    Args:
+        explainer: The model: how many layers it has, and whether its tokenizer has a mask, decide what is tried.
+    """
+    filler = "pad" if explainer.model.tokenizer.mask_token_id is None else "mask"
+    explainer.model.prepare(explainer.model.batch(explainer.encode("a text"), [0]))
+    try:
+        half = (explainer.model.layer_count() + 1) // 2
+    except UnsupportedModelError:  # its rows will say so
+        half = 1
+    names = [
+        "random",
+        "input-norm",
+        "logat",
+        "normxlogit",
+        "frozen-gradient:read_at=-1",
+        f"frozen-gradient:read_at=-{half}",
+        "frozen-gradient:read_at=all",
+        "frozen-gradient",
+        f"frozen-gradient:baseline={filler}",
+        f"frozen-gradient:points=0.3,baseline={filler}",
+        f"frozen-gradient:points=0.5,baseline={filler}",
+        f"frozen-gradient:points=0.3+0.7,baseline={filler}",
+        "gradient-x-input",
+        "decompx",
+        "integrated-gradients:steps=20",
+        f"integrated-gradients:steps=20,baseline={filler}",
+        "integrated-gradients",
+        f"integrated-gradients:baseline={filler}",
+        "occlusion",
+        *(f"guided-lime:samples={n}" for n in (8, 16, 32, 64)),
+        *(f"guided-lime:samples={n},prior=(frozen-gradient:points=0.3,baseline={filler})" for n in (8, 32)),
+        "lime:samples=32",
+        "lime",
+        "kernel-shap",
+    ]
+    return list(dict.fromkeys(map(method_named, names)))
+
+
+def run_frontier(
+    explainer: Explainer,
+    examples: Sequence[Example],
+    methods: Sequence[Method] = (),
+    *,
+    folder: Path | None = None,
+    seed: int = 0,
+    rounds: int = ROUNDS,
+    on_progress: Progress | None = None,
+) -> list[Point]:
+    """Measure faithfulness and cost of each method; what is in the folder already is read from there.
+
+    Args:
+        explainer: The model.
+        examples: Labelled texts.
+        methods: What to measure, each with its settings; `default_methods` if there are none.
+        folder: Where finished runs are kept, so that a run that was stopped goes on; None keeps nothing.
+        seed: Of the bootstrap.
+        rounds: Counted rounds of the timing; a third of them where a method is slow.
+        on_progress: Called with the method, texts done and texts in all.
+
+    Returns:
+        One point for each method; with a reason where the model lacks what the method needs.
+
+    Raises:
+        DataError: If a label is outside the model's.
+        UnsupportedModelError: If the model does not classify.
+    """
+    runs = Runs(explainer, examples, folder, seed=seed, refusals=(UnsupportedModelError, MethodError))
+    timed = _spread_out(encode(explainer, [e.text for e in examples], "default"))
+    shared = [*runs.shared, environment(), [e.ids for e in timed], rounds]
+    cache = ResultCache(folder, shared, Cost)
+    points = []
+    for method in methods or default_methods(explainer):
+        result = runs(method, on_progress)
+        if isinstance(result, Refused):
+            points.append(Point(method.spec, reason=result.reason))
+            continue
+        name, settings = f"cost-{method.info.name}", method.settings
+        state = cache.get(name, settings)
+        if state is None:
+            state = cache.put(asdict(measure_cost(explainer, timed, method, rounds=rounds)), name, settings)
+        cost = Cost(state["passes"], (state["spread"][0], state["spread"][1]), state["rounds"])
+        points.append(Point(method.spec, result, cost))
+    return points
+
+
+def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Method, *, rounds: int = ROUNDS) -> Cost:
+    """Time a method in turn with plain forward passes over the same texts, in the same batches.
+
+    Args:
+        explainer: The model.
+        encodings: The texts.
+        method: The method.
+        rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
+    """
+    model, encodings = explainer.model, list(encodings)
+    groups = batches(encodings, model.batch_tokens, pad=model.ignores_padding is not False)
+    plain = [model.batch([encodings[i] for i in group], group) for group in groups]
+
+    def forward() -> None:
+        with torch.inference_mode():
+            for _ in range(REPEATS):
+                for batch in plain:
+                    model.module(**batch.inputs)
+
+    sides = {"forward": forward, "method": lambda: explainer(encodings, method=method)}
+    rough = in_turn(sides, rounds=1, warmup=0)  # the first call also takes the model apart
+    if ratios(rough["method"], rough["forward"])[0] * REPEATS > LONG:
+        rounds = min(rounds, FEW_ROUNDS)
+    times = in_turn(sides, rounds=rounds, warmup=0)
+    found = [REPEATS * one for one in ratios(times["method"], times["forward"])]
+    return Cost(statistics.median(found), (min(found), max(found)), rounds)
+
+
+def frontier(points: Sequence[Point]) -> list[Point]:
+    """Return the points that no other beats: cheaper ones are all less faithful (by AOPC), the cheapest first."""
+    best, found = float("-inf"), []
+    for point in sorted(
+        (p for p in points if p.cost is not None and p.result is not None), key=lambda p: (_passes(p), -_aopc(p))
+    ):
+        if _aopc(point) > best:
+            best = _aopc(point)
+            found.append(point)
+    return found
+
+
+def _passes(point: Point) -> float:
+    return point.cost.passes if point.cost is not None else float("inf")
+
+
+def _aopc(point: Point) -> float:
+    return point.result.aopc if point.result is not None else float("-inf")
+
+
+def _spread_out(encodings: Sequence[Encoding]) -> list[Encoding]:
+    """Return a few texts of all lengths, at even places among them by length."""
+    order = sorted(encodings, key=len)
+    count = min(TIMED, len(order))
+    return [order[(2 * i + 1) * len(order) // (2 * count)] for i in range(count)]

@@ -1,0 +1,263 @@
+"""Guided LIME against a plain ridge regression, on games whose weights are known, and what it says of its own fit."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer, Method, MethodError
+from normxlogit.methods import FrozenGradient, GuidedLime, Scores, method_named, register, registry
+from normxlogit.methods.guided_lime import _halves, fit_pairs
+from tests import tiny
+
+from .test_perturbation import FOUR, bag, bert, close, masked_logits, token_weights
+
+TEXT = "the movie never was very good and awful"
+
+
+@pytest.fixture
+def noisy():
+    """A prior that is right up to its scale, and one that says nothing."""
+
+    @register("known", paper="none", signed=True)
+    class Known(Method):
+        def __init__(self, scale: float = 1.0) -> None:
+            self.scale = scale
+
+        def score(self, request):
+            model, batch = request.model, request.forward.batch
+            ids = batch.inputs["input_ids"]
+            mask = torch.full_like(ids, tiny.VOCABULARY["[MASK]"])
+            away = model.module.bag.words(ids) - model.module.bag.words(mask)  # (B, T, H)
+            weights = away @ model.module.classifier.weight.T  # (B, T, C)
+            rows = weights.gather(2, request.target.ids[:, None].expand(-1, ids.shape[1], -1))  # (B, T, K)
+            return Scores(self.scale * rows.permute(0, 2, 1)[:, :, None])
+
+    yield "known"
+    del registry._METHODS["known"]
+
+
+def plain_ridge(signs, difference, prior, alpha):
+    """The definition: a ridge on the distance to the prior, its scale tried until none is better."""
+
+    def fitted(scale):
+        rest = difference - scale * signs @ prior
+        away = np.linalg.solve(signs.T @ signs + alpha * np.eye(signs.shape[1]), signs.T @ rest)
+        cost = np.sum((rest - signs @ away) ** 2) + alpha * np.sum(away**2)
+        return cost, scale * prior + away
+
+    low, high = -100.0, 100.0  # the cost is a parabola in the scale
+    for _ in range(200):
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if fitted(left)[0] < fitted(right)[0] else (left, high)
+    return fitted((low + high) / 2)[1]
+
+
+def plain_r2(halves, there, gone, prior, alpha):
+    """Every pair left out in turn, everything fitted anew."""
+    signs, errors, spread = 2.0 * halves - 1, [], []
+    for i in range(len(halves)):
+        others = np.arange(len(halves)) != i
+        weights = plain_ridge(signs[others], (there - gone)[others], prior, alpha)
+        middle = (there[others] + gone[others]).mean() / 2
+        half = signs[i] @ weights / 2
+        errors += [there[i] - middle - half, gone[i] - middle + half]
+        spread += [there[i] - middle, gone[i] - middle]
+    return 1 - np.sum(np.square(errors)) / np.sum(np.square(spread))
+
+
+@pytest.mark.parametrize(("pairs", "count"), [(3, 7), (12, 7), (12, 4)])
+def test_the_fit_and_its_error_equal_plain_loops(pairs, count):
+    rng = np.random.default_rng(pairs)
+    halves = rng.integers(0, 2, (pairs, count))
+    there, gone, prior = rng.normal(size=pairs), rng.normal(size=pairs), rng.normal(size=count)
+    fit = fit_pairs(halves, there, gone, prior, 0.7)
+    np.testing.assert_allclose(fit.weights, plain_ridge(2.0 * halves - 1, there - gone, prior, 0.7), atol=1e-6)
+    assert fit.r2 == pytest.approx(plain_r2(halves, there, gone, prior, 0.7), abs=1e-6)
+    scaled = fit_pairs(halves, there, gone, 1e6 * prior, 0.7)
+    np.testing.assert_allclose(scaled.weights, fit.weights, atol=1e-9)
+    assert scaled.scale == pytest.approx(fit.scale / 1e6)
+
+
+def test_scores_equal_a_plain_loop():
+    model, made = bert(scale=8.0)
+    e = Explainer(model, made)
+    inputs, count = made(TEXT, return_tensors="pt"), 8
+    prior = e(TEXT, method="normxlogit", target=1).scores[1:-1].astype(float)
+    halves = _halves(count, 6, seed=5).numpy()
+    there, gone = (
+        np.array([float(masked_logits(model, inputs, 1 + np.flatnonzero(row == out))[1]) for row in halves])
+        for out in (0, 1)
+    )
+    found = e(TEXT, method="guided-lime:samples=12,prior=normxlogit,alpha=2,seed=5", target=1)
+    close(found.scores[1:-1], plain_ridge(2.0 * halves - 1, there - gone, prior, 2.0), 1e-3)
+    assert (found.scores[0], found.scores[-1]) == (0, 0)
+    assert found.diagnostics["r2"] == pytest.approx(plain_r2(halves, there, gone, prior, 2.0), abs=1e-3)
+
+
+def test_a_linear_game_with_a_right_prior_is_recovered_from_four_texts(noisy):
+    model, made = bag()
+    e = Explainer(model, made)
+    expected = token_weights(model, made, TEXT, 1)
+    for scale in (1, -0.01, 300):
+        found = e(TEXT, method=f"guided-lime:samples=4,prior=({noisy}:scale={scale}),alpha=100", target=1)
+        close(found.scores, expected, 1e-3)
+        assert found.diagnostics["r2"] > 0.999
+
+
+def test_a_linear_game_is_recovered_from_enough_texts_whatever_the_prior():
+    model, made = bag()
+    e = Explainer(model, made)
+    expected = token_weights(model, made, TEXT, 1)
+    found = e(TEXT, method="guided-lime:samples=64,prior=random,alpha=0.00001", target=1)
+    close(found.scores, expected, 1e-3)
+    assert found.diagnostics["r2"] > 0.999
+    few = e(TEXT, method="guided-lime:samples=8,prior=random,alpha=0.00001", target=1)
+    assert few.diagnostics["r2"] < 0.9, "four pairs cannot tell eight weights, and it says so"
+
+
+def test_a_model_that_is_not_linear_leaves_an_error():
+    rng = np.random.default_rng(0)
+    halves = _halves(9, 40, 0).numpy()
+    both = np.concatenate([halves, 1 - halves])
+    answers = both @ np.arange(9.0) + 30 * (both[:, 0] * both[:, 1])  # two words that count only together
+    there, gone = np.split(answers, 2)
+    fit = fit_pairs(halves, there, gone, rng.normal(size=9), 1.0)
+    line = 2.0 * halves - 1
+    training = 1 - np.sum((there - gone - line @ fit.weights) ** 2) / np.sum((there - gone) ** 2)
+    assert 0.5 < fit.r2 < 0.95 < training, "the error within the sample would hide it"
+
+
+def test_a_constant_answer_is_explained_by_nothing():
+    fit = fit_pairs(_halves(5, 4, 0).numpy(), np.ones(4), np.ones(4), np.ones(5), 1.0)
+    assert (fit.weights == 0).all()
+    assert fit.r2 == 0
+
+
+def test_a_prior_of_zeros_is_a_plain_ridge():
+    rng = np.random.default_rng(1)
+    halves, there, gone = _halves(5, 6, 0).numpy(), rng.normal(size=6), rng.normal(size=6)
+    signs = 2.0 * halves - 1
+    expected = np.linalg.solve(signs.T @ signs + np.eye(5), signs.T @ (there - gone))
+    fit = fit_pairs(halves, there, gone, np.zeros(5), 1.0)
+    np.testing.assert_allclose(fit.weights, expected, atol=1e-9)
+    assert fit.scale == 0
+
+
+def test_halves_are_distinct_and_balanced():
+    assert sorted(map(tuple, _halves(3, 16, 0).tolist())) == [(1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
+    assert _halves(1, 16, 0).tolist() == [[1]]
+    drawn = _halves(6, 31, 0)
+    assert len({tuple(row) for row in drawn.tolist()}) == 31
+    wide = _halves(200, 400, 0).float()
+    assert wide.shape == (400, 200)
+    assert (wide[:, 0] == 1).all(), "its complements are the other texts"
+    assert abs(float(wide[:, 1:].mean()) - 0.5) < 0.01
+
+
+# --- promises ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", ["frozen-gradient", "normxlogit", "gradient-x-input"])
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM")])
+def test_alone_or_in_a_batch(family, kind, prior):
+    model, made = tiny.model(family, kind, scale=8.0), tiny.tokenizer_for(family)
+    target = 7 if kind == "CausalLM" else 0
+    method = f"guided-lime:samples=8,prior={prior}"
+    together = Explainer(model, made)(tiny.TEXTS, method=method, target=target)
+    e = Explainer(model, made, batch_tokens=9)
+    for text, one in zip(tiny.TEXTS, together, strict=True):
+        alone = e(text, method=method, target=target)
+        close(one.scores, alone.scores, 1e-3)
+        assert one.diagnostics["r2"] == pytest.approx(alone.diagnostics["r2"], abs=1e-2)
+
+
+def test_seeds():
+    e = Explainer(*bert(scale=8.0))
+    before = torch.random.get_rng_state()
+    first = e(TEXT, method="guided-lime:samples=8").scores
+    assert torch.equal(torch.random.get_rng_state(), before), "the caller's random state stays"
+    np.testing.assert_array_equal(first, e(TEXT, method="guided-lime:samples=8").scores)
+    assert np.abs(first - e(TEXT, method="guided-lime:samples=8,seed=1").scores).max() > 1e-6
+
+
+def test_several_targets_share_the_perturbed_texts(monkeypatch):
+    e = Explainer(*bert(num_labels=3))
+    single = [e(TEXT, method="guided-lime:samples=8", target=k) for k in range(3)]
+    rows = []
+    answer = e.model.answer
+    monkeypatch.setattr(e.model, "answer", lambda i, *rest: rows.append(len(i["input_ids"])) or answer(i, *rest))
+    everything = e(TEXT, method="guided-lime:samples=8", target=ALL)
+    assert sum(rows) == 8
+    for k, one in enumerate(single):
+        close(everything.scores[k], one.scores, 1e-3)
+        assert everything.diagnostics["r2"][k] == pytest.approx(one.diagnostics["r2"], abs=1e-3)
+
+
+def test_no_pass_but_the_priors_comes_before(monkeypatch):
+    e = Explainer(*bert())
+    e(FOUR, method="guided-lime")
+    calls = []
+    run = e.model.run
+    monkeypatch.setattr(e.model, "run", lambda *a, **k: calls.append(1) or run(*a, **k))
+    e(FOUR, method="guided-lime")
+    assert not calls, "the frozen pass is the forward pass"
+    e(FOUR, method="guided-lime:prior=normxlogit")
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("texts", [[[2, 3]], [[2, tiny.VOCABULARY["good"], 3]]])
+def test_texts_of_next_to_nothing(texts):
+    e = Explainer(*bert(scale=8.0))
+    ids = torch.tensor(texts)
+    (found,) = e({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, method="guided-lime", target=0)
+    (loss,) = e({"input_ids": ids, "attention_mask": torch.ones_like(ids)}, method="occlusion", target=0)
+    close(found.scores, loss.scores, 1e-3)
+
+
+# --- how it is written ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "method"),
+    [
+        ("guided-lime", GuidedLime()),
+        ("guided-lime:samples=8,seed=3", GuidedLime(8, seed=3)),
+        ("guided-lime:prior=normxlogit", GuidedLime(prior="normxlogit")),
+        (
+            "guided-lime:prior=(frozen-gradient:points=0.3,baseline=mask),alpha=3.0",
+            GuidedLime(prior=FrozenGradient(points=(0.3,), baseline="mask"), alpha=3.0),
+        ),
+        (
+            "guided-lime:prior=(guided-lime:samples=8,prior=(lime:samples=9,seed=2))",
+            GuidedLime(prior=GuidedLime(8, method_named("lime:samples=9,seed=2"))),
+        ),
+    ],
+)
+def test_a_method_within_a_method_is_written_in_brackets(spec, method):
+    assert method.spec == spec
+    assert method_named(spec) == method
+    assert isinstance(method.prior, Method)
+
+
+def test_a_result_keeps_how_it_was_made():
+    found = Explainer(*bert())(FOUR, method=GuidedLime(8, prior=method_named("lime:samples=9,alpha=0")))
+    assert type(found).from_dict(found.to_dict()) == found
+    assert method_named(f"guided-lime:samples=8,prior=({found.settings['prior']})").settings == found.settings
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("guided-lime:samples=2", "guided-lime: samples must be an even number, 4 or more"),
+        ("guided-lime:samples=9", "samples must be an even number"),
+        ("guided-lime:alpha=0", "alpha must be positive"),
+        ("guided-lime:prior=magic", "no method named 'magic'"),
+        ("guided-lime:prior=lime:samples=0", "lime: samples must be positive"),
+        ("guided-lime:prior=(lime:samples=4", "a bracket has no partner"),
+        ("guided-lime:prior=lime),seed=4", "a bracket has no partner"),
+        (f"guided-lime:seed={2**63}", "seed must fit into 64 bits"),
+    ],
+)
+def test_settings_that_do_not_exist(method, message):
+    with pytest.raises(MethodError, match=message):
+        Explainer(*bert())(FOUR, method=method)
