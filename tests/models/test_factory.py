@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
 from normxlogit.models.factory import as_language_model, task_model
 from normxlogit.models.seq2seq import Seq2SeqModel
@@ -56,7 +56,7 @@ def test_a_plain_module_is_explained_by_its_own_head(kind):
 def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
     module = plain.grown(plain.Transformer())
     e = explainer(module)
-    found = e(TEXT, layers="all", target=1, method="logat")
+    found = e(TEXT, layers=ALL, target=1, method="logat")
     assert found.layers == (1, 2, 3)
     ids = torch.tensor([found.token_ids])
     with torch.no_grad():

@@ -5,7 +5,7 @@ import pytest
 import torch
 import transformers
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
 from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
@@ -89,10 +89,10 @@ def trunk_compiled(model):
 @pytest.mark.parametrize("family", ["bert", "gpt2", "distilbert"])
 def test_compiled_in_whatever_way(family, compiling):
     tokenizer = tiny.tokenizer_for(family)
-    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers="all").scores
+    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
     model = tiny.model(family)
     compiling(model)
-    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers="all").scores, expected, **CLOSE)
+    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
 
 
 # --- state ------------------------------------------------------------------------------------------------------------
@@ -133,14 +133,14 @@ def test_a_text_is_explained_alike_alone_in_a_batch_first_and_last(name):
     tokenizer.model_max_length = 200
     words = np.random.default_rng(0).choice(tiny.WORDS[:40], size=(len(lengths), max(lengths)))
     texts = [" ".join(row[:length]) for row, length in zip(words, lengths, strict=True)]
-    alone = [Explainer(build(), tokenizer)(text, layers="all", target=0) for text in texts]
+    alone = [Explainer(build(), tokenizer)(text, layers=ALL, target=0) for text in texts]
     for result in alone:
         own = logits_of(build(), list(result.token_ids))
         assert result.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
     explainer = Explainer(build(), tokenizer)
     for order in (range(len(texts)), reversed(range(len(texts)))):
         for place in order:
-            found = explainer(texts[place], layers="all", target=0)
+            found = explainer(texts[place], layers=ALL, target=0)
             np.testing.assert_allclose(found.scores, alone[place].scores, **CLOSE)
     for method in ("normxlogit", "gradient-x-input"):
         batched = explainer(texts, target=0, method=method)
@@ -189,8 +189,8 @@ def test_overflow_is_an_error_that_says_where_it_began():
 def test_float64_models(family, kind):
     tokenizer = tiny.tokenizer_for(family)
     text = tiny.MASKED if kind == "MaskedLM" else TEXT
-    expected = Explainer(tiny.model(family, kind), tokenizer)(text, layers="all").scores
-    found = Explainer(tiny.model(family, kind).double(), tokenizer)(text, layers="all").scores
+    expected = Explainer(tiny.model(family, kind), tokenizer)(text, layers=ALL).scores
+    found = Explainer(tiny.model(family, kind).double(), tokenizer)(text, layers=ALL).scores
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
 
@@ -198,10 +198,10 @@ def test_float64_models(family, kind):
 @pytest.mark.parametrize("family", tiny.CLASSIFIERS)
 def test_models_that_return_tuples(family):
     model, tokenizer = tiny.model(family), tiny.tokenizer_for(family)
-    expected = Explainer(model, tokenizer)(TEXT, layers="all").scores
+    expected = Explainer(model, tokenizer)(TEXT, layers=ALL).scores
     model = tiny.model(family)
     model.config.return_dict = False
-    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers="all").scores, expected, **CLOSE)
+    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
     assert model.config.return_dict is False
 
 
@@ -218,10 +218,10 @@ def test_autocast_does_not_move_the_scores(family, method):
 @pytest.mark.parametrize("family", tiny.CLASSIFIERS)
 def test_a_first_text_of_one_token_says_nothing_about_later_ones(family):
     tokenizer = tiny.tokenizer(specials=False, padding_side="left" if family == "xlnet" else "right")
-    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers="all").scores
+    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
     explainer = Explainer(tiny.model(family), tokenizer)
     assert len(explainer("bad").tokens) == 1
-    np.testing.assert_allclose(explainer(TEXT, layers="all").scores, expected, **CLOSE)
+    np.testing.assert_allclose(explainer(TEXT, layers=ALL).scores, expected, **CLOSE)
 
 
 def test_what_the_model_itself_cannot_read_is_said():
