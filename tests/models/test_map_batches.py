@@ -49,6 +49,9 @@ def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_
     explainer(["bad", TEXTS[1]])
     assert explainer.model.copy.padding == (3, tried[1])
     assert sum(read) == len(TEXTS) + 2 + 2
+    explainer([TEXTS[0], TEXTS[1] + " " + TEXTS[2]])
+    assert explainer.model.copy.padding[1] > tried[1]
+    assert sum(read) == len(TEXTS) + 2 * (2 + 2)
 
 
 def test_another_model_is_tried_anew():

@@ -1,5 +1,7 @@
 """The model's own answer, whatever the settings, the dtype, the compiler, and the texts before and beside."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -244,3 +246,14 @@ def test_a_lack_of_memory_in_the_proof_is_no_mismatch(monkeypatch):
     monkeypatch.setattr("normxlogit.surgery.headpiece.Headpiece.whole", full)
     with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
         task.run(batch)
+
+
+def test_threads_agree_on_models_that_write_on_themselves():
+    tokenizer = tiny.tokenizer(specials=False)
+    texts = [" ".join(tiny.WORDS[start : start + length]) for start, length in enumerate((3, 30, 12, 25, 7, 16))]
+    expected = [Explainer(dynamic_llama(), tokenizer)(text, target=0).scores for text in texts]
+    explainer = Explainer(dynamic_llama(), tokenizer)
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda text: explainer(text, target=0).scores, texts * 5))
+    for scores, wanted in zip(found, expected * 5, strict=True):
+        np.testing.assert_allclose(scores, wanted, **CLOSE)

@@ -45,7 +45,7 @@ class WordEmbeddings:
         return self._table
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """The embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
+        """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
         vectors: Tensor = self._embedding(ids)
         return vectors
 

@@ -32,13 +32,15 @@ __all__ = ["ForwardPass", "TaskModel"]
 
 
 class TaskModel:
-    """A Hugging Face task model, taken apart into trunk and head without being touched.
+    """A task model, taken apart into trunk and head without being touched.
 
     Args:
         model: The user's model; only read.
         tokenizer: Its tokenizer.
         name: What to call it in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
+        task: Its task; a module that is not of transformers does not say.
+        labels: Names for its outputs, in the place of those in its configuration.
 
     Raises:
         UnsupportedModelError: If the model is no task model of a supported kind.
@@ -267,16 +269,7 @@ class TaskModel:
         return (answer if positions is None else at(answer, positions)).float()
 
     def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Let the model continue a prompt.
-
-        Args:
-            prompt: What stands there.
-            config: How to write.
-            options: Further arguments of the model's `generate`.
-
-        Returns:
-            The token ids that it wrote.
-        """
+        """Let the model continue a prompt by its own `generate`, and return the token ids that it wrote."""
         ids = torch.tensor([prompt.ids], device=self.device)  # (1, P)
         writer: Any = private_clone(self.copy.reference)
         found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
@@ -289,7 +282,7 @@ class TaskModel:
         return causal(self.config)
 
     def states(self, batch: Batch) -> Tensor:
-        """What the head would read, and nothing more: (B, T, H)."""
+        """Return what the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
         hidden = self.run_trunk(self.module, batch.inputs)
         if hidden is None:
@@ -353,7 +346,7 @@ class TaskModel:
             raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
-        """The head at every real token: HoT(x_i).
+        """Apply the head to every real token: HoT(x_i).
 
         Args:
             hidden: What the head reads, (B, T, H).
@@ -369,7 +362,7 @@ class TaskModel:
         return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
 
     def final(self, run: ForwardPass, layer: int) -> Tensor:
-        """A layer's output as the head would read it: by the way that the last layer's output takes to the head.
+        """Return a layer's output as the head would read it: by the way that the last layer's output takes to the head.
 
         Args:
             run: A forward pass with layers.
