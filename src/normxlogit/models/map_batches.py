@@ -8,6 +8,7 @@ import torch
 
 from ..errors import InputError
 from ..inputs.batching import batches
+from ..inputs.columns import lengths_of
 from ..inputs.encoding import Encoding
 from ..surgery.parts import tolerance_for
 from .task_model import TaskModel
@@ -42,6 +43,7 @@ def map_batches(
         InputError: If there is not enough memory for a single text.
     """
     pad = _may_pad(model, encodings)
+    lengths = lengths_of(encodings)
     waiting = deque(batches(encodings, model.batch_tokens // share, pad=pad))
     while waiting:
         places = waiting[0]
@@ -50,7 +52,7 @@ def map_batches(
             waiting.popleft()
             yield places, result
             continue
-        longest = max(len(encodings[i]) for i in places)
+        longest = max(lengths[i] for i in places)
         tokens = longest * len(places) if len(places) > 1 else model.batch_tokens
         smaller = max(min(model.batch_tokens, tokens) // 2, longest)
         if smaller >= model.batch_tokens:
@@ -64,9 +66,9 @@ def map_batches(
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     """Whether the model's states stay as they are when padding follows a text; tried once, on the shortest texts."""
-    by_length = {len(e): e for e in encodings}
+    by_length = {length: place for place, length in enumerate(lengths_of(encodings))}
     if model.ignores_padding is None and len(by_length) > 1:
-        shortest = [by_length[length] for length in sorted(by_length)[:2]]
+        shortest = [encodings[by_length[length]] for length in sorted(by_length)[:2]]
         model.ignores_padding = _tried(lambda some: _ignores_padding(model, some), shortest)
     return model.ignores_padding is not False
 
