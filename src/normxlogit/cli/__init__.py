@@ -9,11 +9,13 @@ import typer
 from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
+from .attribute import attribute
 from .explain import explain, methods
 from .faithfulness import faithfulness
 from .finetune import finetune
 from .generate import generate
 from .reproduce import reproduce
+from .summarize import summarize
 
 __all__ = ["app", "main"]
 
@@ -61,6 +63,8 @@ def _root(
 
 app.command()(explain)
 app.command()(generate)
+app.command()(attribute)
+app.command()(summarize)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(alignment)

@@ -56,7 +56,9 @@ def attribute(
     model: Annotated[
         str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
     ] = None,
-    method: Annotated[str, typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`.")] = "normxlogit",
+    method: Annotated[
+        str, typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`.")
+    ] = "normxlogit",
     text_column: Annotated[str | None, typer.Option(help='Column of the texts; "text" by default.')] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column of second texts, for models of text pairs.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column of ids; row numbers by default.")] = None,
@@ -160,7 +162,8 @@ class _Stopped(BaseException):
 def _shown() -> Iterator["Watcher"]:
     """Show how far the run is: a bar on a terminal, a line now and then in a log."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress as Bar, TextColumn
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -3,8 +3,8 @@
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,33 +14,13 @@ from ..results.columns import METADATA
 from ..results.files import json_text, replacing, write_text
 from ..results.tables import optional_module
 from .formats import arrow_module
+from .shards import Done
 
-__all__ = ["Done", "Folder", "Manifest"]
+__all__ = ["Folder", "Manifest"]
 
 FORMAT = "normxlogit corpus"
 VERSION = 1
 MANIFEST, LOCK, SHARDS, ERRORS = "manifest.json", ".lock", "shards", "errors"
-
-
-@dataclass(frozen=True)
-class Done:
-    """A shard that is written.
-
-    Attributes:
-        shard: Its number.
-        first: The number of its first row.
-        rows: How many rows it was made of.
-        errors: How many of them have no result.
-        tokens: Tokens explained.
-        digest: Of the rows that it was made of.
-    """
-
-    shard: int
-    first: int
-    rows: int
-    errors: int
-    tokens: int
-    digest: str
 
 
 @dataclass
@@ -94,7 +74,9 @@ class Manifest:
                 raise DataError(f"{place} was made of {old_part['name']} as it was before it changed; {advice}")
         if len(self.input) != len(now.input):
             more = [part["name"] for part in (self.input + now.input)[min(len(self.input), len(now.input)) :]]
-            raise DataError(f"{place} was made of {len(self.input)} inputs, not {len(now.input)} ({more[-1]}); {advice}")
+            raise DataError(
+                f"{place} was made of {len(self.input)} inputs, not {len(now.input)} ({more[-1]}); {advice}"
+            )
 
 
 class Folder:
@@ -146,15 +128,14 @@ class Folder:
         except ImportError:  # Windows
             yield
             return
-        try:
-            file = Path(self._at(LOCK)).open("w")
-        except OSError as error:
-            raise DataError(f"cannot write {self.place}: {error.strerror}") from None
-        with file:
+        with ExitStack() as stack:
             try:
+                file = stack.enter_context(Path(self._at(LOCK)).open("w"))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise DataError(f"{self.place}: another run is writing there; wait for it or stop it") from None
+            except OSError as error:
+                raise DataError(f"cannot write {self.place}: {error.strerror}") from None
             yield
 
     def read_manifest(self) -> Manifest | None:
@@ -213,14 +194,27 @@ class Folder:
                     found[index] = Done(**about)
         return found
 
+    def exists(self) -> bool:
+        """Return whether the folder is there."""
+        return bool(self.system.exists(self._at(MANIFEST)))
+
+    def shard_files(self, manifest: Manifest) -> list[str]:
+        """Return where the shards are, in their order, as other programs name them."""
+        paths = [self._at(f"{SHARDS}/{index:08d}.parquet") for index in sorted(self.written(manifest))]
+        return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
+
+    def common(self, path: str) -> dict[str, Any]:
+        """Return what a shard's metadata says of all its rows."""
+        parquet = optional_module("pyarrow.parquet", "")
+        with self.system.open(path, "rb") as file:
+            found: dict[str, Any] = json.loads(parquet.read_schema(file).metadata[METADATA])
+        return found
+
     def _about(self, path: str) -> dict[str, Any] | None:
         """Return what a file says of its shard, None if it cannot be read."""
-        parquet, arrow = optional_module("pyarrow.parquet", ""), arrow_module()
         try:
-            with self.system.open(path, "rb") as file:
-                metadata: Mapping[bytes, bytes] = parquet.read_schema(file).metadata or {}
-            found: dict[str, Any] | None = json.loads(metadata[METADATA])["shard"]
-        except (KeyError, ValueError, OSError, arrow.ArrowException):
+            found: dict[str, Any] | None = self.common(path)["shard"]
+        except (KeyError, TypeError, ValueError, OSError, arrow_module().ArrowException):
             return None
         return found
 

@@ -2,15 +2,15 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
 
 from ..models.task_model import TaskModel
-from .folder import Done, Folder
+from .folder import Folder
 from .settings import Settings
-from .shards import Shard
+from .shards import Done, Shard
 from .tables import error_table, result_table
 from .worker import Explained, ShardWorker
 
@@ -40,7 +40,7 @@ def run_local(
     worker = ShardWorker(model, settings)
     with ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer:
         last: Future[tuple[Done, float]] | None = None
-        with closing(ahead(shards)) as read, closing(ahead(read, worker.prepare)) as prepared:
+        with closing(ahead(shards, lambda shard: shard)) as read, closing(ahead(read, worker.prepare)) as prepared:
             for one in prepared:
                 explained = worker.explain(one)
                 if last is not None:
@@ -50,9 +50,7 @@ def run_local(
             yield last.result()
 
 
-def _write(
-    model: TaskModel, settings: Settings, folder: Folder, run: str, explained: Explained
-) -> tuple[Done, float]:
+def _write(model: TaskModel, settings: Settings, folder: Folder, run: str, explained: Explained) -> tuple[Done, float]:
     return write(model, settings, folder, run, explained), explained.shard.fraction
 
 
@@ -70,12 +68,12 @@ def write(model: TaskModel, settings: Settings, folder: Folder, run: str, explai
     return done
 
 
-def ahead(items: Iterator[T], work: Callable[[T], U] | None = None) -> Iterator[U]:
+def ahead(items: Iterable[T], work: Callable[[T], U]) -> Generator[U, None, None]:
     """Work through an iterator in a thread, one item ahead of whoever takes them.
 
     Args:
         items: What to go through.
-        work: What to do with each item; nothing by default.
+        work: What to do with each item.
     """
     waiting: queue.Queue[tuple[str, object]] = queue.Queue(1)
     stopped = threading.Event()
@@ -92,10 +90,10 @@ def ahead(items: Iterator[T], work: Callable[[T], U] | None = None) -> Iterator[
     def go() -> None:
         try:
             for item in items:
-                if not put("item", item if work is None else work(item)):
+                if not put("item", work(item)):
                     return
             put("end", None)
-        except BaseException as error:  # noqa: BLE001  # handed to whoever waits
+        except BaseException as error:  # handed to whoever waits
             put("error", error)
 
     thread = threading.Thread(target=go, name="corpus-ahead", daemon=True)

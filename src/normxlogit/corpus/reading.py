@@ -154,7 +154,9 @@ def _files(name: str, kind: str | None) -> list[File]:
 def _kind(path: str) -> str:
     suffix = _suffix(path)
     if suffix not in SUFFIXES:
-        raise DataError(f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(FORMATS)}")
+        raise DataError(
+            f"{path}: cannot tell the format from the name; give --input-format, one of {', '.join(FORMATS)}"
+        )
     return SUFFIXES[suffix]
 
 

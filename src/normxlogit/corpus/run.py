@@ -1,7 +1,7 @@
 """A corpus run: what is asked for, what is done already, and what is left."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from .local import run_local
 from .progress import Clock, Progress, Watcher
 from .reading import open_source
 from .settings import SHARD_ROWS, Settings, model_digest
-from .shards import InputColumns, Shard, choose_columns, read_shards
+from .shards import InputColumns, choose_columns, left_shards
 
 if TYPE_CHECKING:
     from .ray_engine import Cluster
@@ -126,12 +126,12 @@ def attribute(
             return clock.now
         now.complete = False
         folder.write_manifest(now)
-        shards = _left(read_shards(source, settings.columns, settings.shard_rows), now, folder, clock)
         if engine == "ray":
             from .ray_engine import Cluster, run_ray
 
-            results = run_ray(explainer, settings, folder, now.digest, shards, cluster or Cluster())
+            results = run_ray(explainer, settings, folder, now, source, cluster or Cluster())
         else:
+            shards = left_shards(source, settings.columns, settings.shard_rows, dict(now.done), clock.skipped)
             results = run_local(model, settings, folder, now.digest, shards)
         noted = time.monotonic()
         try:
@@ -153,23 +153,3 @@ def attribute(
         finally:
             folder.write_manifest(now)
     return clock.now
-
-
-def _left(shards: Iterator[Shard], manifest: Manifest, folder: Folder, clock: Clock) -> Iterator[Shard]:
-    """Hand on the shards that are not done; those that are must be of the same rows.
-
-    Raises:
-        DataError: If they are not.
-    """
-    known = dict(manifest.done)
-    for shard in shards:
-        done = known.get(shard.index)
-        if done is None:
-            yield shard
-        elif (done.digest, done.rows) == (shard.digest, len(shard.table)):
-            clock.skipped(shard.fraction)
-        else:
-            raise DataError(
-                f"{folder.place} was made of other rows: {done.first} to {done.first + done.rows - 1} of the input "
-                "have changed; give another --output, or the input as it was"
-            )

@@ -1,7 +1,7 @@
 """Rows of any source as shards: as many rows each, with the same columns, whatever they were read from."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..results.columns import column_types
 from .formats import ODD, PROBLEM, Block, arrow_module
 from .reading import Source
 
-__all__ = ["InputColumns", "Shard", "choose_columns", "read_shards"]
+__all__ = ["Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,27 @@ class InputColumns:
         """Return every column that is read, once."""
         named = [self.text, self.pair, self.id, self.target, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
+
+
+@dataclass(frozen=True)
+class Done:
+    """A shard that is written.
+
+    Attributes:
+        shard: Its number.
+        first: The number of its first row.
+        rows: How many rows it was made of.
+        errors: How many of them have no result.
+        tokens: Tokens explained.
+        digest: Of the rows that it was made of.
+    """
+
+    shard: int
+    first: int
+    rows: int
+    errors: int
+    tokens: int
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -108,6 +129,38 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
             yield _shard(table.slice(0, size), index - 1, fraction - left * (fraction - before))
     if count:
         yield _shard(arrow.concat_tables(waiting), index, fraction)
+
+
+def left_shards(
+    source: Source,
+    columns: InputColumns,
+    size: int,
+    done: Mapping[int, Done],
+    skipped: Callable[[float], None] | None = None,
+) -> Iterator[Shard]:
+    """Read the shards that are not done; those that are must be of the same rows.
+
+    Args:
+        source: Where to read.
+        columns: Which columns.
+        size: Rows of a shard.
+        done: The shards that are written.
+        skipped: Is told the share of the input that is done.
+
+    Raises:
+        DataError: If rows have changed.
+    """
+    for shard in read_shards(source, columns, size):
+        known = done.get(shard.index)
+        if known is None:
+            yield shard
+        elif (known.digest, known.rows) != (shard.digest, len(shard.table)):
+            raise DataError(
+                f"rows {known.first} to {known.first + known.rows - 1} of the input have changed since they were "
+                "explained; give another --output, or the input as it was"
+            )
+        elif skipped is not None:
+            skipped(shard.fraction)
 
 
 def _shard(table: Any, index: int, fraction: float) -> Shard:
@@ -200,13 +253,17 @@ def _kept(arrow: Any, column: Any, name: str, kept: dict[str, Any], problem: Any
         return plain.cast(kind), problem
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
         pass
-    values, wrong = [], []
-    for value in plain.to_pylist():
-        try:
-            values.append(arrow.scalar(value).cast(kind).as_py() if value is not None else None)
-            wrong.append(None)
-        except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
-            values.append(None)
-            wrong.append(f"column {name!r} holds {value!r}"[:80] + f", where it held {kind} before")
+    values = [_cast(arrow, value, kind) for value in plain.to_pylist()]
+    wrong = [
+        f"column {name!r} holds {str(value)[:60]!r}, where it held {kind} before" if new is None and value else None
+        for value, new in zip(plain.to_pylist(), values, strict=True)
+    ]
     return arrow.array(values, kind), arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
 
+
+def _cast(arrow: Any, value: Any, kind: Any) -> Any:
+    """Return a value as another type holds it, None if it cannot."""
+    try:
+        return arrow.scalar(value).cast(kind).as_py()
+    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
+        return None

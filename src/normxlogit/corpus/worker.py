@@ -1,6 +1,6 @@
 """The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from ..errors import HeadMismatchError, NormXLogitError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, places_of
-from ..inputs.texts import Text
 from ..models.factory import refuse_source
 from ..models.map_batches import map_batches
 from ..models.targets import Choice, choice_from_text, index_of
@@ -112,7 +111,7 @@ class ShardWorker:
             problems = wrong | problems
         rows = [i for i in range(len(table)) if i not in problems]
         kept = table.take(np.array(rows, np.int64)) if problems else table
-        texts: Sequence[Text] = kept["text"].to_pylist()
+        texts: list[Any] = kept["text"].to_pylist()
         if self.settings.columns.pair is not None:
             texts = list(zip(texts, kept["text_pair"].to_pylist(), strict=True))
         encodings, unread = self.model.encoder.columns(texts, long_text=self.settings.long_text)
@@ -125,13 +124,16 @@ class ShardWorker:
         known: dict[str | None, int | str] = {None: "no target"}
         count = self.model.vocabulary_size if self.model.task.vocabulary else len(self.model.task.labels)
         found: list[Any] = column.to_pylist()
-        for name in set(found) - {None}:
-            try:
-                known[name] = index_of(self.model, choice_from_text(self.model, name), count)
-            except TargetError as error:
-                known[name] = str(error)
+        known |= {name: self._target(name, count) for name in set(found) - {None}}
         found = [known[name] for name in found]
         return found, {i: value for i, value in enumerate(found) if isinstance(value, str)}
+
+    def _target(self, name: str, count: int) -> int | str:
+        """Return the index of a target, or what is wrong with it."""
+        try:
+            return index_of(self.model, choice_from_text(self.model, name), count)
+        except TargetError as error:
+            return str(error)
 
     def explain(self, prepared: Prepared) -> Explained:
         """Run the model and the method over a shard's texts.

@@ -1,6 +1,7 @@
 """Encoder-decoder language models: the decoder, with what the encoder made of the source beside it."""
 
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -70,7 +71,7 @@ class Seq2SeqModel(TaskModel):
         found: list[int] = getattr(written, "sequences", written)[0, 1:].tolist()
         return found
 
-    def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
+    def batch(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         """The decoder's tokens with what the encoder made of their source, one text at a time.
 
         Raises:

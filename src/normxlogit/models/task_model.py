@@ -1,7 +1,7 @@
 """A task model, taken apart, and its forward passes."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -142,7 +142,7 @@ class TaskModel:
             raise UnsupportedModelError("the model has not read anything yet")
         return self._parts
 
-    def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
+    def batch(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         """Pad encodings for this model."""
         return collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
 
