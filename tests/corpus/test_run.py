@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from normxlogit import ALL, Attributions, attribute
-from normxlogit.errors import DataError, InputError, TargetError, UnsupportedModelError
 from normxlogit.corpus import folder as folders
+from normxlogit.errors import DataError, InputError, TargetError, UnsupportedModelError
 from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, texts

@@ -116,9 +116,9 @@ def _arrow(arrow: Any, file: Any, size: int, columns: Sequence[str]) -> Iterator
     _check_columns(reader.schema.names, columns)
     whole = hasattr(reader, "num_record_batches")
     batches = map(reader.get_batch, range(reader.num_record_batches)) if whole else reader
-    for batch in batches:
+    for number, batch in enumerate(batches, 1):
         table = arrow.Table.from_batches([batch]).select(list(columns))
-        fraction = file.tell() / max(size, 1)
+        fraction = number / reader.num_record_batches if whole else file.tell() / max(size, 1)
         for start in range(0, len(table), BLOCK):
             yield Block(table.slice(start, BLOCK), min(fraction, 1.0))
 
