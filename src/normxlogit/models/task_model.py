@@ -161,7 +161,7 @@ class TaskModel:
                 self.copy = self._copied()
         return True
 
-    def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
+    def batch(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         """Pad encodings for this model, as it is now."""
         changed = self.refresh()
         batch = self._collated(encodings, indices)
@@ -169,7 +169,7 @@ class TaskModel:
             self.prepare(batch)  # what was found before went with the copy before
         return batch
 
-    def _collated(self, encodings: list[Any], indices: list[int]) -> Batch:
+    def _collated(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         return collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
 
     def prepare(self, batch: Batch) -> ModelCopy:
