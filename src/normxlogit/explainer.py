@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .errors import InputError
 from .inputs.batching import Batch
+from .inputs.chat import Prompt
 from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
@@ -23,7 +24,6 @@ from .models.targets import Choice, TargetSpec
 from .models.task_model import TaskModel
 from .models.tasks import TaskName
 from .pipeline import completion as completions
-from .pipeline.completion import Prompt
 from .pipeline.explain import explain_batch
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options

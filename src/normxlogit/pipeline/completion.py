@@ -2,16 +2,16 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jinja2 import TemplateError
 from torch import Tensor
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig
 
 from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
+from ..inputs.chat import Content, Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
 from ..methods import Request, check_finite, run_method
 from ..models.append_tokens import append_tokens
@@ -22,12 +22,10 @@ from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
+from ..results.spans import MessageSpan, Sequenced, prompt_sources
 from .options import Options
 
-__all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
-
-Prompt = str | Sequence[Mapping[str, Any]]
-"""A text, or chat messages: mappings with "role" and "content", as chat templates know them."""
+__all__ = ["Completed", "explain_completion", "generate", "read_completion"]
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
@@ -41,11 +39,64 @@ class Completed:
         encoding: Both, as the model reads them.
         prompt_tokens: Tokens of the prompt.
         prompt_characters: Characters of the prompt.
+        contents: What the messages of a chat say; None for a prompt that was one text.
+        named: The sources that the caller named, by their character spans in the text.
     """
 
     encoding: Encoding
     prompt_tokens: int
     prompt_characters: int
+    contents: tuple[Content, ...] | None = None
+    named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> tuple[MessageSpan, ...] | None:
+        """Where the messages of a chat stand in the text; None for a prompt that was one text."""
+        contents = self.contents
+        return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
+
+    def sequenced(self) -> Sequenced:
+        """Return prompt and completion as characters and as tokens.
+
+        Raises:
+            InputError: If the tokenizer gives no offsets.
+        """
+        encoding = self.encoding
+        if encoding.offsets is None or encoding.text is None:
+            raise InputError("sources need a tokenizer that reports character offsets")
+        return Sequenced(
+            encoding.text, encoding.offsets, encoding.special, self.prompt_tokens, self.prompt_characters, self.messages
+        )
+
+    def naming(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
+        """Return the same with named sources of the prompt.
+
+        Args:
+            sources: Character spans (start, end) of the prompt; of a prompt of messages (message, start, end), counted
+                in the message's content.
+
+        Raises:
+            InputError: If a span is none, or two overlap.
+        """
+        if sources is None:
+            return self
+        named = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
+        prompt_sources(self.sequenced(), named)
+        return replace(self, named=named)
+
+    def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
+        if self.contents is None and len(span) == 2:
+            return span[0], span[1]
+        if self.contents is None or len(span) != 3:
+            form = "(start, end)" if self.contents is None else "(message, start, end)"
+            raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
+        content = next((c for c in self.contents if c.message == span[0]), None)
+        if content is None:
+            raise InputError(f"source {name!r}: the prompt holds no message {span[0]}")
+        start, end = (content.start - content.trimmed + place for place in span[1:])
+        if not content.start <= start < end <= content.end:
+            raise InputError(f"source {name!r}: {span[1:]} is no span of message {span[0]} as the prompt holds it")
+        return start, end
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
@@ -67,7 +118,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
     _check_task(model)
     if options.get("num_return_sequences", 1) != 1:
         raise InputError("num_return_sequences must be 1; call again for another completion")
-    encoding, text = _read_prompt(model, prompt)
+    encoding, read = _read_prompt(model, prompt)
     count = len(encoding)
     limit = model.encoder.limit
     room = max_new_tokens if limit is None else min(max_new_tokens, limit - count)
@@ -78,7 +129,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
         written = _written(model, encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
     found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
-    return Completed(found, count, len(text))
+    return Completed(found, count, len(read.text), read.contents)
 
 
 def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
@@ -100,8 +151,8 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
         UnsupportedModelError: If the model is no causal language model.
     """
     _check_task(model)
-    before, text = _read_prompt(model, prompt)
-    count = len(before)
+    before, read = _read_prompt(model, prompt)
+    count, text = len(before), read.text
     if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
         completion = model.target_ids(completion)
     if not isinstance(completion, str):
@@ -113,7 +164,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
             count = next(within, len(encoding))
         elif encoding.ids[:count] != before.ids:
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
-        encoding = replace(encoding, special=_special(model.tokenizer, encoding))
+        encoding = replace(encoding, special=_special(model, encoding, read))
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -121,7 +172,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     limit = model.encoder.limit
     if limit is not None and len(encoding) > limit:
         raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
-    return Completed(encoding, count, len(text))
+    return Completed(encoding, count, len(text), read.contents)
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
@@ -147,7 +198,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     context = sequence.take(range(len(sequence) - 1))
     run = options.method.forward(model, model.batch([context], [0]), options.layers, predict=False)
     with torch.inference_mode():
-        _prove_causal(model, run)
+        prove_causal(model, run)
         layers = layer_numbers(options.layers, model)
         said, chances = _said(model, run, start, ids)
     request = Request(model, run, _target(model, wanted_ids, contrast, run), layers)
@@ -190,6 +241,8 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         version=__version__,
         diagnostics=diagnostics,
         merge=options.method.word_merge,
+        messages=completed.messages,
+        named=completed.named,
     )
 
 
@@ -268,7 +321,7 @@ def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tup
     return best, own
 
 
-def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
+def prove_causal(model: TaskModel, run: ForwardPass) -> None:
     """Read the first half again by itself, once for each model: a causal trunk gives the same states.
 
     Raises:
@@ -324,32 +377,20 @@ def _check_task(model: TaskModel) -> None:
         )
 
 
-def _prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> tuple[str, bool]:
-    """The prompt as one text, and whether the tokenizer puts its special tokens around it."""
-    if isinstance(prompt, str):
-        return prompt, True
-    given = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    messages = [dict(m) for m in given if isinstance(m, Mapping) and "role" in m]
-    if not messages or len(messages) != len(given):
-        raise InputError("a prompt is a string or a list of messages, each with a role and a content")
-    if not getattr(tokenizer, "chat_template", None):
-        raise InputError("the tokenizer has no chat template for messages; give the prompt as one string")
-    ending = {"continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt": True}
-    try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, **ending)), False  # type: ignore[arg-type]
-    except (TemplateError, TypeError, KeyError, ValueError) as error:
-        raise InputError(f"the chat template refuses these messages: {error}") from None
-
-
-def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, str]:
-    text, special = _prompt_text(model.tokenizer, prompt)
+def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
+    read = read_prompt(model.tokenizer, prompt)
     if isinstance(model, Seq2SeqModel):
-        return model.begin(text), ""
-    encoding = model.encoder.opening(text, special=special)
-    return replace(encoding, special=_special(model.tokenizer, encoding)), text
+        return model.begin(read.text), ReadPrompt("", None)
+    encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
+    return replace(encoding, special=_special(model, encoding, read)), read
 
 
-def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bool, ...]:
-    """Special tokens, whoever wrote them: the tokenizer, a chat template or the model."""
-    known = set(tokenizer.all_special_ids)
-    return tuple(s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True))
+def _special(model: TaskModel, encoding: Encoding, read: ReadPrompt) -> tuple[bool, ...]:
+    """Special tokens, whoever wrote them, and what a chat template wrote around the messages."""
+    known = set(model.tokenizer.all_special_ids)
+    special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
+    if read.contents is not None and encoding.offsets is not None:
+        for token, (start, end) in enumerate(encoding.offsets):
+            inside = any(m.start < end and start < m.end for m in read.contents)
+            special[token] |= not inside and start < len(read.text)
+    return tuple(special)
