@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
     from .models.targets import ALL
     from .results.attribution import Attribution, Prediction, TargetInfo, Token
+    from .results.citations import Citation, Citations
     from .results.collection import Attributions
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
+    from .results.sources import Sources
     from .results.words import Word
 
 __all__ = [
@@ -29,9 +31,12 @@ __all__ = [
     "Attribution",
     "Attributions",
     "AudioAttribution",
+    "Citation",
+    "Citations",
     "GenerationAttribution",
     "ImageAttribution",
     "Prediction",
+    "Sources",
     "TargetInfo",
     "Token",
     "Word",
@@ -57,8 +62,11 @@ _HOMES = (
         "Explainer": "explainer",
         "Attributions": "results.collection",
         "AudioAttribution": "results.signals",
+        "Citation": "results.citations",
+        "Citations": "results.citations",
         "GenerationAttribution": "results.generation",
         "ImageAttribution": "results.signals",
+        "Sources": "results.sources",
         "Word": "results.words",
     }
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")

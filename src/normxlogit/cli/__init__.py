@@ -9,10 +9,12 @@ import typer
 from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
+from .cite import cite
 from .explain import explain, methods
 from .faithfulness import faithfulness
 from .finetune import finetune
 from .generate import generate
+from .generation import generation
 from .reproduce import reproduce
 
 __all__ = ["app", "main"]
@@ -61,9 +63,11 @@ def _root(
 
 app.command()(explain)
 app.command()(generate)
+app.command()(cite)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(alignment)
+evaluate.command()(generation)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)
 app.command()(reproduce)

@@ -88,7 +88,9 @@ def _contents(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]
     said = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
     marks = {i: MARK.format(i) for i in said}
     try:
-        marked = _rendered(tokenizer, [m | ({"content": marks[i]} if i in marks else {}) for i, m in enumerate(messages)])
+        marked = _rendered(
+            tokenizer, [m | ({"content": marks[i]} if i in marks else {}) for i, m in enumerate(messages)]
+        )
     except (TemplateError, TypeError, KeyError, ValueError):
         marked = ""  # a template that reads the contents: they are looked for as they are
     order = sorted((marked.find(mark), i) for i, mark in marks.items() if marked.count(mark) == 1)

@@ -96,7 +96,7 @@ class FrozenGradient(Method):
         return Scores(shares, {"bias": (answer - shares[:, :, -1].sum(-1)).cpu()})
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
-        """Score by one backward pass for each place, or each weighted sum of them, through the one frozen pass over the whole text.
+        """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
 
         The logit of each target counts less the mean over the vocabulary (or the contrast): a shift of all logits
         changes no probability.

@@ -15,7 +15,7 @@ from ..models.task_model import TaskModel
 from ..results.spans import Piece
 from .completion import Completed
 
-__all__ = ["Ablations", "context_cite", "leave_one_out", "random_ablations", "score_by_ablation"]
+__all__ = ["Ablations", "Array", "context_cite", "leave_one_out", "random_ablations", "score_by_ablation"]
 
 Array = npt.NDArray[np.float64]
 
@@ -93,7 +93,9 @@ def leave_one_out(ablations: Ablations, weights: Array) -> Array:
     return found
 
 
-def context_cite(ablations: Ablations, weights: Array, *, samples: int = 32, alpha: float = 0.01, seed: int = 0) -> Array:
+def context_cite(
+    ablations: Ablations, weights: Array, *, samples: int = 32, alpha: float = 0.01, seed: int = 0
+) -> Array:
     """Return the weights of ContextCite's linear model of the answer (Cohen-Wang et al., 2024): (K, S).
 
     A Lasso on random ablations, each source there with probability one half; it is fitted to the logit of the answer's

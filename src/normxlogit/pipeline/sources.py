@@ -1,7 +1,5 @@
 """Which sources an answer rests on, at the least cost that a method allows."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 
@@ -14,7 +12,7 @@ from ..models.task_model import TaskModel
 from ..results.base import FloatArray
 from ..results.sources import Passage, Sources, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
-from .ablations import Ablations, score_by_ablation
+from .ablations import Ablations, Array, score_by_ablation
 from .completion import Completed, explain_completion, prove_causal
 from .options import Options
 
@@ -84,7 +82,7 @@ def explain_sources(model: TaskModel, completed: Completed, options: Options, by
     )
 
 
-def part_weights(completed: Completed, parts: list[Piece]) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":
+def part_weights(completed: Completed, parts: list[Piece]) -> Array:
     """Return which generated tokens are of which part, (K, G)."""
     start = completed.prompt_tokens
     found = np.zeros((len(parts), len(completed.encoding) - start))
@@ -94,7 +92,10 @@ def part_weights(completed: Completed, parts: list[Piece]) -> "np.ndarray[tuple[
 
 
 def _direct(
-    model: TaskModel, completed: Completed, options: Options, weights: "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
+    model: TaskModel,
+    completed: Completed,
+    options: Options,
+    weights: Array,
 ) -> tuple[FloatArray, FloatArray | None] | None:
     """Return scores (K, T) and biases (K,) from one backward pass for each part; None if the method cannot."""
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
@@ -105,9 +106,7 @@ def _direct(
     with torch.inference_mode():
         prove_causal(model, run)
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
-    request = Request(
-        model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model)
-    )
+    request = Request(model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model))
     places = torch.arange(start - 1, len(sequence) - 1)  # (G,)
     sums = torch.as_tensor(weights, dtype=torch.float32)  # (K, G)
     found = method.score_each(request, places, sums)

@@ -21,8 +21,8 @@ def sentence_spans(text: str) -> list[Span]:
 
     A sentence ends at ".", "!", "?" or "…" (with closing quotes and brackets) before white space, unless the next word
     goes on in small letters or the dot belongs to an abbreviation, an initial or the number of a list's entry; at
-    "。", "！" and "？" always; at an empty line; and around headings, table rows and entries of lists, which have lines
-    of their own. Other line ends are white space: text may be wrapped.
+    the full-width marks of Chinese and Japanese always; at an empty line; and around headings, table rows and entries
+    of lists, which have lines of their own. Other line ends are white space: text may be wrapped.
 
     Args:
         text: Any text.
@@ -72,12 +72,12 @@ def _ends(text: str, start: int, found: "re.Match[str]", limit: int) -> bool:
     if len(before) == 1 and (word.isdigit() or (len(word) == 1 and word.isalpha())):
         return False  # "1." or "a." begins an entry
     if len(word) == 1 and word.isupper():
-        return bool(_STARTERS.match(following)) and word != "I" or word == "I" and not _NAME.match(following)
-    if word.lower() in _NEVER_LAST:
+        return (bool(_STARTERS.match(following)) and word != "I") or (word == "I" and not _NAME.match(following))
+    if _NEVER_LAST.fullmatch(word.lower()):
         return False
-    if word.lower() in _BEFORE_NUMBERS:
+    if _BEFORE_NUMBERS.fullmatch(word.lower()):
         return not first.isdigit()
-    if word.lower() in _SOMETIMES_LAST or _ACRONYM.fullmatch(word):
+    if _SOMETIMES_LAST.fullmatch(word.lower()) or _ACRONYM.fullmatch(word):
         return bool(_STARTERS.match(following))
     return True
 
@@ -101,12 +101,12 @@ _ONE_LINE = re.compile(r"\s*(?:#{1,6}\s|\||```|={3,}|-{3,})")
 _END = re.compile(rf"[。！？]+[」』”’）]*|[.!?…]+[{re.escape(_CLOSING)}]*")
 _ACRONYM = re.compile(r"(?:\w\.)+\w")
 _NAME = re.compile(r"[A-Z]\w*\.")
-_NEVER_LAST = frozenset(
-    "mr mrs ms dr prof st sr rev gen col lt sgt capt gov sen rep hon mt messrs e.g i.e cf vs viz al dept approx "
-    "jan feb mar apr jun jul aug sept oct nov dec z.b d.h bzw".split()
+_NEVER_LAST = re.compile(
+    r"mrs?|ms|dr|prof|st|sr|rev|gen|col|lt|sgt|capt|gov|sen|rep|hon|mt|messrs|e\.g|i\.e|cf|vs|viz|al|dept|approx|"
+    r"jan|feb|mar|apr|jun|jul|aug|sept|oct|nov|dec|z\.b|d\.h|bzw"
 )
-_BEFORE_NUMBERS = frozenset("no nos fig figs eq eqs p pp vol ch sec art nr ca c".split())
-_SOMETIMES_LAST = frozenset("etc inc ltd co corp jr bros a.m p.m ph.d u.s u.k u.n b.c a.d".split())
+_BEFORE_NUMBERS = re.compile(r"nos?|figs?|eqs?|pp?|vol|ch|sec|art|nr|ca|c")
+_SOMETIMES_LAST = re.compile(r"etc|inc|ltd|co|corp|jr|bros|a\.m|p\.m|ph\.d")
 _STARTERS = re.compile(
     r"[\"'“‘(\[]*(?:The|A|An|It|Its|In|On|At|He|She|They|We|You|This|That|These|Those|There|His|Her|Their|Our|But|And|"
     r"However|As|After|Before|When|While|If|For|From|By|To|With|Since|Then|Also|Although|Another|Some|Most|Many|One|"

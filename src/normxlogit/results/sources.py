@@ -8,19 +8,11 @@ import numpy as np
 
 from ..errors import DataError
 from .base import FORMAT_VERSION, FloatArray, Result
-from .characters import one_line
 from .fields import Check, agree, array, each, flag, integer, mapping, number, optional, record, scores, setting, string
 from .spans import Piece
 from .tables import Columns, Shap
 
-__all__ = ["MERGE", "SourceScore", "Sources", "Passage", "sum_to_sources"]
-
-MERGE = ("sum", "max")
-
-SHOWN = 8
-"""Sources that the terminal lists."""
-WIDE = 70
-"""Characters of a source that it shows."""
+__all__ = ["Passage", "SourceScore", "Sources", "sum_to_sources"]
 
 
 class Passage(NamedTuple):
@@ -41,14 +33,14 @@ class SourceScore(NamedTuple):
     """A source with its score.
 
     Attributes:
-        index: Its place among the sources.
+        place: Its place among the sources.
         name: What it is called.
         text: What it says.
         score: Its score.
         share: Its share of what the sources have in favour of the answer.
     """
 
-    index: int
+    place: int
     name: str
     text: str
     score: float
@@ -183,7 +175,9 @@ class Sources(Result):
             agree(piece.start <= piece.end <= len(self.text), "spans: outside the text")
 
     def _columns(self) -> Columns:
-        found: Columns = {name: [] for name in ("part", "part_text", "source", "name", "start", "end", "score", "share")}
+        found: Columns = {
+            name: [] for name in ("part", "part_text", "source", "name", "start", "end", "score", "share")
+        }
         for k, (part, shares) in enumerate(zip(self.parts, self.part_shares, strict=True)):
             for i, source in enumerate(self.sources):
                 row = (k, part.name, i, *source, float(self.table[k, i]), float(shares[i]))
@@ -206,21 +200,20 @@ class Sources(Result):
         return fragment(self)
 
     def __str__(self) -> str:
-        lines = [f"{one_line(self.completion)}", ""]
-        for found in self.top(SHOWN):
-            said = one_line(found.text)
-            said = said if len(said) <= WIDE else said[: WIDE - 1] + "…"
-            name = "" if found.name == found.text else one_line(found.name) + "  "
-            lines.append(f"{found.share:5.0%}  {found.score:+9.3g}  {name}{said}")
-        left = len(self) - SHOWN
-        return "\n".join(lines + ([f"and {left} more"] if left > 0 else []))
+        from ..render.sources import to_text
+
+        return to_text(self)
 
     def __repr__(self) -> str:
         return f"Sources({self.method}, {len(self.parts)} parts of {self.completion!r}, {len(self)} sources)"
 
 
 def sum_to_sources(
-    values: FloatArray, parts: Sequence[Piece], sources: Sequence[Piece], start: int, merge: Literal["sum", "max"] = "sum"
+    values: FloatArray,
+    parts: Sequence[Piece],
+    sources: Sequence[Piece],
+    start: int,
+    merge: Literal["sum", "max"] = "sum",
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Merge scores of tokens to sources.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -110,7 +111,7 @@ def prompt_sources(sequence: Sequenced, by: By) -> list[Piece]:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named = [_named(sequence, str(name), span) for name, span in by.items()]
     order = sorted(named, key=lambda piece: piece.start)
-    for one, other in zip(order, order[1:], strict=False):
+    for one, other in pairwise(order):
         if other.start < one.end:
             raise InputError(f"the sources {one.name!r} and {other.name!r} overlap")
     return named
@@ -145,7 +146,9 @@ def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
         if not 0 <= of[0] < of[1] <= len(sequence.text) - shift:
             raise InputError(f"{of} is no span of the completion, which has {len(sequence.text) - shift} characters")
     else:
-        raise InputError(f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {of!r}")
+        raise InputError(
+            f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {of!r}"
+        )
     pieces = [Piece(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
     found = [piece for piece in pieces if piece.tokens]
     if not found:
