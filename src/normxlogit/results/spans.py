@@ -106,7 +106,7 @@ def prompt_sources(sequence: Sequenced, by: By) -> list[Piece]:
             for start, end in _pieces(sequence, by, message.start, message.end, of_answer=False)
         ]
         pieces = [Piece(*span, sequence.tokens_in(*span[1:], of_answer=False)) for span in spans]
-        return [piece for piece in pieces if piece.tokens]
+        return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
     if not isinstance(by, Mapping) or not by:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
     named = [_named(sequence, str(name), span) for name, span in by.items()]
