@@ -4,7 +4,10 @@ from normxlogit import InputError
 from normxlogit.inputs.chat import read_prompt
 from tests import tiny
 
-PLAIN = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}</>{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+PLAIN = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}</>{% endfor %}"
+    "{% if add_generation_prompt %}<a>{% endif %}"
+)
 TRIMMED = PLAIN.replace("m['content']", "m['content'] | trim")
 DEFAULT = "{% if messages[0]['role'] != 'system' %}<system>be good</>{% endif %}" + PLAIN
 FIRST_ONLY = "{{ messages[-1]['content'] | upper }}"

@@ -1,5 +1,6 @@
 """Citations and sources of real passes: against sums over tokens, and against the model with the sources cut out."""
 
+import io
 import json
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 from normxlogit import Citations, Explainer, InputError, MethodError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations, context_cite, leave_one_out, random_ablations
-from normxlogit.pipeline.cite import question_prompt
+from normxlogit.pipeline.cite import _without_ending, question_prompt
 from normxlogit.pipeline.completion import generate, read_completion
 from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
@@ -179,8 +180,6 @@ def test_an_ending_token_is_no_part_of_the_answer():
     model, tokenizer = made()
     completed = read_completion(Explainer(model, tokenizer)._language_model, "the cat", [tiny.VOCABULARY["mat"], 3])
     assert completed.encoding.special[-1]
-    from normxlogit.pipeline.cite import _without_ending
-
     kept = _without_ending(completed)
     assert kept.encoding.ids == completed.encoding.ids[:-1]
     assert answer_parts(kept.sequenced(), None)[0].tokens == (len(kept.encoding) - 1,)
@@ -231,9 +230,7 @@ def test_the_command_reads_files_and_folders(folder, capsys):
 
 
 def test_the_command_reads_standard_input(folder, capsys, monkeypatch):
-    import io
-
-    text = io.TextIOWrapper(io.BytesIO("The cat sat.\r\nIt was good.".encode()))
+    text = io.TextIOWrapper(io.BytesIO(b"The cat sat.\r\nIt was good."))
     monkeypatch.setattr("sys.stdin", text)
     code, out, err = run(
         capsys,

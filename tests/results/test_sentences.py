@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from normxlogit.results.sentences import paragraph_spans, sentence_spans
@@ -36,7 +38,7 @@ def test_sentences(text, wanted):
 def test_every_character_but_white_space_is_in_one_sentence():
     text = " Mr. A. went (at 5 p.m.). \n\n\n- He said: “No!” …\n# H\nx | y\n```\ncode.\n``` \t End"
     spans = sentence_spans(text)
-    assert all(before[1] <= after[0] for before, after in zip(spans, spans[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
     left = "".join(text[a:b] for (_, a), (b, _) in zip([(0, 0), *spans], [*spans, (len(text),) * 2], strict=True))
     assert left.strip() == ""
 

@@ -170,16 +170,15 @@ def evaluate_sources(
         DataError: If no source matters on any prompt.
     """
     chosen = [method_named(method) for method in methods]
+    asked = [method.spec for method in chosen]
     model = explainer._language_model
     measured: list[dict[str, Any]] = []
     for number, question in enumerate(questions):
         path = None if folder is None else folder / f"prompt-{seed}-{number}.json"
         state = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
-        asked = [m.spec for m in chosen]
-        if state.get("question") != question.question or (
-            state["matters"] and any(name not in state["methods"] for name in asked)
-        ):
-            state = measure_prompt(model, question, chosen, max_new_tokens, ablations, seed + number)
+        run = [question.question, dict(question.documents), model.name, max_new_tokens, ablations]
+        if state.get("run") != run or (state["matters"] and not set(asked) <= set(state["methods"])):
+            state = {"run": run} | measure_prompt(model, question, chosen, max_new_tokens, ablations, seed + number)
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(state), encoding="utf-8")
@@ -231,7 +230,7 @@ def measure_prompt(
     }
     scores |= {m.spec: _scored(model, completed, m, measure, weights) for m in methods if m.spec not in scores}
     kept = random_ablations(len(sources), samples, seed + 1_000_003)
-    measured = (measure(kept) @ weights.T)[:, 0]  # (N,), of so small probabilities the logit is the logarithm
+    measured = (measure(kept) @ weights.T)[:, 0]  # (N,), which the logit of the probability ranks alike
     whole = float(measure(np.ones((1, len(sources)), bool))[0] @ weights[0])
     for name, (values, passes) in scores.items():
         order = np.argsort(-values, kind="stable")
