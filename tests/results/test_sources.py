@@ -204,6 +204,8 @@ def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
     assert "+4.2 nats" in text or "+4.3 nats" in text
     assert "a.txt:1  The cat sat." in text
     assert "Who <sat>?" in text
+    other = str(replace(citations(), verified={"b:1": -0.5}))
+    assert "-0.5 nats" in other  # taken out, though it is not cited
 
 
 def test_the_page_is_safe_and_holds_every_source(tmp_path):

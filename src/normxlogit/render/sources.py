@@ -174,9 +174,13 @@ def _stream(text: str, start: int, end: int, pieces: list[Cut], titles: list[str
 
 
 def _listed(s: Sources) -> list[Listed]:
-    """The cited sources; of a result without citations the first ones."""
+    """The cited sources and others that were taken out; of a result without citations the first ones."""
+    rows: list[tuple[str, float, str, str, float | None]]
     if isinstance(s, Citations):
         rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations()]
+        known = {row[2] for row in rows}
+        others = [t for t in s.top(len(s)) if t.name in s.verified and t.name not in known]
+        rows += [("", t.share, t.name, t.text, s.verified[t.name]) for t in others]
     else:
         rows = [("", t.share, "" if t.name == t.text else t.name, t.text, None) for t in s.top(SHOWN)]
     most = max((row[1] for row in rows), default=0.0) or 1.0
