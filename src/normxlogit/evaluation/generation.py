@@ -15,7 +15,7 @@ from ..methods import Method, method_named
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, leave_one_out, random_ablations, score_by_ablation
 from ..pipeline.cite import ask, documents_by_name
-from ..pipeline.completion import Completed
+from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
 from ..results.spans import Piece, answer_parts, prompt_sources

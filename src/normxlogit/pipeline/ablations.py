@@ -13,7 +13,7 @@ from ..methods.perturbation import Lime, Occlusion
 from ..models.map_batches import map_batches
 from ..models.task_model import TaskModel
 from ..results.spans import Piece
-from .completion import Completed
+from .completed import Completed
 
 __all__ = ["Ablations", "Array", "context_cite", "leave_one_out", "random_ablations", "score_by_ablation"]
 

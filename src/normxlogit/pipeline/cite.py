@@ -13,7 +13,8 @@ from ..results.citations import Citations
 from ..results.sentences import sentence_spans
 from ..results.spans import answer_parts, prompt_sources
 from .ablations import Ablations
-from .completion import Completed, generate
+from .completed import Completed
+from .completion import generate
 from .options import Options
 from .sources import explain_sources, part_weights
 

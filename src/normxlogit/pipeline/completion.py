@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from transformers import GenerationConfig
 
 from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.chat import Content, Prompt, ReadPrompt, read_prompt
+from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
 from ..methods import Request, check_finite, run_method
 from ..models.append_tokens import append_tokens
@@ -22,81 +22,13 @@ from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
-from ..results.spans import MessageSpan, Sequenced, prompt_sources
+from .completed import Completed
 from .options import Options
 
-__all__ = ["Completed", "explain_completion", "generate", "read_completion"]
+__all__ = ["explain_completion", "generate", "read_completion"]
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A prompt with its completion.
-
-    Attributes:
-        encoding: Both, as the model reads them.
-        prompt_tokens: Tokens of the prompt.
-        prompt_characters: Characters of the prompt.
-        contents: What the messages of a chat say; None for a prompt that was one text.
-        named: The sources that the caller named, by their character spans in the text.
-    """
-
-    encoding: Encoding
-    prompt_tokens: int
-    prompt_characters: int
-    contents: tuple[Content, ...] | None = None
-    named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-
-    @property
-    def messages(self) -> tuple[MessageSpan, ...] | None:
-        """Where the messages of a chat stand in the text; None for a prompt that was one text."""
-        contents = self.contents
-        return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
-
-    def sequenced(self) -> Sequenced:
-        """Return prompt and completion as characters and as tokens.
-
-        Raises:
-            InputError: If the tokenizer gives no offsets.
-        """
-        encoding = self.encoding
-        if encoding.offsets is None or encoding.text is None:
-            raise InputError("sources need a tokenizer that reports character offsets")
-        return Sequenced(
-            encoding.text, encoding.offsets, encoding.special, self.prompt_tokens, self.prompt_characters, self.messages
-        )
-
-    def naming(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
-        """Return the same with named sources of the prompt.
-
-        Args:
-            sources: Character spans (start, end) of the prompt; of a prompt of messages (message, start, end), counted
-                in the message's content.
-
-        Raises:
-            InputError: If a span is none, or two overlap.
-        """
-        if sources is None:
-            return self
-        named = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
-        prompt_sources(self.sequenced(), named)
-        return replace(self, named=named)
-
-    def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
-        if self.contents is None and len(span) == 2:
-            return span[0], span[1]
-        if self.contents is None or len(span) != 3:
-            form = "(start, end)" if self.contents is None else "(message, start, end)"
-            raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
-        content = next((c for c in self.contents if c.message == span[0]), None)
-        if content is None:
-            raise InputError(f"source {name!r}: the prompt holds no message {span[0]}")
-        start, end = (content.start - content.trimmed + place for place in span[1:])
-        if not content.start <= start < end <= content.end:
-            raise InputError(f"source {name!r}: {span[1:]} is no span of message {span[0]} as the prompt holds it")
-        return start, end
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:

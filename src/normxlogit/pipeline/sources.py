@@ -13,7 +13,8 @@ from ..results.base import FloatArray
 from ..results.sources import Passage, Sources, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
 from .ablations import Ablations, Array, score_by_ablation
-from .completion import Completed, explain_completion, prove_causal
+from .completed import Completed
+from .completion import explain_completion, prove_causal
 from .options import Options
 
 __all__ = ["explain_sources"]
