@@ -11,6 +11,8 @@ from normxlogit.evaluation.generation import Asked, evaluate_sources, load_quest
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations
 from normxlogit.pipeline.cite import ask
+from normxlogit.pipeline.options import Options
+from normxlogit.pipeline.sources import explain_sources
 from normxlogit.results.spans import prompt_sources
 from tests import tiny
 from tests.commands import run
@@ -49,7 +51,12 @@ def test_what_is_measured_on_a_prompt(explainer):
 
     removed = [total([]) - total([i]) for i in range(4)]
     np.testing.assert_allclose(state["leave_one_out"], removed, atol=1e-6)
-    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS}
+    excess = [f"{name} (excess)" for name in METHODS[:2]]
+    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess}
+    found = explain_sources(
+        model, completed, Options(method=method_named("frozen-gradient")), completed.named, merge="excess"
+    )
+    np.testing.assert_allclose(state["methods"][excess[0]]["scores"], found.scores, rtol=1e-3, atol=1e-4)
     for name, found in state["methods"].items():
         order = np.argsort(-np.array(found["scores"]), kind="stable")
         for k in (1, 3, 5):
@@ -89,7 +96,10 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     options = {"max_new_tokens": 5, "ablations": 6, "folder": tmp_path}
     first = evaluate_sources(explainer, questions, METHODS, **options)
     assert first[1] == 2
-    assert [r.method for r in first[0]] == ["occlusion", "random", "length", *METHODS]
+    assert [r.method for r in first[0]] == [
+        *("occlusion", "random", "length", *METHODS),
+        *(f"{name} (excess)" for name in METHODS[:2]),
+    ]
     monkeypatch.setattr(generation, "measure_prompt", None)
     assert evaluate_sources(explainer, questions, METHODS, **options) == first
 
@@ -163,7 +173,7 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     lines = out.splitlines()
     assert lines[4].startswith("| occlusion | 5 | 1.00")
     assert {line.split(" | ")[0] for line in lines[4:]} == {
-        f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2])
+        f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2], *(f"{m} (excess)" for m in METHODS[:2]))
     }
     written = json.loads((tmp_path / "out" / "generation.json").read_text())
     assert written["results"][0]["method"] == "occlusion"

@@ -129,7 +129,14 @@ def test_the_largest_score_and_scores_less_what_all_tokens_have_in_common():
     np.testing.assert_allclose(centered.table[:, 0], less, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(centered.scores, 0, atol=1e-4)
     assert centered.settings["centered"] is True
-    with pytest.raises(ValueError, match="'sum' or 'max'"):
+    excess = g.sources("sentence", of=2, merge="excess")
+    row = g.scores[2]
+    mean = row[[*range(1, 9), 10, 11]].mean()
+    wanted = [row[1:5].sum() - 4 * mean, row[5:9].sum() - 4 * mean, row[10:12].sum() - 2 * mean]
+    np.testing.assert_allclose(excess.table[0], wanted, rtol=1e-4, atol=1e-5)
+    assert excess.bias is None
+    assert excess.settings["merge"] == "excess"
+    with pytest.raises(ValueError, match="'sum', 'max' or 'excess'"):
         g.sources(merge="mean")
 
 

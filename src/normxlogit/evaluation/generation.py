@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..methods import Method, method_named
+from ..methods.perturbation import Lime, Occlusion
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, leave_one_out, random_ablations, score_by_ablation
 from ..pipeline.cite import ask, documents_by_name
@@ -32,6 +33,9 @@ SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""
 
 BASELINES = ("random", "length")
+
+EXCESS = " (excess)"
+"""Added to the name of a method whose sums over tokens are taken less what as many tokens have on average."""
 RESAMPLES = 2000
 
 Array = npt.NDArray[np.float64]
@@ -188,7 +192,9 @@ def evaluate_sources(
             on_progress("prompts", number + 1, len(questions))
     if not measured:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    names = ["occlusion", *BASELINES, *(m.spec for m in chosen if m.spec != "occlusion")]
+    names = ["occlusion", *measured[0]["methods"]]
+    wanted = {"occlusion", *BASELINES, *asked, *(name + EXCESS for name in asked)}
+    names = list(dict.fromkeys(name for name in names if name in wanted))
     return [summarise(name, [state["methods"][name] for state in measured], seed) for name in names], len(measured)
 
 
@@ -229,6 +235,11 @@ def measure_prompt(
         "length": (np.array([len(source.tokens) for source in sources], np.float64), 0.0),
     }
     scores |= {m.spec: _scored(model, completed, m, measure, weights) for m in methods if m.spec not in scores}
+    lengths = scores["length"][0]
+    for method in methods:  # what long sources have for being long, taken off
+        values, passes = scores[method.spec]
+        if not isinstance(method, Occlusion | Lime):
+            scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
     kept = random_ablations(len(sources), samples, seed + 1_000_003)
     measured = (measure(kept) @ weights.T)[:, 0]  # (N,), which the logit of the probability ranks alike
     whole = float(measure(np.ones((1, len(sources)), bool))[0] @ weights[0])

@@ -10,7 +10,7 @@ from ..models.layers import layer_numbers
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..results.base import FloatArray
-from ..results.sources import Passage, Sources, sum_to_sources
+from ..results.sources import Merging, Passage, Sources, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
 from .ablations import Ablations, Array, score_by_ablation
 from .completed import Completed
@@ -20,7 +20,9 @@ from .options import Options
 __all__ = ["explain_sources"]
 
 
-def explain_sources(model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None) -> Sources:
+def explain_sources(
+    model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None, merge: Merging = "sum"
+) -> Sources:
     """Explain an answer by the sources of its prompt.
 
     Methods that can go back from a weighted sum of the answer's tokens do it once for each part of the answer;
@@ -32,6 +34,7 @@ def explain_sources(model: TaskModel, completed: Completed, options: Options, by
         options: The method; targets and layers are not for sources.
         by: What the sources are.
         of: The parts of the answer.
+        merge: How the score of a source comes from its tokens', for methods that score tokens.
 
     Raises:
         InputError: If there is no such source or part, or the prompt holds none.
@@ -54,10 +57,10 @@ def explain_sources(model: TaskModel, completed: Completed, options: Options, by
     elif (direct := _direct(model, completed, options, weights)) is not None:
         values, bias = direct  # (K, T), (K,)
         alone = [part._replace(tokens=(completed.prompt_tokens + k,)) for k, part in enumerate(parts)]
-        table, rest, written = sum_to_sources(values, alone, sources, completed.prompt_tokens)
+        table, rest, written = sum_to_sources(values, alone, sources, completed.prompt_tokens, merge)
         passes |= {"backward_passes": float(len(parts))}
     else:
-        found = explain_completion(model, completed, options).sources(by, of)
+        found = explain_completion(model, completed, options).sources(by, of, merge=merge)
         table, rest, written, bias = found.table, found.rest, found.written, found.bias
         if not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
@@ -67,14 +70,14 @@ def explain_sources(model: TaskModel, completed: Completed, options: Options, by
         table=table,
         rest=rest.copy(),
         written=written.copy(),
-        bias=bias,
+        bias=bias if merge == "sum" else None,
         sources=tuple(Passage(s.name, s.start, s.end) for s in sources),
         parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
         text=text,
         completion=text[completed.prompt_characters :],
         unit=unit,
         method=options.method.info.name,
-        settings=options.method.settings,
+        settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
         model=model.name,
         signed=options.method.signed_on(model.task),
         notes=completed.encoding.notes,

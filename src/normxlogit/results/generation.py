@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from .fields import (
     setting,
     string,
 )
-from .sources import Passage, Sources, sum_to_sources
+from .sources import Merging, Passage, Sources, sum_to_sources
 from .spans import By, MessageSpan, Of, Sequenced, answer_parts, prompt_sources
 from .tables import Columns, Shap, token_columns
 from .words import MERGES, Merge, Word, merge_words
@@ -181,7 +181,7 @@ class GenerationAttribution(Result):
         by: By | None = None,
         of: Of = None,
         *,
-        merge: Literal["sum", "max"] = "sum",
+        merge: Merging = "sum",
         centered: bool = False,
     ) -> Sources:
         """Merge the tokens of the prompt to sources: which sentences, messages or documents the answer rests on.
@@ -191,7 +191,8 @@ class GenerationAttribution(Result):
                 sources named in `explain_completion`, and sentences where none were.
             of: The part of the answer: a token's index, a span of characters of the completion, None for all of it; or
                 "token", "word", "sentence", "paragraph" for a row of the table each.
-            merge: "sum" of a source's scores, or "max", its largest.
+            merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum less what as many tokens of
+                the sources have on average: long sources have large sums for being long.
             centered: Take off each token its mean over the generated tokens, which removes what it has in common for
                 all of them, such as a large norm. Summed over the whole answer nothing is left then: it goes with
                 parts of the answer, or with "max".
@@ -203,8 +204,8 @@ class GenerationAttribution(Result):
         """
         if self.layers is not None:
             raise ValueError("sources() needs one score for each token; choose with select(layer=...)")
-        if merge not in ("sum", "max"):
-            raise ValueError(f"merge must be 'sum' or 'max', not {merge!r}")
+        if merge not in get_args(Merging):
+            raise ValueError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")
         sequence = self._sequenced()
         found = prompt_sources(sequence, by if by is not None else self.named or "sentence")
         if not found:

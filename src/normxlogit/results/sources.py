@@ -12,7 +12,11 @@ from .fields import Check, agree, array, each, flag, integer, mapping, number, o
 from .spans import Piece
 from .tables import Columns, Shap
 
-__all__ = ["Passage", "SourceScore", "Sources", "sum_to_sources"]
+__all__ = ["Merging", "Passage", "SourceScore", "Sources", "sum_to_sources"]
+
+
+Merging = Literal["sum", "max", "excess"]
+"""How the score of a source comes from its tokens'."""
 
 
 class Passage(NamedTuple):
@@ -213,7 +217,7 @@ def sum_to_sources(
     parts: Sequence[Piece],
     sources: Sequence[Piece],
     start: int,
-    merge: Literal["sum", "max"] = "sum",
+    merge: Merging = "sum",
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Merge scores of tokens to sources.
 
@@ -222,7 +226,8 @@ def sum_to_sources(
         parts: The K parts; their tokens count from the first token of the sequence.
         sources: The S sources.
         start: The first generated token.
-        merge: "sum" over tokens and rows, or the "max", the largest score of a token in any row.
+        merge: The "sum" over tokens and rows; "max", the largest score of a token in any row; or "excess", the sum less
+            what as many tokens of the sources have on average.
 
     Returns:
         The table (K, S), the sums of the rest of the prompt (K,) and of the answer's own tokens (K,).
@@ -235,7 +240,10 @@ def sum_to_sources(
         rows = values[[token - start for token in part.tokens]].astype(np.float64)  # (R', T)
         for i, source in enumerate(sources):
             block = rows[:, list(source.tokens)]  # (R', n)
-            table[k, i] = block.sum() if merge == "sum" else block.max()
+            table[k, i] = block.max() if merge == "max" else block.sum()
+        if merge == "excess":
+            lengths = np.array([len(source.tokens) for source in sources], np.float64)  # (S,)
+            table[k] -= table[k].sum() / lengths.sum() * lengths
         others[:, k] = rows[:, rest].sum(), rows[:, start:].sum()
     return table, others[0], others[1]
 
