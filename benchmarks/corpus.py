@@ -60,13 +60,13 @@ def _written(given: argparse.Namespace, rows: int) -> Path:
 
 
 def _throughput(given: argparse.Namespace) -> dict[str, Any]:
-    """Return texts per second of a run and of bare forward passes, which take turns so that a busy machine hits both."""
+    """Return texts per second of a run and of bare forward passes, in turns, so that a busy machine hits both."""
     explainer = Explainer.from_pretrained(given.model)
     texts = [json.loads(line)["sentence"] for line in _sentences(given, given.rows)]
     model = explainer.model
     encodings = model.encoder.columns(texts)[0]
     groups = list(batches(encodings, model.batch_tokens))
-    random.Random(0).shuffle(groups)
+    random.Random(0).shuffle(groups)  # noqa: S311
     path, out = _written(given, given.rows), given.folder / "run"
     bare: list[float] = []
     marks: list[float] = []
@@ -156,7 +156,7 @@ def _ray(given: argparse.Namespace) -> dict[str, Any]:
 def _kills(given: argparse.Namespace) -> dict[str, Any]:
     """Kill a run at random moments, and count the rows at the end."""
     path, out = _written(given, given.rows), given.folder / "killed"
-    chance, killed = random.Random(0), 0
+    chance, killed = random.Random(0), 0  # noqa: S311
     for _ in range(given.kills):
         process = _process(given, path, out)
         before = len(list(out.glob("shards/0*")))

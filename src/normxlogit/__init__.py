@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
     from .models.targets import ALL
     from .results.attribution import Attribution, Prediction, TargetInfo, Token
+    from .results.citations import Citation, Citations
     from .results.collection import Attributions
     from .results.comparison import Comparison
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
+    from .results.sources import Sources
     from .results.words import Word
 
 __all__ = [
@@ -34,9 +36,12 @@ __all__ = [
     "Attributions",
     "AudioAttribution",
     "Comparison",
+    "Citation",
+    "Citations",
     "GenerationAttribution",
     "ImageAttribution",
     "Prediction",
+    "Sources",
     "TargetInfo",
     "Token",
     "Word",
@@ -63,8 +68,11 @@ _HOMES = (
         "Attributions": "results.collection",
         "Comparison": "results.comparison",
         "AudioAttribution": "results.signals",
+        "Citation": "results.citations",
+        "Citations": "results.citations",
         "GenerationAttribution": "results.generation",
         "ImageAttribution": "results.signals",
+        "Sources": "results.sources",
         "Word": "results.words",
     }
     | dict.fromkeys(("attribute", "summarize"), "corpus")

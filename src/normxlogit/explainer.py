@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .errors import InputError
 from .inputs.batching import Batch
+from .inputs.chat import Prompt
 from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
@@ -24,13 +25,14 @@ from .models.targets import Choice, TargetSpec
 from .models.task_model import TaskModel
 from .models.tasks import TaskName
 from .pipeline import completion as completions
-from .pipeline.completion import Prompt
+from .pipeline.cite import cite
 from .pipeline.explain import explain_batch
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_texts
 from .results.attribution import Attribution
+from .results.citations import Citations
 from .results.collection import Attributions
 from .results.comparison import Comparison
 from .results.generation import GenerationAttribution
@@ -344,6 +346,7 @@ class Explainer:
         contrast: Choice | None = None,
         layers: Layers = None,
         method: str | Method = "normxlogit",
+        sources: Mapping[str, Sequence[int]] | None = None,
     ) -> GenerationAttribution:
         """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
 
@@ -355,15 +358,59 @@ class Explainer:
             contrast: A token whose logit is subtracted.
             layers: As in `__call__`.
             method: As in `__call__`.
+            sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
+                (start, end) of its characters, in a list of messages (message, start, end).
 
         Raises:
-            InputError: If prompt or completion is empty, or both are longer than the model reads.
+            InputError: If prompt or completion is empty, both are longer than the model reads, or a source is no span.
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
         options = Options(target, targets, contrast, layers, method_named(method))
-        sequence = completions.read_completion(self._language_model, prompt, completion)
+        sequence = completions.read_completion(self._language_model, prompt, completion).naming(sources)
         return completions.explain_completion(self._language_model, sequence, options)
+
+    def cite(
+        self,
+        question: str,
+        documents: Mapping[str, str] | Sequence[str],
+        *,
+        system: str | None = None,
+        max_new_tokens: int = 200,
+        method: str | Method = "frozen-gradient",
+        verify: int = 0,
+    ) -> Citations:
+        """Let a causal language model answer a question from documents, and cite the sentences its answer rests on.
+
+        The sources are the documents' sentences. The default method takes one forward pass over the finished answer
+        and one backward pass for each of its sentences.
+
+        Args:
+            question: The question.
+            documents: Texts by name, or a list of texts.
+            system: What the system message says; by default what the model's chat template puts there.
+            max_new_tokens: Most tokens to write.
+            method: As in `__call__`; `occlusion` leaves out one source at a time, `lime` is ContextCite's estimator.
+            verify: Measure for this many of the first sources what the answer loses without them, a pass each.
+
+        Raises:
+            InputError: If there is no question or document, or they leave no room for an answer.
+            UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
+
+        Example:
+            >>> answer = explainer.cite("Who won?", {"news.txt": "It rained. The home team won."})  # doctest: +SKIP
+            >>> answer.citations()[0].text  # doctest: +SKIP
+            'The home team won.'
+        """
+        return cite(
+            self._language_model,
+            question,
+            documents,
+            method=method_named(method),
+            system=system,
+            max_new_tokens=max_new_tokens,
+            verify=verify,
+        )
 
     @cached_property
     def _language_model(self) -> TaskModel:

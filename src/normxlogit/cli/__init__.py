@@ -10,11 +10,13 @@ from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
 from .attribute import attribute
+from .cite import cite
 from .explain import explain, methods
 from .faithfulness import faithfulness
 from .finetune import finetune
 from .frontier import frontier
 from .generate import generate
+from .generation import generation
 from .reproduce import reproduce
 from .summarize import summarize
 
@@ -66,10 +68,12 @@ app.command()(explain)
 app.command()(generate)
 app.command()(attribute)
 app.command()(summarize)
+app.command()(cite)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(frontier)
 evaluate.command()(alignment)
+evaluate.command()(generation)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)
 app.command()(reproduce)

@@ -106,16 +106,17 @@ class Method(ABC):
     def score(self, request: Request) -> Scores:
         """Score the tokens of a batch."""
 
-    def score_each(self, request: Request, places: Tensor) -> Scores | None:
+    def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
         """Score the tokens of one text for a target at each of several places of a causal model, from one pass.
 
         Args:
             request: A text with K targets, target k read at place k.
             places: Where the model answers, (K,).
+            weights: Sums of the K targets that are explained instead of each, (J, K).
 
         Returns:
-            Scores, (1, K, max(L, 1), T), any value at tokens after a place; None if the method reads each beginning of
-            the text by itself.
+            Scores, (1, K, max(L, 1), T), or of J sums, any value at tokens after a place; None if the method reads
+            each beginning of the text by itself.
         """
         return None
 

@@ -95,8 +95,8 @@ class FrozenGradient(Method):
         answer = request.target.read(request.forward.logits).to(shares)  # (B, K)
         return Scores(shares, {"bias": (answer - shares[:, :, -1].sum(-1)).cpu()})
 
-    def score_each(self, request: Request, places: Tensor) -> Scores | None:
-        """Score by one backward pass for each place, through the one frozen pass over the whole text.
+    def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
+        """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
 
         The logit of each target counts less the mean over the vocabulary (or the contrast): a shift of all logits
         changes no probability.
@@ -105,7 +105,7 @@ class FrozenGradient(Method):
             return None
         frozen = FrozenModel.of(request.model)
         read = self._places(request.model, request.layers)
-        slopes = frozen.slopes_each(request.forward, request.target, read, places)
+        slopes = frozen.slopes_each(request.forward, request.target, read, places, weights)
         if self.baseline != "zero":
             slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
         shares = _products(slopes)  # (1, K, L, T)

@@ -99,9 +99,8 @@ class WordEmbeddings:
 def _table(model: nn.Module) -> nn.Module | None:
     try:
         found = model.get_input_embeddings()  # type: ignore[operator]
-        if getattr(
-            getattr(model, "config", None), "is_encoder_decoder", False
-        ):  # the encoder's own table, which may scale what it gives
+        config = getattr(model, "config", None)
+        if getattr(config, "is_encoder_decoder", False):  # the encoder's own table, which may scale what it gives
             found = model.get_encoder().get_input_embeddings()  # type: ignore[operator]
     except NotImplementedError:  # Canine hashes its characters
         return None

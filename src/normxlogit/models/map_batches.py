@@ -75,9 +75,9 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     model.refresh()
     lengths = lengths_of(encodings)
     tried = model.copy.padding
-    if not len(lengths) or isinstance(tried, bool) or min(lengths) == max(lengths):
+    if not lengths or isinstance(tried, bool) or min(lengths) == max(lengths):
         return tried is not False
-    shortest, longest = int(min(lengths)), int(max(lengths))
+    shortest, longest = min(lengths), max(lengths)
     if tried is None or shortest < tried[0] or longest > tried[1]:
         alone = _tried(
             lambda some: _ignores_padding(model, some), [encodings[list(lengths).index(n)] for n in (shortest, longest)]

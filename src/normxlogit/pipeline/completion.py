@@ -2,16 +2,16 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
-from jinja2 import TemplateError
 from torch import Tensor
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig
 
 from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
+from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
 from ..methods import Request, check_finite, run_method
 from ..models.append_tokens import append_tokens
@@ -22,30 +22,13 @@ from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
+from .completed import Completed
 from .options import Options
 
-__all__ = ["Completed", "Prompt", "explain_completion", "generate", "read_completion"]
-
-Prompt = str | Sequence[Mapping[str, Any]]
-"""A text, or chat messages: mappings with "role" and "content", as chat templates know them."""
+__all__ = ["explain_completion", "generate", "read_completion"]
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
-
-
-@dataclass(frozen=True)
-class Completed:
-    """A prompt with its completion.
-
-    Attributes:
-        encoding: Both, as the model reads them.
-        prompt_tokens: Tokens of the prompt.
-        prompt_characters: Characters of the prompt.
-    """
-
-    encoding: Encoding
-    prompt_tokens: int
-    prompt_characters: int
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
@@ -67,7 +50,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
     _check_task(model)
     if options.get("num_return_sequences", 1) != 1:
         raise InputError("num_return_sequences must be 1; call again for another completion")
-    encoding, text = _read_prompt(model, prompt)
+    encoding, read = _read_prompt(model, prompt)
     count = len(encoding)
     limit = model.encoder.limit
     room = max_new_tokens if limit is None else min(max_new_tokens, limit - count)
@@ -78,7 +61,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
         written = model.write(encoding, config, rest)
     notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
     found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
-    return Completed(found, count, len(text))
+    return Completed(found, count, len(read.text), read.contents)
 
 
 def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
@@ -100,8 +83,8 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
         UnsupportedModelError: If the model is no causal language model.
     """
     _check_task(model)
-    before, text = _read_prompt(model, prompt)
-    count = len(before)
+    before, read = _read_prompt(model, prompt)
+    count, text = len(before), read.text
     if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
         completion = model.target_ids(completion)
     if not isinstance(completion, str):
@@ -113,7 +96,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
             count = next(within, len(encoding))
         elif encoding.ids[:count] != before.ids:
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
-        encoding = replace(encoding, special=_special(model.tokenizer, encoding))
+        encoding = replace(encoding, special=_special(model, encoding, read))
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -121,7 +104,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     limit = model.encoder.limit
     if limit is not None and len(encoding) > limit:
         raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
-    return Completed(encoding, count, len(text))
+    return Completed(encoding, count, len(text), read.contents)
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
@@ -147,7 +130,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     context = sequence.take(range(len(sequence) - 1))
     run = options.method.forward(model, model.batch([context], [0]), options.layers, predict=False)
     with torch.inference_mode():
-        _prove_causal(model, run)
+        prove_causal(model, run)
         layers = layer_numbers(options.layers, model)
         said, chances = _said(model, run, start, ids)
     request = Request(model, run, _target(model, wanted_ids, contrast, run), layers)
@@ -192,6 +175,8 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         version=__version__,
         diagnostics=diagnostics,
         merge=options.method.word_merge,
+        messages=completed.messages,
+        named=completed.named,
     )
 
 
@@ -270,7 +255,7 @@ def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tup
     return best, own
 
 
-def _prove_causal(model: TaskModel, run: ForwardPass) -> None:
+def prove_causal(model: TaskModel, run: ForwardPass) -> None:
     """Read the first half again by itself, once for each model: a causal trunk gives the same states.
 
     Raises:
@@ -314,32 +299,20 @@ def _check_task(model: TaskModel) -> None:
         )
 
 
-def _prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> tuple[str, bool]:
-    """The prompt as one text, and whether the tokenizer puts its special tokens around it."""
-    if isinstance(prompt, str):
-        return prompt, True
-    given = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    messages = [dict(m) for m in given if isinstance(m, Mapping) and "role" in m]
-    if not messages or len(messages) != len(given):
-        raise InputError("a prompt is a string or a list of messages, each with a role and a content")
-    if not getattr(tokenizer, "chat_template", None):
-        raise InputError("the tokenizer has no chat template for messages; give the prompt as one string")
-    ending = {"continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt": True}
-    try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, **ending)), False  # type: ignore[arg-type]
-    except (TemplateError, TypeError, KeyError, ValueError) as error:
-        raise InputError(f"the chat template refuses these messages: {error}") from None
-
-
-def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, str]:
-    text, special = _prompt_text(model.tokenizer, prompt)
+def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
+    read = read_prompt(model.tokenizer, prompt)
     if isinstance(model, Seq2SeqModel):
-        return model.begin(text), ""
-    encoding = model.encoder.opening(text, special=special)
-    return replace(encoding, special=_special(model.tokenizer, encoding)), text
+        return model.begin(read.text), ReadPrompt("", None)
+    encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
+    return replace(encoding, special=_special(model, encoding, read)), read
 
 
-def _special(tokenizer: PreTrainedTokenizerBase, encoding: Encoding) -> tuple[bool, ...]:
-    """Special tokens, whoever wrote them: the tokenizer, a chat template or the model."""
-    known = set(tokenizer.all_special_ids)
-    return tuple(s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True))
+def _special(model: TaskModel, encoding: Encoding, read: ReadPrompt) -> tuple[bool, ...]:
+    """Special tokens, whoever wrote them, and what a chat template wrote around the messages."""
+    known = set(model.tokenizer.all_special_ids)
+    special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
+    if read.contents is not None and encoding.offsets is not None:
+        for token, (start, end) in enumerate(encoding.offsets):
+            inside = any(m.start < end and start < m.end for m in read.contents)
+            special[token] |= not inside and start < len(read.text)
+    return tuple(special)

@@ -2,14 +2,31 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
 from ..errors import DataError
 from .attribution import PREDICTION, SPAN, TARGET, Attribution, Prediction, TargetInfo, Token
 from .base import FORMAT_VERSION, FloatArray, Result
-from .fields import Check, agree, array, choice, each, flag, integer, mapping, number, optional, scores, setting, string
+from .fields import (
+    Check,
+    agree,
+    array,
+    choice,
+    each,
+    flag,
+    integer,
+    mapping,
+    number,
+    optional,
+    record,
+    scores,
+    setting,
+    string,
+)
+from .sources import Merging, Passage, Sources, sum_to_sources
+from .spans import By, MessageSpan, Of, Sequenced, answer_parts, prompt_sources
 from .tables import Columns, Shap, token_columns
 from .words import MERGES, Merge, Word, merge_words
 
@@ -29,7 +46,8 @@ class GenerationAttribution(Result):
         tokens: The T tokens as readable strings.
         token_ids: Their vocabulary indices.
         offsets: Character spans `(start, end)` in `text`; None when the tokenizer cannot tell.
-        special_tokens_mask: True at special tokens, also those that a chat template or the model wrote.
+        special_tokens_mask: True at special tokens, also those that the model wrote, and at all that a chat template
+            wrote around the messages.
         text: Prompt and completion; None if the tokenizer cannot tell.
         completion: The generated part of the text.
         prompt_tokens: P.
@@ -45,6 +63,8 @@ class GenerationAttribution(Result):
         version: Version of the library.
         diagnostics: What the method measured of itself, by name, with one number for each generated token.
         merge: How the score of a word comes from its tokens' unless `words` is told otherwise.
+        messages: Where the messages of a chat stand in the text; None for a prompt that was one text.
+        named: The sources that the caller named, by their character spans in the text.
         format_version: Version of the JSON format.
     """
 
@@ -71,6 +91,8 @@ class GenerationAttribution(Result):
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     merge: Merge = "sum"
+    messages: tuple[MessageSpan, ...] | None = None
+    named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     format_version: int = field(default=FORMAT_VERSION)
 
     @property
@@ -154,6 +176,82 @@ class GenerationAttribution(Result):
         kept = [int(i) for i in order if special or not self.special_tokens_mask[i]]
         return [Token(i, self.tokens[i], float(total[i])) for i in kept[:k]]
 
+    def sources(
+        self,
+        by: By | None = None,
+        of: Of = None,
+        *,
+        merge: Merging = "sum",
+        centered: bool = False,
+    ) -> Sources:
+        """Merge the tokens of the prompt to sources: which sentences, messages or documents the answer rests on.
+
+        Args:
+            by: "sentence", "paragraph", "message", "word" or named spans of characters of the prompt; by default the
+                sources named in `explain_completion`, and sentences where none were.
+            of: The part of the answer: a token's index, a span of characters of the completion, None for all of it; or
+                "token", "word", "sentence", "paragraph" for a row of the table each.
+            merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum less what as many tokens of
+                the sources have on average: long sources have large sums for being long.
+            centered: Take off each token its mean over the generated tokens, which removes what it has in common for
+                all of them, such as a large norm. Summed over the whole answer nothing is left then: it goes with
+                parts of the answer, or with "max".
+
+        Raises:
+            DataError: If the tokenizer gave no offsets.
+            InputError: If there is no such kind, part or span.
+            ValueError: If the result has a layer axis; use `select` first.
+        """
+        if self.layers is not None:
+            raise ValueError("sources() needs one score for each token; choose with select(layer=...)")
+        if merge not in get_args(Merging):
+            raise ValueError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")
+        sequence = self._sequenced()
+        found = prompt_sources(sequence, by if by is not None else self.named or "sentence")
+        if not found:
+            raise DataError("the prompt holds no source")
+        parts = answer_parts(sequence, of)
+        values = self.scores
+        if centered:
+            seen = np.arange(len(self.tokens)) < self.prompt_tokens + np.arange(len(self))[:, None]  # (G, T)
+            values = np.where(seen, values - values.sum(0) / np.maximum(seen.sum(0), 1), 0)  # (G, T)
+        table, rest, written = sum_to_sources(values, parts, found, self.prompt_tokens, merge)
+        bias = None
+        if "bias" in self.diagnostics and not centered and merge == "sum":
+            each_bias = np.array(self.diagnostics["bias"], np.float64)  # (G,)
+            bias = np.array([each_bias[[i - self.prompt_tokens for i in p.tokens]].sum() for p in parts], np.float32)
+        settings = dict(self.settings) | ({"merge": merge} if merge != "sum" else {})
+        return Sources(
+            scores=table.sum(0),
+            table=table,
+            rest=rest,
+            written=written,
+            bias=bias,
+            sources=tuple(Passage(s.name, s.start, s.end) for s in found),
+            parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
+            text=sequence.text,
+            completion=self.completion,
+            unit="logit",
+            method=self.method,
+            settings=settings | ({"centered": True} if centered else {}),
+            model=self.model,
+            signed=self.signed,
+            notes=self.notes,
+            version=self.version,
+        )
+
+    def _sequenced(self) -> Sequenced:
+        if self.offsets is None or self.text is None:
+            raise DataError("sources need a tokenizer that reports character offsets")
+        return Sequenced(
+            self.text,
+            self.offsets,
+            self.special_tokens_mask,
+            self.prompt_tokens,
+            len(self.text) - len(self.completion),
+            self.messages,
+        )
+
     def select(self, *, layer: int) -> "GenerationAttribution":
         """Take one layer out of a result that has several.
 
@@ -187,6 +285,8 @@ class GenerationAttribution(Result):
             "version": string,
             "diagnostics": mapping(array(number)),
             "merge": choice(*MERGES),
+            "messages": optional(each(record(MessageSpan, {"role": string, "start": integer, "end": integer}))),
+            "named": mapping(each(integer, 2)),
             "format_version": integer,
         }
 
@@ -208,8 +308,9 @@ class GenerationAttribution(Result):
         )
         length = len(self.completion) if self.text is None else len(self.text)
         agree(len(self.completion) <= length, "completion: longer than the text")
-        for start, end in self.offsets or ():
-            agree(start <= end and (self.text is None or end <= length), "offsets: outside the text")
+        spans = [*(self.offsets or ()), *self.named.values(), *((m.start, m.end) for m in self.messages or ())]
+        for start, end in spans:
+            agree(start <= end and (self.text is None or end <= length), "offsets, messages or named: outside the text")
 
     def _columns(self) -> Columns:
         sequences = [None if special else 0 for special in self.special_tokens_mask]

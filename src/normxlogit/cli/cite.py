@@ -1,0 +1,103 @@
+"""The command that answers a question from documents and cites the sentences that the answer rests on."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import DataError, InputError
+from .console import Format, deliver, format_for, quiet
+
+__all__ = ["cite"]
+
+SUFFIXES = (".txt", ".md", ".markdown")
+"""Files that are read of a folder."""
+
+
+def cite(
+    documents: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DOCUMENTS...", help="Text or Markdown files or folders; - or none is standard input."),
+    ] = None,
+    question: Annotated[str, typer.Option(help="The question.")] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 200,
+    method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "frozen-gradient",
+    verify: Annotated[
+        int, typer.Option(min=0, help="Take this many of the first sources out, one by one, and say what that costs.")
+    ] = 0,
+    output_format: Annotated[
+        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+) -> None:
+    """Answer a question from documents, and show which of their sentences the answer rests on."""
+    if not model:
+        raise InputError("name a causal language model with --model; the model in the package is a classifier")
+    if not question.strip():
+        raise InputError("give a question with --question")
+    texts = read_documents(documents or ["-"])
+    with quiet():
+        from ..explainer import Explainer
+        from ..results.files import json_text
+
+        loading = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, **loading)  # type: ignore[arg-type]
+        result = explainer.cite(
+            question, texts, system=system, max_new_tokens=max_new_tokens, method=method, verify=verify
+        )
+    kind = output_format or format_for(output)
+    if kind is Format.html:
+        content = result.to_html()
+    elif kind is Format.json:
+        utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
+        content = json_text(result.to_dict(), ascii_only=not utf8)
+    else:
+        from ..render.sources import to_text
+
+        content = to_text(result, color=None if output is None else False) + "\n"
+    deliver(content, output)
+
+
+def read_documents(places: list[str]) -> dict[str, str]:
+    """Read documents, by their names.
+
+    Args:
+        places: Files, folders (of which every .txt and .md file is read) or "-" for standard input.
+
+    Raises:
+        DataError: If one cannot be read or is no UTF-8 text, or a folder holds no document.
+        InputError: If standard input is a terminal.
+    """
+    found: dict[str, str] = {}
+    for place in places:
+        if place == "-":
+            if sys.stdin.isatty():
+                raise InputError("no documents: name files or folders, or give a text on standard input")
+            found["standard input"] = _text(sys.stdin.buffer.read(), "standard input")
+            continue
+        path = Path(place)
+        files = [path]
+        if path.is_dir():
+            files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
+            if not files:
+                raise DataError(f"{path}: no {', '.join(SUFFIXES)} file in this folder")
+        for file in files:
+            try:
+                content = file.read_bytes()
+            except OSError as error:
+                raise DataError(f"cannot read {file}: {error.strerror}") from None
+            name = file.name if file.name not in found else str(file)
+            found[name] = _text(content, str(file))
+    return found
+
+
+def _text(content: bytes, name: str) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is not UTF-8 text") from None
+    return text.replace("\r\n", "\n")

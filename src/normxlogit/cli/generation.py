@@ -1,0 +1,65 @@
+"""The command that measures how well methods find the sources of an answer: evaluate generation."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from .console import progress, quiet, write
+from .options import DType
+
+__all__ = ["generation"]
+
+
+def generation(
+    data: Annotated[
+        str, typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of 7 sentences.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    methods: Annotated[
+        str, typer.Option(help="Names separated by spaces; settings as name:setting=value,setting=value.")
+    ] = "frozen-gradient normxlogit lime:samples=32",
+    limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
+    ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
+    seed: Annotated[int, typer.Option(help="Of the documents, the ablations and the bootstrap.")] = 0,
+    dtype: DType = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for results as JSON and Markdown; a stopped run goes on there.")
+    ] = None,
+) -> None:
+    """How much an answer rests on the sources that each method calls important."""
+    if not model:
+        raise InputError("name a causal language model with --model; the model in the package is a classifier")
+    if not data:
+        raise InputError("name a JSONL file of questions with --data")
+    with quiet():
+        from ..evaluation.generation import evaluate_sources, load_questions
+        from ..evaluation.source_report import sources_table, write_sources
+        from ..explainer import Explainer
+
+        questions = load_questions(data, limit, seed)
+        loading = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, dtype=dtype, **loading)  # type: ignore[arg-type]
+        with progress(1) as step:
+            results, matter = evaluate_sources(
+                explainer,
+                questions,
+                methods.split(),
+                max_new_tokens=max_new_tokens,
+                ablations=ablations,
+                seed=seed,
+                folder=None if output is None else output / "prompts",
+                on_progress=step,
+            )
+        about = {
+            "data": Path(data).name,
+            "model": explainer.model.name,
+            "questions": str(len(questions)),
+            "of them some source matters in": str(matter),
+        }
+        if output is not None:
+            write_sources(output, results, about)
+    write(", ".join(f"{key}: {value}" for key, value in about.items()) + "\n\n" + sources_table(results))

@@ -1,0 +1,153 @@
+"""From a question and documents to an answer with citations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import InputError
+from ..inputs.chat import Prompt
+from ..methods import Method
+from ..models.task_model import TaskModel
+from ..results.citations import Citations
+from ..results.sentences import sentence_spans
+from ..results.spans import answer_parts, prompt_sources
+from .ablations import Ablations
+from .completed import Completed
+from .completion import generate
+from .options import Options
+from .sources import explain_sources, part_weights
+
+__all__ = ["ask", "cite", "documents_by_name", "question_prompt"]
+
+Spans = dict[str, tuple[int, ...]]
+
+
+def cite(
+    model: TaskModel,
+    question: str,
+    documents: Mapping[str, str] | Sequence[str],
+    *,
+    method: Method,
+    system: str | None = None,
+    max_new_tokens: int = 200,
+    verify: int = 0,
+) -> Citations:
+    """Let a model answer a question from documents, and find the sentences that each sentence of the answer rests on.
+
+    Args:
+        model: A causal language model.
+        question: The question.
+        documents: Texts by name, or a list of texts.
+        method: How the sources are scored.
+        system: What the system message says; none by default.
+        max_new_tokens: Most tokens to write.
+        verify: For how many of the first sources the loss of the answer without them is measured, a pass each.
+
+    Raises:
+        InputError: If there is no question or document, or they leave no room for an answer.
+        UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
+    """
+    completed = ask(model, question, documents, system=system, max_new_tokens=max_new_tokens)
+    found = explain_sources(model, completed, Options(method=method), completed.named, "sentence")
+    verified = _lost(model, completed, [source.place for source in found.top(verify)]) if verify > 0 else {}
+    return Citations(**vars(found), question=question, verified=verified)
+
+
+def ask(
+    model: TaskModel,
+    question: str,
+    documents: Mapping[str, str] | Sequence[str],
+    *,
+    system: str | None = None,
+    max_new_tokens: int = 200,
+) -> Completed:
+    """Let a model answer a question from documents; the documents' sentences are the named sources.
+
+    Raises:
+        InputError: If there is no question or document, they leave no room for an answer, or it is empty.
+    """
+    prompt, spans = question_prompt(
+        question, documents, system, chat=bool(getattr(model.tokenizer, "chat_template", None))
+    )
+    completed = _without_ending(generate(model, prompt, max_new_tokens, {}))
+    return completed.naming(spans)
+
+
+def question_prompt(
+    question: str, documents: Mapping[str, str] | Sequence[str], system: str | None = None, *, chat: bool
+) -> tuple[Prompt, Spans]:
+    """Write a question with its documents as a prompt.
+
+    Args:
+        question: The question.
+        documents: Texts by name, or a list of texts.
+        system: What comes first.
+        chat: Whether the model takes messages; otherwise the prompt is one text.
+
+    Returns:
+        The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3".
+
+    Raises:
+        InputError: If there is no question, or no document with a sentence.
+    """
+    if not isinstance(question, str) or not question.strip():
+        raise InputError("the question is empty")
+    named = documents_by_name(documents)
+    text, spans = "" if chat or not system else system.strip() + "\n\n", {}
+    message = (1 if system else 0,) if chat else ()
+    for name, document in named.items():
+        text += f"{name}:\n" if len(named) > 1 else ""
+        for number, (start, end) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, len(text) + start, len(text) + end)
+        text += document.rstrip() + "\n\n"
+    if not spans:
+        raise InputError("the documents hold no sentence")
+    text += f"Question: {question.strip()}"
+    if not chat:
+        return text + "\nAnswer:", spans
+    messages = [{"role": "user", "content": text}]
+    return [{"role": "system", "content": system}, *messages] if system else messages, spans
+
+
+def documents_by_name(documents: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
+    """Return documents by name; of a list by their numbers, and without white space before them.
+
+    Raises:
+        InputError: If there is none, or one is no text.
+    """
+    if isinstance(documents, str):
+        documents = [documents]
+    if not isinstance(documents, Mapping):
+        documents = {f"document {number}": text for number, text in enumerate(documents, start=1)}
+    for name, text in documents.items():
+        if not isinstance(text, str):
+            raise InputError(f"document {name!r} is no text but {type(text).__name__}")
+    found = {str(name): text.lstrip() for name, text in documents.items() if text.strip()}
+    if not found:
+        raise InputError("there is no document with a text")
+    return found
+
+
+def _without_ending(completed: Completed) -> Completed:
+    """Take off the special tokens that end an answer: they say nothing that a source could be cited for."""
+    encoding, count = completed.encoding, len(completed.encoding)
+    while count > completed.prompt_tokens and encoding.special[count - 1]:
+        count -= 1
+    if count == completed.prompt_tokens:
+        raise InputError("the model answers with nothing; ask in other words, or with other documents")
+    kept = encoding.take(range(count))
+    if kept.offsets is not None and kept.text is not None:
+        kept = replace(kept, text=kept.text[: kept.offsets[-1][1]])
+    return replace(completed, encoding=kept)
+
+
+def _lost(model: TaskModel, completed: Completed, indices: list[int]) -> dict[str, float]:
+    """Return how much of the answer's log-probability each of some sources is worth, in nats, by name."""
+    sequence = completed.sequenced()
+    sources = prompt_sources(sequence, completed.named)
+    weights = part_weights(completed, answer_parts(sequence, None))
+    kept = np.ones((len(indices) + 1, len(sources)), bool)
+    kept[range(1, len(indices) + 1), indices] = False
+    values = Ablations(model, completed, sources)(kept) @ weights[0]  # (N + 1,)
+    return {sources[i].name: float(values[0] - value) for i, value in zip(indices, values[1:], strict=True)}

@@ -1,0 +1,79 @@
+"""A prompt with its completion, before anything is explained."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..errors import InputError
+from ..inputs.chat import Content
+from ..inputs.encoding import Encoding
+from ..results.spans import MessageSpan, Sequenced, prompt_sources
+
+__all__ = ["Completed"]
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A prompt with its completion.
+
+    Attributes:
+        encoding: Both, as the model reads them.
+        prompt_tokens: Tokens of the prompt.
+        prompt_characters: Characters of the prompt.
+        contents: What the messages of a chat say; None for a prompt that was one text.
+        named: The sources that the caller named, by their character spans in the text.
+    """
+
+    encoding: Encoding
+    prompt_tokens: int
+    prompt_characters: int
+    contents: tuple[Content, ...] | None = None
+    named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def messages(self) -> tuple[MessageSpan, ...] | None:
+        """Where the messages of a chat stand in the text; None for a prompt that was one text."""
+        contents = self.contents
+        return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
+
+    def sequenced(self) -> Sequenced:
+        """Return prompt and completion as characters and as tokens.
+
+        Raises:
+            InputError: If the tokenizer gives no offsets.
+        """
+        encoding = self.encoding
+        if encoding.offsets is None or encoding.text is None:
+            raise InputError("sources need a tokenizer that reports character offsets")
+        return Sequenced(
+            encoding.text, encoding.offsets, encoding.special, self.prompt_tokens, self.prompt_characters, self.messages
+        )
+
+    def naming(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
+        """Return the same with named sources of the prompt.
+
+        Args:
+            sources: Character spans (start, end) of the prompt; of a prompt of messages (message, start, end), counted
+                in the message's content.
+
+        Raises:
+            InputError: If a span is none, or two overlap.
+        """
+        if sources is None:
+            return self
+        named = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
+        prompt_sources(self.sequenced(), named)
+        return replace(self, named=named)
+
+    def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
+        if self.contents is None and len(span) == 2:
+            return span[0], span[1]
+        if self.contents is None or len(span) != 3:
+            form = "(start, end)" if self.contents is None else "(message, start, end)"
+            raise InputError(f"source {name!r}: in this prompt a span is {form}, in characters, not {span!r}")
+        content = next((c for c in self.contents if c.message == span[0]), None)
+        if content is None:
+            raise InputError(f"source {name!r}: the prompt holds no message {span[0]}")
+        start, end = (content.start - content.trimmed + place for place in span[1:])
+        if not content.start <= start < end <= content.end:
+            raise InputError(f"source {name!r}: {span[1:]} is no span of message {span[0]} as the prompt holds it")
+        return start, end

@@ -1,0 +1,122 @@
+"""Which sources an answer rests on, at the least cost that a method allows."""
+
+import numpy as np
+import torch
+
+from .._version import __version__
+from ..errors import InputError
+from ..methods import Request
+from ..models.layers import layer_numbers
+from ..models.targets import Target
+from ..models.task_model import TaskModel
+from ..results.base import FloatArray
+from ..results.sources import Merging, Passage, Sources, sum_to_sources
+from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
+from .ablations import Ablations, Array, score_by_ablation
+from .completed import Completed
+from .completion import explain_completion, prove_causal
+from .options import Options
+
+__all__ = ["explain_sources"]
+
+
+def explain_sources(
+    model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None, merge: Merging = "sum"
+) -> Sources:
+    """Explain an answer by the sources of its prompt.
+
+    Methods that can go back from a weighted sum of the answer's tokens do it once for each part of the answer;
+    perturbation methods take out sources instead of tokens; the scores of all others are summed over tokens.
+
+    Args:
+        model: A causal language model.
+        completed: The prompt with its answer.
+        options: The method; targets and layers are not for sources.
+        by: What the sources are.
+        of: The parts of the answer.
+        merge: How the score of a source comes from its tokens', for methods that score tokens.
+
+    Raises:
+        InputError: If there is no such source or part, or the prompt holds none.
+        UnsupportedModelError: If the model is not one that the method works on.
+    """
+    sequence = completed.sequenced()
+    sources, parts = prompt_sources(sequence, by), answer_parts(sequence, of)
+    if not sources:
+        raise InputError("the prompt holds no source")
+    weights = part_weights(completed, parts)
+    ablations = Ablations(model, completed, sources)
+    model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
+    rest = written = np.zeros(len(parts), np.float32)
+    bias: FloatArray | None = None
+    unit = "logit"
+    passes = {"forward_passes": 1.0}
+    if (ablated := score_by_ablation(options.method, ablations, weights)) is not None:
+        table, unit = ablated[0].astype(np.float32), ablated[1]
+        passes = {"forward_passes": float(ablations.passes)}
+    elif (direct := _direct(model, completed, options, weights)) is not None:
+        values, bias = direct  # (K, T), (K,)
+        alone = [part._replace(tokens=(completed.prompt_tokens + k,)) for k, part in enumerate(parts)]
+        table, rest, written = sum_to_sources(values, alone, sources, completed.prompt_tokens, merge)
+        passes |= {"backward_passes": float(len(parts))}
+    else:
+        found = explain_completion(model, completed, options).sources(by, of, merge=merge)
+        table, rest, written, bias = found.table, found.rest, found.written, found.bias
+        if not options.method.info.tokenwise:
+            passes = {"forward_passes": float(weights.shape[1])}
+    text = sequence.text
+    return Sources(
+        scores=table.sum(0),
+        table=table,
+        rest=rest.copy(),
+        written=written.copy(),
+        bias=bias if merge == "sum" else None,
+        sources=tuple(Passage(s.name, s.start, s.end) for s in sources),
+        parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
+        text=text,
+        completion=text[completed.prompt_characters :],
+        unit=unit,
+        method=options.method.info.name,
+        settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
+        model=model.name,
+        signed=options.method.signed_on(model.task),
+        notes=completed.encoding.notes,
+        version=__version__,
+        diagnostics=passes,
+    )
+
+
+def part_weights(completed: Completed, parts: list[Piece]) -> Array:
+    """Return which generated tokens are of which part, (K, G)."""
+    start = completed.prompt_tokens
+    found = np.zeros((len(parts), len(completed.encoding) - start))
+    for k, part in enumerate(parts):
+        found[k, [token - start for token in part.tokens]] = 1
+    return found
+
+
+def _direct(
+    model: TaskModel,
+    completed: Completed,
+    options: Options,
+    weights: Array,
+) -> tuple[FloatArray, FloatArray | None] | None:
+    """Return scores (K, T) and biases (K,) from one backward pass for each part; None if the method cannot."""
+    method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
+    if method.info.tokenwise:
+        return None
+    context = sequence.take(range(len(sequence) - 1))
+    run = method.forward(model, model.batch([context], [0]), None, predict=False)
+    with torch.inference_mode():
+        prove_causal(model, run)
+    ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
+    request = Request(model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model))
+    places = torch.arange(start - 1, len(sequence) - 1)  # (G,)
+    sums = torch.as_tensor(weights, dtype=torch.float32)  # (K, G)
+    found = method.score_each(request, places, sums)
+    if found is None:
+        return None
+    values = found.values[0, :, 0].detach().float().cpu()  # (K, T - 1)
+    table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T)
+    bias = found.diagnostics.get("bias")
+    return table, None if bias is None else bias[0].detach().float().cpu().numpy()

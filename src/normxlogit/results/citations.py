@@ -1,0 +1,102 @@
+"""An answer to a question with the sentences of the documents that it rests on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .fields import Check, agree, mapping, number, string
+from .sources import Sources
+
+__all__ = ["Citation", "Citations"]
+
+LEAST = 0.2
+"""Share of a sentence's sources that one needs to be cited."""
+
+MOST = 3
+"""Sources cited for a sentence of the answer."""
+
+
+class Citation(NamedTuple):
+    """A source that the answer is said to rest on.
+
+    Attributes:
+        number: Its number in the answer, counted from 1.
+        source: Its place among the sources.
+        name: What it is called: its document and which sentence of it.
+        text: What it says.
+        share: Its share of all that the sources have in favour of the whole answer.
+        nats: What the answer's log-probability loses without it; None where it was not measured.
+    """
+
+    number: int
+    source: int
+    name: str
+    text: str
+    share: float
+    nats: float | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Citations(Sources):
+    """An answer whose sentences are the parts and the documents' sentences the sources.
+
+    Attributes:
+        question: What was asked.
+        verified: What the answer's log-probability loses without a source, in nats, by the source's name, for those
+            that were taken out.
+    """
+
+    kind: ClassVar = "citations"
+    described: ClassVar = "an answer with citations"
+
+    question: str = ""
+    verified: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def cited(self) -> tuple[tuple[int, ...], ...]:
+        """The sources of each sentence of the answer, strongest first: its first, and others of a fifth or more."""
+        found = []
+        for shares in self.part_shares:
+            order = [int(i) for i in np.argsort(-shares, kind="stable")[:MOST] if shares[i] > 0]
+            found.append(tuple(i for place, i in enumerate(order) if place == 0 or shares[i] >= LEAST))
+        return tuple(found)
+
+    def citations(self) -> list[Citation]:
+        """Return the cited sources, numbered in the order in which the answer cites them."""
+        order = list(dict.fromkeys(i for part in self.cited for i in part))
+        shares = self.shares
+        return [
+            Citation(
+                number,
+                i,
+                self.names[i],
+                self.text[slice(*self.spans[i])],
+                float(shares[i]),
+                self.verified.get(self.names[i]),
+            )
+            for number, i in enumerate(order, start=1)
+        ]
+
+    @classmethod
+    def _checks(cls) -> dict[str, Check]:
+        return super()._checks() | {"question": string, "verified": mapping(number)}
+
+    def _check(self) -> None:
+        super()._check()
+        agree(set(self.verified) <= set(self.names), "verified: a source that is not there")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values, the citations of each sentence beside what they follow from."""
+        numbers = {c.source: c.number for c in self.citations()}
+        return super().to_dict() | {
+            "answer": [
+                {"text": part.name, "citations": [numbers[i] for i in sources]}
+                for part, sources in zip(self.parts, self.cited, strict=True)
+            ],
+            "citations": [c._asdict() for c in self.citations()],
+        }
+
+    def __repr__(self) -> str:
+        return f"Citations({self.question!r}, {self.completion!r}, {len(self)} sources)"

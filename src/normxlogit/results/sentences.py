@@ -1,0 +1,114 @@
+"""A text cut to sentences and paragraphs, by rules and without a dependency."""
+
+import re
+
+__all__ = ["paragraph_spans", "sentence_spans"]
+
+Span = tuple[int, int]
+
+
+def paragraph_spans(text: str) -> list[Span]:
+    """Return the character spans of a text's paragraphs: what stands between empty lines, without outer white space."""
+    spans, start = [], 0
+    for gap in _EMPTY_LINE.finditer(text):
+        spans.append((start, gap.start()))
+        start = gap.end()
+    return _trimmed(text, [*spans, (start, len(text))])
+
+
+def sentence_spans(text: str) -> list[Span]:
+    """Return the character spans of a text's sentences, without the white space around them.
+
+    A sentence ends at ".", "!", "?" or "…" (with closing quotes and brackets) before white space, unless the next word
+    goes on in small letters or the dot belongs to an abbreviation, an initial or the number of a list's entry; at
+    the full-width marks of Chinese and Japanese always; at an empty line; and around headings, table rows and entries
+    of lists, which have lines of their own. Other line ends are white space: text may be wrapped.
+
+    Args:
+        text: Any text.
+    """
+    spans: list[Span] = []
+    for block_start, block_end in _blocks(text):
+        start = block_start
+        for found in _END.finditer(text, block_start, block_end):
+            if _ends(text, start, found, block_end):
+                spans.append((start, found.end()))
+                start = found.end()
+        spans.append((start, block_end))
+    return _trimmed(text, spans)
+
+
+def _blocks(text: str) -> list[Span]:
+    """Return the spans that no sentence crosses."""
+    blocks = []
+    for first, last in paragraph_spans(text):
+        start, alone = first, False
+        for line in re.compile(r"[^\n]+").finditer(text, first, last):
+            own = bool(_OWN_LINE.match(line.group()))
+            if (own or alone) and line.start() > start:
+                blocks.append((start, line.start()))
+                start = line.start()
+            alone = bool(_ONE_LINE.match(line.group()))
+        blocks.append((start, last))
+    return blocks
+
+
+def _ends(text: str, start: int, found: "re.Match[str]", limit: int) -> bool:
+    """Return whether a sentence that began at `start` ends at a mark."""
+    mark = found.group()
+    if mark[0] in "。！？":
+        return True
+    after = text[found.end() : limit]
+    if after and not after[0].isspace():
+        return False
+    following = after.lstrip()
+    first = next((c for c in following if c not in _OPENING), "")
+    if first.islower():
+        return False
+    if mark[0] != "." or len(mark.rstrip(_CLOSING)) > 1:
+        return True
+    before = text[start : found.start()].split()
+    word = before[-1].lstrip(_OPENING) if before else ""
+    if len(before) == 1 and (word.isdigit() or (len(word) == 1 and word.isalpha())):
+        return False  # "1." or "a." begins an entry
+    if len(word) == 1 and word.isupper():
+        return (bool(_STARTERS.match(following)) and word != "I") or (word == "I" and not _NAME.match(following))
+    if _NEVER_LAST.fullmatch(word.lower()):
+        return False
+    if _BEFORE_NUMBERS.fullmatch(word.lower()):
+        return not first.isdigit()
+    if _SOMETIMES_LAST.fullmatch(word.lower()) or _ACRONYM.fullmatch(word):
+        return bool(_STARTERS.match(following))
+    return True
+
+
+def _trimmed(text: str, spans: list[Span]) -> list[Span]:
+    found = []
+    for start, end in spans:
+        body = text[start:end]
+        start += len(body) - len(body.lstrip())
+        end = start + len(body.strip())
+        if end > start:
+            found.append((start, end))
+    return found
+
+
+_CLOSING = "\"'”’»)]}*_"
+_OPENING = "\"'“‘«([{*_"
+_EMPTY_LINE = re.compile(r"\n[^\S\n]*\n\s*")
+_OWN_LINE = re.compile(r"\s*(?:[-*•+]\s|\(?\w{1,3}[.)]\s|#{1,6}\s|\||>|```|={3,}|-{3,})")
+_ONE_LINE = re.compile(r"\s*(?:#{1,6}\s|\||```|={3,}|-{3,})")
+_END = re.compile(rf"[。！？]+[」』”’）]*|[.!?…]+[{re.escape(_CLOSING)}]*")
+_ACRONYM = re.compile(r"(?:\w\.)+\w")
+_NAME = re.compile(r"[A-Z]\w*\.")
+_NEVER_LAST = re.compile(
+    r"mrs?|ms|dr|prof|st|sr|rev|gen|col|lt|sgt|capt|gov|sen|rep|hon|mt|messrs|e\.g|i\.e|cf|vs|viz|al|dept|approx|"
+    r"jan|feb|mar|apr|jun|jul|aug|sept|oct|nov|dec|z\.b|d\.h|bzw"
+)
+_BEFORE_NUMBERS = re.compile(r"nos?|figs?|eqs?|pp?|vol|ch|sec|art|nr|ca|c")
+_SOMETIMES_LAST = re.compile(r"etc|inc|ltd|co|corp|jr|bros|a\.m|p\.m|ph\.d")
+_STARTERS = re.compile(
+    r"[\"'“‘(\[]*(?:The|A|An|It|Its|In|On|At|He|She|They|We|You|This|That|These|Those|There|His|Her|Their|Our|But|And|"
+    r"However|As|After|Before|When|While|If|For|From|By|To|With|Since|Then|Also|Although|Another|Some|Most|Many|One|"
+    r"What|Who|Where|Why|How|I)\b"
+)

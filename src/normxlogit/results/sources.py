@@ -1,0 +1,255 @@
+"""Which sources of a prompt an answer rests on: scores summed from tokens to sentences, messages or documents."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..errors import DataError
+from .base import FORMAT_VERSION, FloatArray, Result
+from .fields import Check, agree, array, each, flag, integer, mapping, number, optional, record, scores, setting, string
+from .spans import Piece
+from .tables import Columns, Shap
+
+__all__ = ["Merging", "Passage", "SourceScore", "Sources", "sum_to_sources"]
+
+
+Merging = Literal["sum", "max", "excess"]
+"""How the score of a source comes from its tokens'."""
+
+
+class Passage(NamedTuple):
+    """A source of the prompt or a part of the answer.
+
+    Attributes:
+        name: What it is called.
+        start: Its first character in the text.
+        end: One past its last.
+    """
+
+    name: str
+    start: int
+    end: int
+
+
+class SourceScore(NamedTuple):
+    """A source with its score.
+
+    Attributes:
+        place: Its place among the sources.
+        name: What it is called.
+        text: What it says.
+        score: Its score.
+        share: Its share of what the sources have in favour of the answer.
+    """
+
+    place: int
+    name: str
+    text: str
+    score: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sources(Result):
+    """Scores of the sources of a prompt, for the whole answer and for each of its parts.
+
+    Where tokens are summed, `table[k].sum() + rest[k] + written[k]` is the sum of all scores of part k, and with the
+    `bias` of a frozen gradient it is the explained quantity itself.
+
+    Attributes:
+        scores: float32, (S,): the sum of `table` over the parts.
+        table: float32, (K, S): what each of the K parts of the answer rests on.
+        rest: float32, (K,): what rests on the prompt outside every source (template, instructions, question).
+        written: float32, (K,): what rests on the answer's own earlier tokens.
+        bias: float32, (K,): what belongs to no token, where the method tells it; else None.
+        sources: Name and span of each source.
+        parts: Text and span of each part of the answer.
+        text: Prompt and completion.
+        completion: The generated part of the text.
+        unit: What the scores count, such as "logit" or "nats".
+        method: Name of the method.
+        settings: The method's settings.
+        model: Name of the model.
+        signed: Whether negative scores mean evidence against the answer.
+        notes: What the reader should know.
+        version: Version of the library.
+        diagnostics: What the method measured of itself, and the passes that it took.
+        format_version: Version of the JSON format.
+    """
+
+    kind: ClassVar = "sources"
+    described: ClassVar = "an attribution to sources"
+
+    scores: FloatArray
+    table: FloatArray
+    rest: FloatArray
+    written: FloatArray
+    bias: FloatArray | None
+    sources: tuple[Passage, ...]
+    parts: tuple[Passage, ...]
+    text: str
+    completion: str
+    unit: str
+    method: str
+    settings: Mapping[str, Any]
+    model: str
+    signed: bool
+    notes: tuple[str, ...]
+    version: str
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    format_version: int = field(default=FORMAT_VERSION)
+
+    def __len__(self) -> int:
+        """S, the number of sources."""
+        return len(self.sources)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sources."""
+        return tuple(source.name for source in self.sources)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """The character spans of the sources in `text`."""
+        return tuple((source.start, source.end) for source in self.sources)
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of each source in what the sources have in favour of the answer, (S,): they add up to 1.
+
+        Sources that speak against it have none; without any in favour all are 0.
+        """
+        return _shares(self.scores)
+
+    @property
+    def part_shares(self) -> FloatArray:
+        """The same for each part of the answer, (K, S)."""
+        return np.stack([_shares(row) for row in self.table])
+
+    def top(self, k: int = 5, *, part: int | None = None) -> list[SourceScore]:
+        """Return the `k` sources with the highest scores.
+
+        Args:
+            k: How many.
+            part: For which part of the answer; None for all of it.
+        """
+        row = self.scores if part is None else self.table[part]  # (S,)
+        shares = _shares(row)
+        order = [int(i) for i in np.argsort(-row, kind="stable")][:k]
+        return [
+            SourceScore(i, self.sources[i].name, self.text[slice(*self.spans[i])], float(row[i]), float(shares[i]))
+            for i in order
+        ]
+
+    @classmethod
+    def _checks(cls) -> dict[str, Check]:
+        piece = record(Passage, {"name": string, "start": integer, "end": integer})
+        return {
+            "scores": scores,
+            "table": scores,
+            "rest": scores,
+            "written": scores,
+            "bias": optional(scores),
+            "sources": each(piece),
+            "parts": each(piece),
+            "text": string,
+            "completion": string,
+            "unit": string,
+            "method": string,
+            "settings": mapping(setting),
+            "model": string,
+            "signed": flag,
+            "notes": each(string),
+            "version": string,
+            "diagnostics": mapping(array(number)),
+            "format_version": integer,
+        }
+
+    def _check(self) -> None:
+        count, rows = len(self.sources), len(self.parts)
+        agree(count > 0 and rows > 0, "sources: none, or no part of an answer")
+        agree(self.scores.shape == (count,), f"scores: not one for each of {count} sources")
+        agree(self.table.shape == (rows, count), f"table: not of shape {(rows, count)}")
+        for name in ("rest", "written", "bias"):
+            values = getattr(self, name)
+            agree(values is None or values.shape == (rows,), f"{name}: not one for each of {rows} parts")
+        for piece in (*self.sources, *self.parts):
+            agree(piece.start <= piece.end <= len(self.text), "spans: outside the text")
+
+    def _columns(self) -> Columns:
+        found: Columns = {
+            name: [] for name in ("part", "part_text", "source", "name", "start", "end", "score", "share")
+        }
+        for k, (part, shares) in enumerate(zip(self.parts, self.part_shares, strict=True)):
+            for i, source in enumerate(self.sources):
+                row = (k, part.name, i, *source, float(self.table[k, i]), float(shares[i]))
+                for name, value in zip(found, row, strict=True):
+                    found[name].append(value)
+        return found
+
+    def _shap(self) -> Shap:
+        raise DataError("SHAP's plots show the tokens of one text; sources have none")
+
+    def _page(self) -> str:
+        """Pointing at a part of the answer colours its sources, and the other way round."""
+        from ..render.sources import page
+
+        return page(self)
+
+    def _repr_html_(self) -> str:
+        from ..render.sources import fragment
+
+        return fragment(self)
+
+    def __str__(self) -> str:
+        from ..render.sources import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"Sources({self.method}, {len(self.parts)} parts of {self.completion!r}, {len(self)} sources)"
+
+
+def sum_to_sources(
+    values: FloatArray,
+    parts: Sequence[Piece],
+    sources: Sequence[Piece],
+    start: int,
+    merge: Merging = "sum",
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Merge scores of tokens to sources.
+
+    Args:
+        values: For each part its rows of scores, all of T tokens: (R, T), the rows of part k named by its tokens.
+        parts: The K parts; their tokens count from the first token of the sequence.
+        sources: The S sources.
+        start: The first generated token.
+        merge: The "sum" over tokens and rows; "max", the largest score of a token in any row; or "excess", the sum less
+            what as many tokens of the sources have on average.
+
+    Returns:
+        The table (K, S), the sums of the rest of the prompt (K,) and of the answer's own tokens (K,).
+    """
+    held = sorted({token for source in sources for token in source.tokens})
+    rest = np.setdiff1d(np.arange(start), held)
+    table = np.zeros((len(parts), len(sources)), np.float32)
+    others = np.zeros((2, len(parts)), np.float32)
+    for k, part in enumerate(parts):
+        rows = values[[token - start for token in part.tokens]].astype(np.float64)  # (R', T)
+        for i, source in enumerate(sources):
+            block = rows[:, list(source.tokens)]  # (R', n)
+            table[k, i] = block.max() if merge == "max" else block.sum()
+        if merge == "excess":
+            lengths = np.array([len(source.tokens) for source in sources], np.float64)  # (S,)
+            table[k] -= table[k].sum() / lengths.sum() * lengths
+        others[:, k] = rows[:, rest].sum(), rows[:, start:].sum()
+    return table, others[0], others[1]
+
+
+def _shares(row: FloatArray) -> FloatArray:
+    """Return the positive part of a row over its sum."""
+    positive = np.maximum(row, 0)
+    total = positive.sum()
+    return (positive / total if total > 0 else np.zeros_like(positive)).astype(np.float32)

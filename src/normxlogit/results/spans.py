@@ -1,0 +1,186 @@
+"""Sources of a prompt and parts of an answer: which characters and tokens each of them is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ..errors import InputError
+from .sentences import paragraph_spans, sentence_spans
+from .words import merge_words
+
+__all__ = ["By", "MessageSpan", "Of", "Piece", "Sequenced", "answer_parts", "prompt_sources"]
+
+Level = Literal["word", "sentence", "paragraph", "message"]
+By = Level | Mapping[str, tuple[int, int]]
+"""What the sources of a prompt are: a kind of piece, or named character spans."""
+
+Of = int | tuple[int, int] | Literal["token", "word", "sentence", "paragraph"] | None
+"""What of an answer is meant: a token's index, a character span, each piece of a kind, or all of it."""
+
+
+class MessageSpan(NamedTuple):
+    """What a chat message says, within the prompt as the template writes it.
+
+    Attributes:
+        role: Who says it.
+        start: Its first character.
+        end: One past its last.
+    """
+
+    role: str
+    start: int
+    end: int
+
+
+class Piece(NamedTuple):
+    """A source of the prompt or a part of the answer.
+
+    Attributes:
+        name: What it is called.
+        start: Its first character in the text.
+        end: One past its last.
+        tokens: Its tokens' places in the sequence.
+    """
+
+    name: str
+    start: int
+    end: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sequenced:
+    """A prompt with its completion, as characters and as tokens.
+
+    Attributes:
+        text: Both.
+        offsets: Character spans of the T tokens.
+        special: True at special tokens and at those of a chat template.
+        prompt_tokens: Tokens of the prompt.
+        prompt_characters: Characters of the prompt.
+        messages: Where the messages of a chat stand; None for a prompt that is all content.
+    """
+
+    text: str
+    offsets: Sequence[tuple[int, int]]
+    special: Sequence[bool]
+    prompt_tokens: int
+    prompt_characters: int
+    messages: tuple[MessageSpan, ...] | None
+
+    def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
+        """Return the tokens whose first character that is no white space stands in a span; special ones never do."""
+        first, last = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
+        found = []
+        for token in range(first, last):
+            begin, stop = self.offsets[token]
+            body = self.text[begin:stop]
+            begin += len(body) - len(body.lstrip()) if body.strip() else 0
+            if not self.special[token] and start <= begin < end:
+                found.append(token)
+        return tuple(found)
+
+
+def prompt_sources(sequence: Sequenced, by: By) -> list[Piece]:
+    """Return the sources of a prompt; what no source holds, the rest, is not among them.
+
+    Args:
+        sequence: The prompt with its completion.
+        by: "word", "sentence", "paragraph" or "message", looked for in what the messages say and not in what their
+            template writes; or named spans of characters of the prompt.
+
+    Raises:
+        InputError: If there is no such kind, or spans overlap, lie outside the prompt or hold no token.
+    """
+    if isinstance(by, str):
+        if by not in get_args(Level):
+            raise InputError(f"sources are {', '.join(map(repr, get_args(Level)))} or named spans, not {by!r}")
+        whole = (MessageSpan("prompt", 0, sequence.prompt_characters),)
+        messages = whole if sequence.messages is None else sequence.messages
+        spans = [
+            (message.role if by == "message" else sequence.text[start:end], start, end)
+            for message in messages
+            for start, end in _pieces(sequence, by, message.start, message.end, of_answer=False)
+        ]
+        pieces = [Piece(*span, sequence.tokens_in(*span[1:], of_answer=False)) for span in spans]
+        return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
+    if not isinstance(by, Mapping) or not by:
+        raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
+    named = [_named(sequence, str(name), span) for name, span in by.items()]
+    order = sorted(named, key=lambda piece: piece.start)
+    for one, other in pairwise(order):
+        if other.start < one.end:
+            raise InputError(f"the sources {one.name!r} and {other.name!r} overlap")
+    return named
+
+
+def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
+    """Return the parts of an answer.
+
+    Args:
+        sequence: The prompt with its completion.
+        of: A token's index (negative from the end), a span of characters of the completion, "token", "word",
+            "sentence" or "paragraph" for each of them, None for the whole answer as one part.
+
+    Raises:
+        InputError: If there is no such part.
+    """
+    first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
+    if of is None:
+        return [Piece(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
+    if of == "token" or (isinstance(of, int) and not isinstance(of, bool)):
+        count = last - first
+        if isinstance(of, int) and not -count <= of < count:
+            raise InputError(f"no generated token {of}; there are {count}")
+        tokens = range(first, last) if isinstance(of, str) else [first + of % count]
+        return [Piece(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
+    if isinstance(of, str):
+        if of not in ("word", "sentence", "paragraph"):
+            raise InputError(f"parts of an answer are 'token', 'word', 'sentence' or 'paragraph', not {of!r}")
+        spans = _pieces(sequence, of, shift, len(sequence.text), of_answer=True)
+    elif isinstance(of, tuple) and len(of) == 2 and all(isinstance(i, int) for i in of):
+        spans = [(shift + of[0], shift + of[1])]
+        if not 0 <= of[0] < of[1] <= len(sequence.text) - shift:
+            raise InputError(f"{of} is no span of the completion, which has {len(sequence.text) - shift} characters")
+    else:
+        raise InputError(
+            f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {of!r}"
+        )
+    pieces = [Piece(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
+    found = [piece for piece in pieces if piece.tokens]
+    if not found:
+        raise InputError("no token of the answer begins there")
+    return found
+
+
+def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[tuple[int, int]]:
+    """Return the spans of the pieces of a kind between two characters."""
+    if kind == "message":
+        return [(start, end)]
+    if kind == "word":
+        tokens = sequence.tokens_in(start, end, of_answer=of_answer)
+        rows: list[int | None] = [None] * len(sequence.offsets)
+        for token in tokens:
+            rows[token] = 0
+        words = merge_words(np.zeros(len(rows), np.float32), [sequence.text], sequence.offsets, rows, "sum")
+        return [(word.start, word.end) for word in words]
+    cut = sentence_spans if kind == "sentence" else paragraph_spans
+    return [(start + a, start + b) for a, b in cut(sequence.text[start:end])]
+
+
+def _named(sequence: Sequenced, name: str, span: tuple[int, int]) -> Piece:
+    if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(i, int) for i in span):
+        raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
+    start, end = span
+    if not 0 <= start < end <= sequence.prompt_characters:
+        raise InputError(
+            f"source {name!r}: {start} to {end} is no span of the prompt, which has {sequence.prompt_characters} "
+            "characters"
+        )
+    tokens = sequence.tokens_in(start, end, of_answer=False)
+    if not tokens:
+        raise InputError(f"source {name!r}: no token begins between the characters {start} and {end}")
+    return Piece(name, start, end, tokens)

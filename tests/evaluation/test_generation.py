@@ -1,0 +1,184 @@
+"""The measurement of sources: its definitions on numbers known beforehand, and the command on a tiny model."""
+
+import json
+
+import numpy as np
+import pytest
+
+from normxlogit import DataError, Explainer
+from normxlogit.evaluation import generation
+from normxlogit.evaluation.generation import Asked, evaluate_sources, load_questions, qnli_questions, summarise
+from normxlogit.methods import method_named
+from normxlogit.pipeline.ablations import Ablations
+from normxlogit.pipeline.cite import ask
+from normxlogit.pipeline.options import Options
+from normxlogit.pipeline.sources import explain_sources
+from normxlogit.results.spans import prompt_sources
+from tests import tiny
+from tests.commands import run
+
+DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm and wit! This was never bad."
+METHODS = ["frozen-gradient", "normxlogit", "lime:samples=8"]
+
+
+def made():
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 200
+    return tiny.model("llama", "CausalLM"), tokenizer
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return Explainer(*made())
+
+
+@pytest.fixture(autouse=True)
+def _any_source_matters(monkeypatch):
+    monkeypatch.setattr(generation, "MATTERS", -1e9)
+
+
+def test_what_is_measured_on_a_prompt(explainer):
+    model = explainer._language_model
+    question = Asked("is this good?", {"text": DOCUMENT})
+    state = generation.measure_prompt(model, question, [method_named(m) for m in METHODS], 6, 12, 0)
+    completed = ask(model, question.question, question.documents, max_new_tokens=6)
+    measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named))
+
+    def total(out):
+        kept = np.ones((1, 4), bool)
+        kept[0, list(out)] = False
+        return measure(kept).sum()
+
+    removed = [total([]) - total([i]) for i in range(4)]
+    np.testing.assert_allclose(state["leave_one_out"], removed, atol=1e-6)
+    excess = [f"{name} (excess)" for name in METHODS[:2]]
+    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess}
+    found = explain_sources(
+        model, completed, Options(method=method_named("frozen-gradient")), completed.named, merge="excess"
+    )
+    np.testing.assert_allclose(state["methods"][excess[0]]["scores"], found.scores, rtol=1e-3, atol=1e-4)
+    for name, found in state["methods"].items():
+        order = np.argsort(-np.array(found["scores"]), kind="stable")
+        for k in (1, 3, 5):
+            assert found["drops"][str(k)] == pytest.approx(total([]) - total(order[:k]), abs=1e-6), name
+        assert found["agrees"] == float(order[0] == int(np.argmax(removed)))
+        assert found["best"] == pytest.approx(max(removed))
+    assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
+    assert state["methods"]["length"]["scores"] == [5, 7, 7, 5]
+    assert [state["methods"][m]["passes"] for m in (*METHODS, "occlusion")] == [3, 1, 8, 5]
+
+
+def test_a_linear_answer_has_the_best_linear_datamodelling_score(explainer, monkeypatch):
+    worth = np.array([3.0, -1.0, 0.5, 2.0])
+
+    class Linear(Ablations):
+        def __call__(self, kept):
+            return np.outer(np.asarray(kept) @ worth / 6, np.ones(6))
+
+    monkeypatch.setattr(generation, "Ablations", Linear)
+    question = Asked("is this good?", {"text": DOCUMENT})
+    state = generation.measure_prompt(explainer._language_model, question, [], 6, 12, 0)
+    np.testing.assert_allclose(state["leave_one_out"], worth)
+    assert state["methods"]["occlusion"]["lds"] == pytest.approx(1)
+    assert state["methods"]["length"]["lds"] < 1
+    assert state["methods"]["occlusion"]["drops"] == pytest.approx({"1": 3.0, "3": 5.5, "5": 4.5})
+
+
+def test_prompts_on_which_no_source_matters_do_not_count(explainer, monkeypatch):
+    questions = [Asked("is this good?", {"text": DOCUMENT})]
+    monkeypatch.setattr(generation, "MATTERS", 1e9)
+    with pytest.raises(DataError, match="on any of 1 prompts"):
+        evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
+
+
+def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
+    questions = [Asked("is this good?", {"text": DOCUMENT}), Asked("was the cat bad?", {"text": DOCUMENT})]
+    options = {"max_new_tokens": 5, "ablations": 6, "folder": tmp_path}
+    first = evaluate_sources(explainer, questions, METHODS, **options)
+    assert first[1] == 2
+    assert [r.method for r in first[0]] == [
+        *("occlusion", "random", "length", *METHODS),
+        *(f"{name} (excess)" for name in METHODS[:2]),
+    ]
+    monkeypatch.setattr(generation, "measure_prompt", None)
+    assert evaluate_sources(explainer, questions, METHODS, **options) == first
+
+
+def test_means_have_bootstrap_intervals():
+    prompt = {"agrees": 1.0, "best": 10.0, "spearman": 0.5, "lds": 0.25, "passes": 3.0}
+    prompts = [prompt | {"drops": {"1": d, "3": 10.0, "5": 12.0}} for d in (10.0, 4.0)] * 10
+    found = summarise("m", prompts)
+    assert found.prompts == 20
+    assert found.drops[1][0] == 7
+    assert 4 < found.drops[1][1] < 7 < found.drops[1][2] < 10
+    assert found.nats == pytest.approx(0.7)
+    assert found.agrees == (1, 1, 1)
+    assert (found.spearman[0], found.lds[0], found.passes) == (0.5, 0.25, 3)
+
+
+def test_documents_are_made_of_the_sentence_that_answers_and_six_others():
+    rows = [{"question": f"q{i}", "sentence": f"Sentence\n{i}.", "label": i % 2} for i in range(20)]
+    found = qnli_questions(rows, 10, seed=1)
+    assert len({asked.question for asked in found}) == 10
+    for asked in found:
+        sentences = asked.documents["text"].split("\n\n")
+        assert len(set(sentences)) == 7
+        assert asked.question.replace("q", "Sentence ") + "." in sentences
+    assert found != qnli_questions(rows, 10, seed=2)
+    assert {
+        asked.documents["text"].split("\n\n").index(asked.question.replace("q", "Sentence ") + ".") for asked in found
+    } != {0}
+    with pytest.raises(DataError, match="label 0"):
+        qnli_questions(rows[:5], 1)
+
+
+def test_questions_are_read_of_a_file(tmp_path):
+    path = tmp_path / "q.jsonl"
+    rows = [{"question": "a?", "documents": ["x", "y"]}, {"question": "b?", "documents": {"n": "z"}}]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    assert load_questions(path, 9) == [Asked("a?", {"document 1": "x", "document 2": "y"}), Asked("b?", {"n": "z"})]
+    assert len(load_questions(path, 1)) == 1
+    for content, message in (
+        ('{"question": "a"}', "line 1"),
+        ('{"question": "a", "documents": [3]}', "line 1"),
+        ("nonsense", "line 1"),
+        ("", "empty"),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=message):
+            load_questions(path, 9)
+    with pytest.raises(DataError, match="cannot be read"):
+        load_questions(tmp_path / "none", 9)
+
+
+def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
+    model, tokenizer = made()
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    data = tmp_path / "q.jsonl"
+    data.write_text(json.dumps({"question": "is this good?", "documents": [DOCUMENT]}))
+    words = ["--data", data, "--model", tmp_path / "model", "--max-new-tokens", 5, "--ablations", 6]
+    code, out, err = run(
+        capsys,
+        "evaluate",
+        "generation",
+        *words,
+        "--methods",
+        "frozen-gradient normxlogit",
+        "--output",
+        tmp_path / "out",
+    )
+    assert code == 0, err
+    assert "of them some source matters in: 1" in out
+    lines = out.splitlines()
+    assert lines[4].startswith("| occlusion | 5 | 1.00")
+    assert {line.split(" | ")[0] for line in lines[4:]} == {
+        f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2], *(f"{m} (excess)" for m in METHODS[:2]))
+    }
+    written = json.loads((tmp_path / "out" / "generation.json").read_text())
+    assert written["results"][0]["method"] == "occlusion"
+    assert out.split("\n\n")[1] in (tmp_path / "out" / "generation.md").read_text()
+    for bad, message in (([], "--model"), (["--model", "x"], "--data")):
+        code, out, err = run(capsys, "evaluate", "generation", *bad)
+        assert (code, out) == (2, "")
+        assert message in err

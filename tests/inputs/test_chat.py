@@ -1,0 +1,55 @@
+import pytest
+
+from normxlogit import InputError
+from normxlogit.inputs.chat import read_prompt
+from tests import tiny
+
+PLAIN = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}</>{% endfor %}"
+    "{% if add_generation_prompt %}<a>{% endif %}"
+)
+TRIMMED = PLAIN.replace("m['content']", "m['content'] | trim")
+DEFAULT = "{% if messages[0]['role'] != 'system' %}<system>be good</>{% endif %}" + PLAIN
+FIRST_ONLY = "{{ messages[-1]['content'] | upper }}"
+LATE_SYSTEM = "{% for m in messages[1:] %}[{{ m['content'] }}]{% endfor %}{{ messages[0]['content'] }}"
+MESSAGES = [{"role": "system", "content": "good"}, {"role": "user", "content": " is it good ?\n"}]
+
+
+def contents(template, messages):
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = template
+    read = read_prompt(tokenizer, messages)
+    return read.text, [(c.role, read.text[c.start : c.end], c.message, c.trimmed) for c in read.contents]
+
+
+@pytest.mark.parametrize("template", [PLAIN, TRIMMED, LATE_SYSTEM])
+def test_what_the_messages_say_is_told_from_what_the_template_writes(template):
+    _, found = contents(template, MESSAGES)
+    assert sorted(found) == [("system", "good", 0, 0), ("user", "is it good ?", 1, 1)]
+
+
+def test_a_content_that_the_template_also_writes_is_found_at_its_own_place():
+    text, found = contents(DEFAULT, [{"role": "user", "content": "be good"}, {"role": "user", "content": "user"}])
+    assert text == "<system>be good</><user>be good</><user>user</><a>"
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = DEFAULT
+    places = read_prompt(
+        tokenizer, [{"role": "user", "content": "be good"}, {"role": "user", "content": "user"}]
+    ).contents
+    assert [(c.start, c.end) for c in places] == [(24, 31), (40, 44)]
+    assert [c[1] for c in found] == ["be good", "user"]
+
+
+def test_a_content_that_the_template_rewrites_or_leaves_out_is_not_claimed():
+    assert contents(FIRST_ONLY, MESSAGES)[1] == []
+
+
+def test_a_text_is_all_content():
+    assert read_prompt(tiny.tokenizer(), "a text").contents is None
+
+
+def test_messages_need_roles_and_a_template():
+    with pytest.raises(InputError, match="no chat template"):
+        read_prompt(tiny.tokenizer(), MESSAGES)
+    with pytest.raises(InputError, match="each with a role"):
+        read_prompt(tiny.tokenizer(), [{"content": "x"}])

@@ -1,0 +1,274 @@
+"""Citations and sources of real passes: against sums over tokens, and against the model with the sources cut out."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Citations, Explainer, InputError, MethodError
+from normxlogit.methods import method_named
+from normxlogit.pipeline.ablations import Ablations, context_cite, leave_one_out, random_ablations
+from normxlogit.pipeline.cite import _without_ending, question_prompt
+from normxlogit.pipeline.completion import generate, read_completion
+from normxlogit.pipeline.options import Options
+from normxlogit.pipeline.sources import explain_sources
+from normxlogit.results.spans import answer_parts, prompt_sources
+from tests import tiny
+from tests.commands import run
+
+DOCUMENTS = {"a.txt": "The movie is good. The cat sat on the mat.", "b.md": "A plot with charm!"}
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] == 'user' and '! ' or ', ' }}{{ m['content'] }} . {% endfor %}"
+    "{% if add_generation_prompt %}a cat : {% endif %}"
+)
+CHAT = [{"role": "system", "content": "The film was bad."}, {"role": "user", "content": "The cat sat. Is this good?"}]
+
+
+def made(chat=True):
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 200
+    if chat:
+        tokenizer.chat_template = TEMPLATE
+    return tiny.model("llama", "CausalLM"), tokenizer
+
+
+def explainer_for(chat=True):
+    return Explainer(*made(chat))
+
+
+def log_probabilities(model, ids, count):
+    with torch.inference_mode():
+        logits = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    return [float(logits[place - 1, ids[place]]) for place in range(len(ids) - count, len(ids))]
+
+
+def test_the_template_is_grey_and_never_ranked():
+    g = explainer_for().generate(CHAT, max_new_tokens=5)
+    content = "".join(CHAT[0]["content"].split() + CHAT[1]["content"].split()).lower()
+    shown = [t for t, special in zip(g.tokens[: g.prompt_tokens], g.special_tokens_mask, strict=False) if not special]
+    assert "".join(shown) == content
+    assert {t.text for t in g.top(30)} <= set(shown)
+    assert g.sources("message").names == ("system", "user")
+    assert g.sources().names == ("The film was bad.", "The cat sat.", "Is this good?")
+
+
+@pytest.mark.parametrize("method", ["frozen-gradient", "normxlogit", "gradient-x-input"])
+def test_scores_of_sources_are_sums_over_tokens_however_they_are_computed(method):
+    explainer = explainer_for()
+    model = explainer._language_model
+    completed = generate(model, CHAT, 6, {})
+    options = Options(method=method_named(method))
+    direct = explain_sources(model, completed, options, "sentence", "token")
+    whole = explain_sources(model, completed, options, "sentence")
+    g = explainer.explain_completion(CHAT, completed.encoding.ids[completed.prompt_tokens :], method=method)
+    summed = g.sources("sentence", "token")
+    scale = np.abs(summed.table).max()
+    np.testing.assert_allclose(direct.table, summed.table, atol=1e-4 * scale)
+    np.testing.assert_allclose(direct.rest, summed.rest, atol=1e-4 * np.abs(summed.rest).max())
+    np.testing.assert_allclose(direct.written, summed.written, atol=1e-4 * scale)
+    np.testing.assert_allclose(whole.scores, summed.scores, atol=1e-3 * scale)
+    assert whole.diagnostics["forward_passes"] == (6 if method == "gradient-x-input" else 1)
+    if method == "frozen-gradient":
+        assert whole.diagnostics["backward_passes"] == 1
+        total = whole.scores.sum() + whole.rest[0] + whole.written[0] + whole.bias[0]
+        with torch.inference_mode():
+            logits = made()[0](torch.tensor([completed.encoding.ids])).logits[0]  # (T, V)
+        places = range(completed.prompt_tokens, len(completed.encoding))
+        own = sum(logits[i - 1, completed.encoding.ids[i]] - logits[i - 1].mean() for i in places)
+        assert total == pytest.approx(float(own), rel=1e-3)
+
+
+def test_leave_one_out_takes_the_tokens_of_a_source_out():
+    model, tokenizer = made()
+    explainer = Explainer(model, tokenizer)
+    found = explain_sources(
+        explainer._language_model,
+        (completed := generate(explainer._language_model, CHAT, 5, {})),
+        Options(method=method_named("occlusion")),
+        "sentence",
+        "token",
+    )
+    ids = completed.encoding.ids
+    whole = log_probabilities(model, ids, 5)
+    for i, source in enumerate(prompt_sources(completed.sequenced(), "sentence")):
+        without = log_probabilities(model, [t for place, t in enumerate(ids) if place not in source.tokens], 5)
+        np.testing.assert_allclose(found.table[:, i], np.subtract(whole, without), atol=1e-4)
+    assert found.unit == "nats"
+    assert found.diagnostics["forward_passes"] == 4
+    with pytest.raises(MethodError, match="window must be 1"):
+        explain_sources(
+            explainer._language_model, completed, Options(method=method_named("occlusion:window=2")), "sentence"
+        )
+
+
+class Linear:
+    """An answer of three tokens that is linear in which sources are there."""
+
+    sources = (None,) * 4
+    weights = np.array([2.0, 0.0, -1.0, 0.5])
+
+    def __call__(self, kept):
+        return np.stack([kept @ self.weights / 3 - 10] * 3, 1)
+
+
+def test_context_cite_finds_a_linear_answer_and_leave_one_out_too():
+    parts = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+    fitted = context_cite(Linear(), parts, samples=64, alpha=1e-6)
+    np.testing.assert_allclose(fitted, [Linear.weights, Linear.weights / 3], atol=1e-2)
+    np.testing.assert_allclose(leave_one_out(Linear(), parts), [Linear.weights, Linear.weights / 3], atol=1e-12)
+    sparse = context_cite(Linear(), parts, samples=64, alpha=0.05)
+    assert sparse[0, 1] == 0
+    assert 0 < sparse[0, 0] < 2
+    assert random_ablations(4, 2000, 0).mean() == pytest.approx(0.5, abs=0.03)
+    assert (random_ablations(4, 9, 1) != random_ablations(4, 9, 2)).any()
+
+
+def test_lime_over_sources_is_context_cite():
+    explainer = explainer_for()
+    model = explainer._language_model
+    completed = generate(model, CHAT, 4, {})
+    found = explain_sources(model, completed, Options(method=method_named("lime:samples=20,seed=3")), "sentence")
+    measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
+    wanted = context_cite(measure, np.ones((1, 4)), samples=20, seed=3)
+    np.testing.assert_allclose(found.table, wanted, rtol=1e-4, atol=1e-5)
+    assert found.diagnostics["forward_passes"] == measure.passes <= 8  # of three sources there are eight subsets
+
+
+def test_named_sources_of_texts_and_messages():
+    explainer = explainer_for()
+    g = explainer.explain_completion("The cat sat. The movie is bad.", " a cat", sources={"film": (13, 30)})
+    assert g.sources().names == ("film",)
+    assert g.text[slice(*g.sources().spans[0])] == "The movie is bad."
+    g = explainer.explain_completion(CHAT, " a cat", sources={"cat": (1, 4, 7), "film": (0, 0, 17)})
+    assert [g.text[a:b] for a, b in g.sources().spans] == ["cat", "The film was bad."]
+    for prompt, span, message in (
+        (CHAT, (0, 3), r"\(message, start, end\)"),
+        ("the cat", (0, 0, 3), r"\(start, end\)"),
+        (CHAT, (2, 0, 3), "no message 2"),
+        (CHAT, (1, 4, 99), "no span of message 1"),
+        ("the cat", (4, 99), "no span of the prompt"),
+    ):
+        with pytest.raises(InputError, match=message):
+            explainer.explain_completion(prompt, " a cat", sources={"x": span})
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_an_answer_cites_the_sentences_of_the_documents(chat):
+    explainer = explainer_for(chat)
+    c = explainer.cite("Is this good?", DOCUMENTS, system="Be good.", max_new_tokens=6, verify=2)
+    assert isinstance(c, Citations)
+    assert c.names == ("a.txt:1", "a.txt:2", "b.md:1")
+    assert [c.text[a:b] for a, b in c.spans] == ["The movie is good.", "The cat sat on the mat.", "A plot with charm!"]
+    assert "Be good." in c.text
+    assert c.text.endswith(c.completion)
+    loo = explainer.cite("Is this good?", DOCUMENTS, system="Be good.", max_new_tokens=6, method="occlusion")
+    assert set(c.verified) == {t.name for t in c.top(2)}
+    for name, nats in c.verified.items():
+        part_sum = loo.table.sum(0)[loo.names.index(name)]
+        assert nats == pytest.approx(part_sum, abs=1e-3)
+
+
+def test_documents_of_a_list_are_numbered_and_a_single_one_has_no_heading():
+    explainer = explainer_for()
+    assert explainer.cite("Is this good?", list(DOCUMENTS.values()), max_new_tokens=6).names[0] == "document 1:1"
+    assert "document 1" not in explainer.cite("Is this good?", ["A cat. A dog."], max_new_tokens=6).text
+
+
+def test_an_ending_token_is_no_part_of_the_answer():
+    model, tokenizer = made()
+    completed = read_completion(Explainer(model, tokenizer)._language_model, "the cat", [tiny.VOCABULARY["mat"], 3])
+    assert completed.encoding.special[-1]
+    kept = _without_ending(completed)
+    assert kept.encoding.ids == completed.encoding.ids[:-1]
+    assert answer_parts(kept.sequenced(), None)[0].tokens == (len(kept.encoding) - 1,)
+    only = read_completion(Explainer(model, tokenizer)._language_model, "the cat", [3])
+    with pytest.raises(InputError, match="answers with nothing"):
+        _without_ending(only)
+
+
+def test_questions_and_documents_that_are_none():
+    for question, documents, message in (
+        (" ", DOCUMENTS, "question is empty"),
+        ("Who?", {}, "no document"),
+        ("Who?", ["  "], "no document"),
+        ("Who?", {"a": 3}, "'a' is no text"),
+    ):
+        with pytest.raises(InputError, match=message):
+            question_prompt(question, documents, chat=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("model")
+    model, tokenizer = made()
+    model.save_pretrained(place / "model")
+    tokenizer.save_pretrained(place / "model")
+    (place / "docs").mkdir()
+    for name, text in DOCUMENTS.items():
+        (place / "docs" / name).write_text(text, encoding="utf-8")
+    (place / "docs" / "picture.png").write_bytes(b"\xff\xfe")
+    return place
+
+
+def test_the_command_reads_files_and_folders(folder, capsys):
+    ask = ["--question", "Is this good?", "--model", folder / "model", "--max-new-tokens", "5"]
+    code, out, err = run(capsys, "cite", folder / "docs", *ask, "--verify", "1")
+    assert code == 0, err
+    assert "Is this good?" in out
+    assert "[1]" in out
+    assert "nats" in out
+    code, out, err = run(capsys, "cite", folder / "docs" / "a.txt", *ask, "--format", "json")
+    assert code == 0, err
+    found = Citations.from_dict(json.loads(out))
+    assert found.names == ("a.txt:1", "a.txt:2")
+    page = folder / "page.html"
+    code, out, err = run(capsys, "cite", folder / "docs", *ask, "--output", page)
+    assert (code, out) == (0, ""), err
+    assert "<!DOCTYPE html>" in page.read_text(encoding="utf-8")
+
+
+def test_the_command_reads_standard_input(folder, capsys, monkeypatch):
+    text = io.TextIOWrapper(io.BytesIO(b"The cat sat.\r\nIt was good."))
+    monkeypatch.setattr("sys.stdin", text)
+    code, out, err = run(
+        capsys,
+        "cite",
+        "-",
+        "--question",
+        "Is it?",
+        "--model",
+        folder / "model",
+        "--max-new-tokens",
+        "3",
+        "--format",
+        "json",
+    )
+    assert code == 0, err
+    assert json.loads(out)["sources"][0]["name"] == "standard input:1"
+    assert "\r" not in json.loads(out)["text"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--model"),
+        (["--model", "MODEL"], "--question"),
+        (["--model", "MODEL", "--question", "Who?", "nowhere.txt"], "cannot read nowhere.txt"),
+        (["--model", "MODEL", "--question", "Who?", "EMPTY"], "no .txt, .md"),
+        (["--model", "MODEL", "--question", "Who?", "PICTURE"], "not UTF-8"),
+        (["--model", "MODEL", "--question", "Who?", "DOCS", "--method", "nothing"], "nothing"),
+    ],
+)
+def test_the_command_says_what_is_wrong(folder, capsys, tmp_path, words, message):
+    places = {
+        "MODEL": folder / "model",
+        "EMPTY": tmp_path,
+        "PICTURE": folder / "docs" / "picture.png",
+        "DOCS": folder / "docs",
+    }
+    code, out, err = run(capsys, "cite", *(places.get(word, word) for word in words))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err

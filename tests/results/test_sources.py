@@ -1,0 +1,230 @@
+"""Sources: token scores summed to sentences, words, messages and spans of the prompt, for parts of the answer."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from normxlogit import DataError, InputError, Sources
+from normxlogit.results.citations import Citations
+from normxlogit.results.spans import MessageSpan
+from tests.factories import make_generation
+
+PIECES = (
+    "<s>",
+    "The",
+    " cat",
+    " sat",
+    ".",
+    " A",
+    " dog",
+    " ran",
+    ".",
+    "\n\n",
+    "Who",
+    "?",
+    " The",
+    " cat",
+    ".",
+    " It",
+    " sat",
+    ".",
+)
+PROMPT = 12
+
+
+def result(**changes):
+    text = "".join(PIECES[1:])
+    ends = np.cumsum([0, *(len(p) for p in PIECES[1:])]).tolist()
+    count, written = len(PIECES), len(PIECES) - PROMPT
+    scores = np.random.default_rng(0).normal(size=(written, count)).astype(np.float32)
+    scores[np.arange(count) >= PROMPT + np.arange(written)[:, None]] = 0
+    base = make_generation()
+    one = base.generated[0], base.targets[0]
+    values = {
+        "scores": scores,
+        "tokens": PIECES,
+        "token_ids": tuple(range(count)),
+        "offsets": tuple(zip([0, *ends[:-1]], ends, strict=True)),
+        "special_tokens_mask": tuple(p == "<s>" for p in PIECES),
+        "text": text,
+        "completion": "".join(PIECES[PROMPT:]),
+        "prompt_tokens": PROMPT,
+        "predictions": (one[0],) * written,
+        "generated": (one[0],) * written,
+        "targets": (one[1],) * written,
+        "diagnostics": {"bias": tuple(range(written))},
+    }
+    return make_generation(**(values | changes))
+
+
+def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
+    g = result()
+    for of in (None, "sentence", "word", "token", 2, -1, (0, 8)):
+        s = g.sources("sentence", of=of)
+        rows = {
+            None: range(6),
+            "sentence": range(6),
+            "word": range(6),
+            "token": range(6),
+            2: [2],
+            -1: [5],
+            (0, 8): [0, 1],
+        }[of]
+        total = g.scores[list(rows)].sum()
+        assert s.table.sum() + s.rest.sum() + s.written.sum() == pytest.approx(total, abs=1e-5)
+        assert s.bias.sum() == pytest.approx(sum(rows))
+        np.testing.assert_allclose(s.scores, s.table.sum(0), atol=1e-6)
+
+
+def test_each_source_holds_its_own_tokens_and_each_part_its_own_rows():
+    g = result()
+    s = g.sources("sentence", of="sentence")
+    assert s.names == ("The cat sat.", "A dog ran.", "Who?") == tuple(g.text[a:b] for a, b in s.spans)
+    assert [p.name for p in s.parts] == ["The cat.", "It sat."]
+    np.testing.assert_allclose(s.table[0, 1], g.scores[:3, 5:9].sum(), rtol=1e-5)
+    np.testing.assert_allclose(s.table[1, 2], g.scores[3:, 10:12].sum(), rtol=1e-5)
+    np.testing.assert_allclose(s.rest, [g.scores[:3, [0, 9]].sum(), g.scores[3:, [0, 9]].sum()], rtol=1e-5)
+    np.testing.assert_allclose(s.written, [g.scores[:3, 12:].sum(), g.scores[3:, 12:].sum()], rtol=1e-5)
+
+
+def test_words_paragraphs_messages_and_named_spans():
+    g = result()
+    assert g.sources("word").names == ("The", "cat", "sat", ".", "A", "dog", "ran", ".", "Who", "?")
+    assert g.sources("paragraph").names == ("The cat sat. A dog ran.", "Who?")
+    assert g.sources("message").names == ("prompt",)
+    chat = replace(g, messages=(MessageSpan("system", 0, 12), MessageSpan("user", 25, 29)))
+    assert chat.sources("message").names == ("system", "user")
+    assert chat.sources("sentence").names == ("The cat sat.", "Who?")  # the rest is the template's
+    named = g.sources({"dog": (13, 23), "cat": (4, 7)})
+    np.testing.assert_allclose(named.scores, [g.scores[:, 5:9].sum(), g.scores[:, 2].sum()], rtol=1e-5)
+    assert replace(g, named={"dog": (13, 23)}).sources().names == ("dog",)
+
+
+def test_special_tokens_are_in_no_source():
+    s = result().sources({"all": (0, 28)})
+    np.testing.assert_allclose(s.scores[0], result().scores[:, 1:11].sum(), rtol=1e-5)
+
+
+def test_shares_are_of_what_speaks_for_the_answer():
+    scores = np.zeros((6, 18), np.float32)
+    scores[:, 1], scores[:, 5], scores[:, 10] = 3, 1, -2
+    s = result(scores=scores).sources("sentence", of="sentence")
+    np.testing.assert_allclose(s.shares, [0.75, 0.25, 0])
+    np.testing.assert_allclose(s.part_shares.sum(1), 1)
+    assert [(t.place, t.text, round(t.share, 2)) for t in s.top(2)] == [
+        (0, "The cat sat.", 0.75),
+        (1, "A dog ran.", 0.25),
+    ]
+    assert s.top(1, part=1)[0].score == 9
+    assert not result(scores=-np.abs(scores)).sources("sentence").shares.any()
+
+
+def test_the_largest_score_and_scores_less_what_all_tokens_have_in_common():
+    g = result()
+    most = g.sources("sentence", of=3, merge="max")
+    assert most.table[0, 0] == g.scores[3, 1:5].max()
+    centered = g.sources("sentence", of="token", centered=True)
+    less = g.scores[:, 1:5].sum(1) - g.scores[:, 1:5].sum(1).mean()
+    np.testing.assert_allclose(centered.table[:, 0], less, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(centered.scores, 0, atol=1e-4)
+    assert centered.settings["centered"] is True
+    excess = g.sources("sentence", of=2, merge="excess")
+    row = g.scores[2]
+    mean = row[[*range(1, 9), 10, 11]].mean()
+    wanted = [row[1:5].sum() - 4 * mean, row[5:9].sum() - 4 * mean, row[10:12].sum() - 2 * mean]
+    np.testing.assert_allclose(excess.table[0], wanted, rtol=1e-4, atol=1e-5)
+    assert excess.bias is None
+    assert excess.settings["merge"] == "excess"
+    with pytest.raises(ValueError, match="'sum', 'max' or 'excess'"):
+        g.sources(merge="mean")
+
+
+@pytest.mark.parametrize(
+    ("by", "of", "message"),
+    [
+        ("chapter", None, "'word', 'sentence'"),
+        ({}, None, "named spans"),
+        ({"a": (0, 5), "b": (4, 9)}, None, "'a' and 'b' overlap"),
+        ({"a": (20, 99)}, None, "no span of the prompt, which has 29"),
+        ({"a": (1, 2)}, None, "no token begins"),
+        ({"a": 3}, None, "a span is"),
+        ("sentence", 6, "no generated token 6; there are 6"),
+        ("sentence", "chapter", "'token', 'word'"),
+        ("sentence", (3, 3), "no span of the completion"),
+        ("sentence", 1.5, "an index, a span"),
+    ],
+)
+def test_what_is_no_source_or_part_is_refused(by, of, message):
+    with pytest.raises(InputError, match=message):
+        result().sources(by, of)
+
+
+def test_layers_and_offsets_are_needed():
+    with pytest.raises(DataError, match="offsets"):
+        result(offsets=None).sources()
+    g = result()
+    with pytest.raises(ValueError, match="select"):
+        replace(g, scores=np.stack([g.scores] * 2, 1), layers=(1, 2)).sources()
+
+
+def test_a_file_holds_all_of_it(tmp_path):
+    s = result(named={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),)).sources("sentence", of="sentence")
+    s.save(tmp_path / "s.json")
+    assert Sources.load(tmp_path / "s.json") == s
+    s.save(tmp_path / "s.csv")
+    assert (tmp_path / "s.csv").read_text().splitlines()[0] == "part,part_text,source,name,start,end,score,share"
+    state = s.to_dict()
+    with pytest.raises(DataError, match="table"):
+        Sources.from_dict(state | {"table": [[1.0]]})
+    with pytest.raises(DataError, match="outside the text"):
+        Sources.from_dict(state | {"sources": [{"name": "x", "start": 0, "end": 999}] * len(s)})
+    g = result(named={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),))
+    assert type(g).from_dict(g.to_dict()) == g
+
+
+def citations():
+    scores = np.zeros((6, 18), np.float32)
+    scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
+    s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, of="sentence")
+    return Citations(**vars(s), question="Who <sat>?", verified={"a.txt:2": 4.25})
+
+
+def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
+    c = citations()
+    assert c.cited == ((1,), (0, 1))
+    assert [(x.number, x.name, x.text, x.nats) for x in c.citations()] == [
+        (1, "a.txt:2", "A dog ran.", 4.25),
+        (2, "a.txt:1", "The cat sat.", None),
+    ]
+    c.save(tmp_path / "c.json")
+    assert Citations.load(tmp_path / "c.json") == c
+    assert c.to_dict()["answer"][1] == {"text": "It sat.", "citations": [2, 1]}
+    with pytest.raises(DataError, match="not there"):
+        Citations.from_dict(c.to_dict() | {"verified": {"z": 1.0}})
+
+
+def test_the_terminal_shows_numbers_behind_sentences_and_the_sources_below():
+    text = str(citations())
+    assert "The cat.[1] It sat.[2][1]" in text
+    assert "[1]" in text
+    assert "+4.2 nats" in text or "+4.3 nats" in text
+    assert "a.txt:1  The cat sat." in text
+    assert "Who <sat>?" in text
+    other = str(replace(citations(), verified={"b:1": -0.5}))
+    assert "-0.5 nats" in other  # taken out, though it is not cited
+
+
+def test_the_page_is_safe_and_holds_every_source(tmp_path):
+    c = citations()
+    page = c.to_html(tmp_path / "c.html")
+    assert "Who &lt;sat&gt;?" in page
+    assert page.count('data-source="') == 3
+    assert page.count('data-part="') == 2
+    assert '<sup class="nxl-cite">[2]</sup>' in page
+    assert 'class="nxl-none">\n\n</span>' in page  # what is no source is grey
+    assert '"shares":[[0.0,1.0,0.0]' in page
+    assert "nxl-data" not in c._repr_html_()
+    hostile = replace(c, question="</script><script>alert(1)</script>\x1b[31m")
+    assert "<script>alert" not in hostile.to_html()
+    assert "\x1b" not in hostile.to_html() + str(hostile)
