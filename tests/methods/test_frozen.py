@@ -1,0 +1,195 @@
+"""The frozen gradient against sum rules, DecompX without biases, loops by hand, and itself asked another way."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from normxlogit import ALL, Explainer, MethodError, UnsupportedModelError
+from normxlogit.methods import FrozenGradient
+from tests import tiny
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+TEXT = "the movie is mediocre , maybe even bad ."
+
+
+def without_biases(model):
+    """Leave the words as all that adds to an answer."""
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("bias") or any(
+                part in name for part in ("position_emb", "token_type", "wpe", "embed_pos")
+            ):
+                weight.zero_()
+    return model
+
+
+def explainer(family, kind="SequenceClassification", **options):
+    return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "electra", "gpt2", "llama", "gemma2", "qwen2"])
+def test_without_biases_the_shares_are_the_logit(family):
+    model = without_biases(tiny.model(family))
+    e = Explainer(model, tiny.tokenizer_for(family))
+    a = e(TEXT, method="frozen-gradient", target=ALL)
+    logits = model(torch.tensor([a.token_ids])).logits[0]
+    np.testing.assert_allclose(a.scores.sum(-1), logits.detach().numpy(), **CLOSE)
+    np.testing.assert_allclose(a.diagnostics["bias"], 0, atol=1e-5)
+    assert np.abs(a.scores).max() > 1e-3
+
+
+@pytest.mark.parametrize("family", ["bert", "electra", "distilbert"])
+def test_without_biases_it_is_decompx(family):
+    e = Explainer(without_biases(tiny.model(family)), tiny.tokenizer_for(family))
+    ours, theirs = (e(TEXT, method=name, target=ALL).scores for name in ("frozen-gradient", "decompx"))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert"])
+def test_the_part_of_the_biases_is_what_is_left(family):
+    e = explainer(family)
+    for method in ("frozen-gradient", "frozen-gradient:read_at=1", "frozen-gradient:read_at=all"):
+        a = e(TEXT, method=method)
+        assert a.scores.sum() + a.diagnostics["bias"] == pytest.approx(a.prediction.value, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert", "xlnet"])
+def test_all_layers_are_read_from_one_pass(family):
+    e = explainer(family)
+    every = e(TEXT, method="frozen-gradient", layers=ALL)
+    assert every.layers == (1, 2, 3)
+    for place, layer in enumerate(every.layers):
+        np.testing.assert_allclose(
+            every.scores[place], e(TEXT, method=f"frozen-gradient:read_at={layer}").scores, **CLOSE
+        )
+    np.testing.assert_allclose(every.scores[1], e(TEXT, method="frozen-gradient:read_at=-1").scores, **CLOSE)
+    mean = e(TEXT, method="frozen-gradient:read_at=all").scores
+    np.testing.assert_allclose(mean, every.scores[:2].mean(0), **CLOSE)
+    assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
+
+
+def test_targets_share_a_pass_and_a_contrast_is_a_difference():
+    e = explainer("bert")
+    both = e(TEXT, method="frozen-gradient", target=ALL).scores
+    for index in (0, 1):
+        np.testing.assert_allclose(both[index], e(TEXT, method="frozen-gradient", target=index).scores, **CLOSE)
+    contrast = e(TEXT, method="frozen-gradient", target=1, contrast=0).scores
+    np.testing.assert_allclose(contrast, both[1] - both[0], **CLOSE)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
+def test_alone_equals_in_a_batch(family, kind):
+    e = explainer(family, kind)
+    together = e(tiny.TEXTS, method="frozen-gradient")
+    for text, a in zip(tiny.TEXTS, together, strict=True):
+        np.testing.assert_allclose(a.scores, e(text, method="frozen-gradient").scores, rtol=1e-3, atol=1e-5)
+
+
+class Linear(nn.Module):
+    """An answer that is linear in the words, so that the shares are known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(len(tiny.VOCABULARY), 8), nn.Linear(8, 2)
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.head(self.words(input_ids).mean(1))
+
+
+@pytest.mark.parametrize("settings", ["", ":baseline=pad", ":baseline=mask,points=0.5", ":points=0.3+1.0"])
+def test_a_linear_model_gives_its_own_shares_from_every_point(settings):
+    model = Linear().eval()
+    made = tiny.tokenizer_for("bert")
+    e = Explainer(model, made, task="sequence-classification", labels=["no", "yes"])
+    a = e(TEXT, method=f"frozen-gradient{settings}", target="yes")
+    ids = torch.tensor(a.token_ids)
+    start = torch.zeros(len(ids), 8)
+    if "baseline" in settings:
+        filler = made.pad_token_id if "pad" in settings else made.mask_token_id
+        kept = torch.tensor(a.special_tokens_mask)
+        start = model.words(torch.where(kept, ids, filler))
+    shares = (model.words(ids) - start) @ model.head.weight[1] / len(ids)
+    np.testing.assert_allclose(a.scores, shares.detach().numpy(), **CLOSE)
+
+
+class Sine(nn.Module):
+    def forward(self, x):
+        return torch.sin(3 * x) * 0.5
+
+
+def test_what_cannot_be_frozen_is_refused_by_name():
+    model = tiny.model("bert")
+    model.classifier = nn.Sequential(Sine(), model.classifier)
+    e = Explainer(model, tiny.tokenizer_for("bert"))
+    e(TEXT)
+    with pytest.raises(UnsupportedModelError, match=r"sin .*classifier\.0"):
+        e(TEXT, method="frozen-gradient")
+
+
+def test_it_follows_the_model():
+    e = explainer("bert")
+    before = e(TEXT, method="frozen-gradient", target=0).scores
+    with torch.no_grad():
+        e._given["model"].classifier.weight.mul_(2.0)
+    np.testing.assert_allclose(e(TEXT, method="frozen-gradient", target=0).scores, 2 * before, **CLOSE)
+    e._given["model"].classifier = nn.Linear(32, 2)
+    fresh = Explainer(e._given["model"], e._given["tokenizer"])
+    wanted = fresh(TEXT, method="frozen-gradient", target=0).scores
+    np.testing.assert_allclose(e(TEXT, method="frozen-gradient", target=0).scores, wanted, **CLOSE)
+
+
+def test_the_frozen_pass_is_the_only_one():
+    e = explainer("bert")
+    e(TEXT, method="frozen-gradient")
+    calls = []
+    e.model.module.register_forward_pre_hook(lambda *_: calls.append("plain"))
+    e(TEXT, method="frozen-gradient")
+    assert not calls
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_completion_from_one_pass_is_token_by_token(family):
+    e = explainer(family, "CausalLM")
+    g = e.explain_completion("the movie is", " very good and", method="frozen-gradient", contrast=7)
+    for index in range(len(g)):
+        own = g.for_token(index)
+        ids = {"input_ids": torch.tensor([own.token_ids])}
+        alone = e(ids, method="frozen-gradient", target=own.target.ids[0], contrast=7)[0]
+        np.testing.assert_allclose(own.scores, alone.scores, rtol=1e-3, atol=1e-5)
+
+
+def test_a_completion_counts_logits_less_their_mean():
+    model = without_biases(tiny.model("llama", "CausalLM"))
+    e = Explainer(model, tiny.tokenizer_for("llama"))
+    g = e.explain_completion("the movie is", " very good and", method="frozen-gradient")
+    logits = model(torch.tensor([g.token_ids])).logits[0]
+    for index, token in enumerate(g.generated):
+        place = g.prompt_tokens + index - 1
+        wanted = logits[place, token.id] - logits[place].mean()
+        assert g.scores[index].sum() == pytest.approx(wanted.item(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("read_at=1,points=0.5", "go with read_at=0"),
+        ("read_at=-1,baseline=mask", "go with read_at=0"),
+        ("points=0.0", "points lie above 0"),
+        ("points=1.5", "points lie above 0"),
+        ("points=", "points must be"),
+        ("read_at=9", "layers 1 to 3"),
+        ("read_at=-9", "layers 1 to 3"),
+        ("baseline=one", "'zero', 'pad' or 'mask'"),
+    ],
+)
+def test_impossible_settings_are_refused(settings, said):
+    with pytest.raises(MethodError, match=said):
+        explainer("bert")(TEXT, method=f"frozen-gradient:{settings}")
+
+
+def test_a_model_without_a_mask_token_says_what_else_there_is():
+    made = tiny.tokenizer_for("llama")
+    made.mask_token = None
+    with pytest.raises(MethodError, match="baseline=pad"):
+        Explainer(tiny.model("llama"), made)(TEXT, method=FrozenGradient(baseline="mask", points=(0.3,)))
