@@ -34,7 +34,7 @@ ROWS_AT_ONCE = 256
 def default_method(model: TaskModel) -> Method:
     """Return the method that explains completions unless another is asked for.
 
-    The frozen gradient finds the sources that an answer rests on where NormXLogit's sums are at chance (docs, "Results:
+    The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's length (docs, "Results:
     sources of answers"). It does not read encoder-decoder models, whose encoder no decoder token stands for.
     """
     return method_named("normxlogit" if isinstance(model, Seq2SeqModel) else "frozen-gradient")
