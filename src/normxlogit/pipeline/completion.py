@@ -34,8 +34,8 @@ ROWS_AT_ONCE = 256
 def default_method(model: TaskModel) -> Method:
     """Return the method that explains completions unless another is asked for.
 
-    The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's length (docs, "Results:
-    sources of answers"). It does not read encoder-decoder models, whose encoder no decoder token stands for.
+    The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's
+    length (docs, "Results: sources of answers"). It does not work on encoder-decoder models.
     """
     return method_named("normxlogit" if isinstance(model, Seq2SeqModel) else "frozen-gradient")
 
