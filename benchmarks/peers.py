@@ -141,7 +141,7 @@ def _ours(task: _Task, rounds: int) -> Compared:
 
     def explain() -> Any:
         if task.completion:
-            return explainer.explain_completion(task.text, f" {task.completion}")
+            return explainer.explain_completion(task.text, f" {task.completion}", method="normxlogit")
         return explainer(task.text)
 
     times = in_turn({"forward": forward, "explain": explain}, rounds=rounds)

@@ -174,9 +174,12 @@ def _generated(setup: Setup) -> Iterator[Row]:
     prompt = " ".join(["movie"] * (setup.prompt - 1))  # and the token that begins every text
     vocabulary = model.config.vocab_size
     written = torch.randint(vocabulary // 8, vocabulary // 2, (setup.generated,)).tolist()
-    ids = torch.tensor([explainer.explain_completion(prompt, written).token_ids], device=model.device)
+    ids = torch.tensor(
+        [explainer.explain_completion(prompt, written, method="normxlogit").token_ids], device=model.device
+    )
     times = setup.turns(
-        forward=_forward(model, {"input_ids": ids}), explain=lambda: explainer.explain_completion(prompt, written)
+        forward=_forward(model, {"input_ids": ids}),
+        explain=lambda: explainer.explain_completion(prompt, written, method="normxlogit"),
     )
     tokens = f"{setup.generated} generated tokens on {setup.prompt}"
     work = f"{_sized(model)}, {tokens}: all explained / forward over the sequence"

@@ -91,9 +91,9 @@ def test_one_trunk_call_for_a_batch(layer_calls, options):
 
 def test_one_trunk_call_for_a_generated_text(layer_calls):
     e = explainer("llama", "CausalLM")
-    e.explain_completion("the movie", " is good")
+    e.explain_completion("the movie", " is good", method="normxlogit")
     calls = layer_calls(e.model.module.model.layers)
-    e.explain_completion("the cat sat", " on the mat .", layers=ALL)
+    e.explain_completion("the cat sat", " on the mat .", layers=ALL, method="normxlogit")
     assert len(calls) == 3
 
 
@@ -154,9 +154,9 @@ def test_a_wide_vocabulary_makes_it_cheaper_than_the_models_own_pass():
 def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
     e = explainer("llama", "CausalLM", vocab_size=WIDE)
     prompt, ids = "the movie is good and the cat sat on the mat", [10, 11, 12]
-    e.explain_completion(prompt, ids)
+    e.explain_completion(prompt, ids, method="normxlogit")
     with Operations(e.model.module) as operations:
-        e.explain_completion(prompt, ids)
+        e.explain_completion(prompt, ids, method="normxlogit")
     assert operations.rows_of(WIDE) == len(ids)
 
 

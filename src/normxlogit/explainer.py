@@ -313,7 +313,7 @@ class Explainer:
         target: Choice | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str | Method = "normxlogit",
+        method: str | Method | None = None,
         **options: Any,
     ) -> GenerationAttribution:
         """Let a causal language model continue a prompt, and explain every token that it wrote.
@@ -324,7 +324,7 @@ class Explainer:
             target: As in `explain_completion`.
             contrast: As in `explain_completion`.
             layers: As in `__call__`.
-            method: As in `__call__`.
+            method: As in `explain_completion`.
             **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
 
         Raises:
@@ -332,7 +332,7 @@ class Explainer:
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
-        wanted = Options(target, None, contrast, layers, method_named(method))
+        wanted = Options(target, None, contrast, layers, self._completion_method(method))
         sequence = completions.generate(self._language_model, prompt, max_new_tokens, options)
         return completions.explain_completion(self._language_model, sequence, wanted)
 
@@ -345,7 +345,7 @@ class Explainer:
         targets: Sequence[Choice] | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str | Method = "normxlogit",
+        method: str | Method | None = None,
         sources: Mapping[str, Sequence[int]] | None = None,
     ) -> GenerationAttribution:
         """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
@@ -357,7 +357,8 @@ class Explainer:
             targets: A token or index for each place.
             contrast: A token whose logit is subtracted.
             layers: As in `__call__`.
-            method: As in `__call__`.
+            method: As in `__call__`; by default `frozen-gradient`, which goes back once for each generated token, and
+                `normxlogit` for encoder-decoder models.
             sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
                 (start, end) of its characters, in a list of messages (message, start, end).
 
@@ -366,7 +367,7 @@ class Explainer:
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
-        options = Options(target, targets, contrast, layers, method_named(method))
+        options = Options(target, targets, contrast, layers, self._completion_method(method))
         sequence = completions.read_completion(self._language_model, prompt, completion).naming(sources)
         return completions.explain_completion(self._language_model, sequence, options)
 
@@ -411,6 +412,9 @@ class Explainer:
             max_new_tokens=max_new_tokens,
             verify=verify,
         )
+
+    def _completion_method(self, method: str | Method | None) -> Method:
+        return completions.default_method(self._language_model) if method is None else method_named(method)
 
     @cached_property
     def _language_model(self) -> TaskModel:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
 from normxlogit import ALL, DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
 from normxlogit.models.append_tokens import append_tokens
@@ -48,7 +48,7 @@ def by_hand(model, ids, prompt_tokens, targets=None, contrast=None):
 def test_the_array_equals_a_loop_over_prefixes_and_tokens(family):
     explainer = explainer_for(family)
     model = tiny.model(family, "CausalLM")
-    found = explainer.generate(PROMPT, max_new_tokens=7)
+    found = explainer.generate(PROMPT, max_new_tokens=7, method="normxlogit")
     ids = list(found.token_ids)
     assert found.scores.shape == (len(found), len(ids))
     np.testing.assert_allclose(found.scores, by_hand(model, ids, found.prompt_tokens), rtol=2e-3, atol=1e-3)
@@ -83,10 +83,10 @@ def test_the_model_writes_what_its_own_generate_writes_and_stays_as_it_was():
 
 def test_a_given_completion_is_explained_as_the_generated_one():
     explainer = explainer_for()
-    written = explainer.generate(PROMPT, max_new_tokens=6)
-    by_ids = explainer.explain_completion(PROMPT, written.token_ids[written.prompt_tokens :])
+    written = explainer.generate(PROMPT, max_new_tokens=6, method="normxlogit")
+    by_ids = explainer.explain_completion(PROMPT, written.token_ids[written.prompt_tokens :], method="normxlogit")
     assert by_ids == written
-    text = explainer.explain_completion(PROMPT, " the cat sat on the mat")
+    text = explainer.explain_completion(PROMPT, " the cat sat on the mat", method="normxlogit")
     assert text.tokens[text.prompt_tokens :] == ("the", "cat", "sat", "on", "the", "mat")
     assert text.prompt == PROMPT
     assert text.completion.strip() == "the cat sat on the mat"
@@ -103,15 +103,15 @@ def test_targets_and_contrast():
     explainer, model = explainer_for(), tiny.model("llama", "CausalLM")
     completion = " the cat sat"
     cat, mat, a = (tiny.VOCABULARY[w] for w in ("cat", "mat", "a"))
-    base = explainer.explain_completion(PROMPT, completion)
+    base = explainer.explain_completion(PROMPT, completion, method="normxlogit")
     ids, start = list(base.token_ids), base.prompt_tokens
 
-    one = explainer.explain_completion(PROMPT, completion, target="mat")
+    one = explainer.explain_completion(PROMPT, completion, target="mat", method="normxlogit")
     np.testing.assert_allclose(one.scores, by_hand(model, ids, start, [mat] * 3), rtol=2e-3, atol=1e-3)
-    each = explainer.explain_completion(PROMPT, completion, targets=["mat", cat, "a"])
+    each = explainer.explain_completion(PROMPT, completion, targets=["mat", cat, "a"], method="normxlogit")
     np.testing.assert_allclose(each.scores, by_hand(model, ids, start, [mat, cat, a]), rtol=2e-3, atol=1e-3)
     assert [t.labels[0] for t in each.targets] == ["mat", "cat", "a"]
-    less = explainer.explain_completion(PROMPT, completion, contrast="mat")
+    less = explainer.explain_completion(PROMPT, completion, contrast="mat", method="normxlogit")
     np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
     assert less.targets[0].contrast == "mat"
     np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)
@@ -154,14 +154,29 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
         return forward(self, *args, **kwargs)
 
     monkeypatch.setattr(type(trunk), "forward", counted)
-    explainer.explain_completion(PROMPT, " a movie is not good , but this film was great")
+    explainer.explain_completion(PROMPT, " a movie is not good , but this film was great", method="normxlogit")
     assert calls["trunk"] == 1
+
+
+def test_the_default_is_the_frozen_gradient_and_normxlogit_for_encoder_decoder_models():
+    explainer = explainer_for()
+    found = explainer.explain_completion(PROMPT, " the cat")
+    assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
+    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient")
+    assert set(found.diagnostics) == {"bias"}
+    written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
+    assert written.method == "normxlogit"
+
+
+def tiny_t5():
+    settings = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "decoder_start_token_id": 0}
+    return T5ForConditionalGeneration(T5Config(vocab_size=tiny.SIZE, **settings)).eval()
 
 
 def test_layers_add_an_axis():
     explainer = explainer_for()
-    every = explainer.explain_completion(PROMPT, " the cat", layers=ALL)
-    base = explainer.explain_completion(PROMPT, " the cat")
+    every = explainer.explain_completion(PROMPT, " the cat", layers=ALL, method="normxlogit")
+    base = explainer.explain_completion(PROMPT, " the cat", method="normxlogit")
     assert every.scores.shape == (2, 3, 6)
     np.testing.assert_allclose(every.select(layer=3).scores, base.scores, rtol=1e-4, atol=1e-4)
     assert not np.allclose(every.select(layer=1).scores, base.scores, rtol=1e-2)
@@ -182,7 +197,7 @@ def test_methods_that_read_whole_texts_run_on_what_stood_before():
 
 def test_one_token_is_a_result_of_its_own():
     explainer = explainer_for()
-    found = explainer.explain_completion(PROMPT, " the cat sat")
+    found = explainer.explain_completion(PROMPT, " the cat sat", method="normxlogit")
     alone = explainer(PROMPT + " the", target="cat")
     one = found.for_token(1)
     assert one == found.for_token(-2)

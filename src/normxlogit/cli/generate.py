@@ -26,7 +26,9 @@ def generate(
     chat: Annotated[
         bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
     ] = False,
-    method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "normxlogit",
+    method: Annotated[
+        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
+    ] = None,
     target: Annotated[
         str | None, typer.Option(help="A token to explain at every place; by default each written token itself.")
     ] = None,

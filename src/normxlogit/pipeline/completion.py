@@ -13,7 +13,7 @@ from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
-from ..methods import Request, check_finite, run_method
+from ..methods import Method, Request, check_finite, method_named, run_method
 from ..models.append_tokens import append_tokens
 from ..models.layers import layer_numbers
 from ..models.seq2seq import Seq2SeqModel
@@ -25,10 +25,19 @@ from ..results.generation import GenerationAttribution
 from .completed import Completed
 from .options import Options
 
-__all__ = ["explain_completion", "generate", "read_completion"]
+__all__ = ["default_method", "explain_completion", "generate", "read_completion"]
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
+
+
+def default_method(model: TaskModel) -> Method:
+    """Return the method that explains completions unless another is asked for.
+
+    The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's
+    length (docs, "Results: sources of answers"). It does not work on encoder-decoder models.
+    """
+    return method_named("normxlogit" if isinstance(model, Seq2SeqModel) else "frozen-gradient")
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
