@@ -50,7 +50,7 @@ def alignment(
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
     ] = None,
 ) -> None:
-    """Measure each method's alignment with linguistic evidence, the words that tell the target's form (BLiMP), by layer."""
+    """Measure the share of each method's scores on the words that tell the target's form (BLiMP), layer by layer."""
     from ..paper.alignment.runs import STATES
 
     options = {"dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})

@@ -132,7 +132,7 @@ def methods() -> None:
 
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
-    """Return the texts of the arguments and the file; if there are neither, of standard input unless it is a terminal."""
+    """Return the texts of the arguments and the file; without either, of standard input unless it is a terminal."""
     if file is not None:
         try:
             texts = [*texts, *_lines(file.read_bytes(), str(file))]

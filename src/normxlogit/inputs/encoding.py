@@ -120,7 +120,7 @@ def word_indices(
     sequences: Sequence[int | None],
     texts: tuple[str, str],
 ) -> tuple[int | None, ...]:
-    """Return each token's word index: the tokenizer's, or by the text where the tokenizer takes it for a single word."""
+    """Return each token's word index: the tokenizer's, or by the text if the tokenizer takes it for a single word."""
     found = tuple(None if s is None else w for w, s in zip(native, sequences, strict=True))
     if len(set(found) - {None}) > 1:
         return found

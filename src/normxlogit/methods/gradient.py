@@ -50,7 +50,7 @@ class _Answer:
 
     @staticmethod
     def _precise(vectors: Tensor) -> Tensor:
-        """Convert to at least float32: half precision is too coarse for a path of fifty steps and its sum."""
+        """Convert to at least float32: a path of fifty steps and its sum do not fit into half precision."""
         return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:

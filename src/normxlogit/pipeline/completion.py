@@ -239,7 +239,7 @@ def _one_by_one(
 
 
 def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tuple[list[Prediction], list[Prediction]]:
-    """Return the top prediction at each generated token, and the prediction of the token itself with its probability."""
+    """Return the top prediction at each generated token, and the token itself as a prediction."""
     best: list[Prediction] = []
     own: list[Prediction] = []
     states = run.hidden[0, start - 1 :]  # (G, H)
@@ -279,7 +279,7 @@ def prove_causal(model: TaskModel, run: ForwardPass) -> None:
 def _generation_config(
     model: TaskModel, options: Mapping[str, Any], room: int
 ) -> tuple[GenerationConfig, dict[str, Any]]:
-    """Return the model's generation settings, greedy unless sampling is asked for, and the options that are no settings."""
+    """Return the generation settings, greedy unless sampling is asked for, and the options that are no settings."""
     given = dict(options)
     config = copy.deepcopy(given.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()

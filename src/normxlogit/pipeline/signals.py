@@ -123,7 +123,7 @@ def _encoding(model: SignalModel, signal: Signal) -> Encoding:
 
 
 def _grid(model: SignalModel, signal: Signal, count: int) -> tuple[int, int, int]:
-    """Return the rows and columns of patches and the number of other tokens before them; no rows if there is no grid."""
+    """Return the numbers of rows and columns of patches and of other tokens before them; 0 rows without a grid."""
     config = getattr(model.config, "vision_config", model.config)
     patch: Any = getattr(config, "patch_size", None)
     values: Tensor = next(iter(signal.values()))

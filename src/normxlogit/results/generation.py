@@ -332,7 +332,7 @@ class GenerationAttribution(Result):
         raise DataError("SHAP's plots show one text; take one generated token with for_token(...)")
 
     def _page(self) -> str:
-        """Return a page where pointing at a generated token colours what it rests on; without scripts it shows tables."""
+        """Return a page: pointing at a generated token colours what it rests on; without scripts it shows tables."""
         from ..render.generation import page
 
         return page(self)

@@ -193,7 +193,7 @@ class Sources(Result):
         raise DataError("SHAP's plots show the tokens of one text; sources have none")
 
     def _page(self) -> str:
-        """Return a page where pointing at a part of the answer colours its sources, and the other way round."""
+        """Return a page: pointing at a part of the answer colours its sources, and the other way round."""
         from ..render.sources import page
 
         return page(self)
