@@ -61,7 +61,7 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Which tokens a model's answer rests on, from the forward pass it already runs."""
+    """Show which tokens a model's answer rests on, from the forward pass it already runs."""
 
 
 app.command()(explain)

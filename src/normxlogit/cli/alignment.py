@@ -50,7 +50,7 @@ def alignment(
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
     ] = None,
 ) -> None:
-    """How much of each method's scores lies on the words that tell the target's form (BLiMP), layer by layer."""
+    """Measure the share of each method's scores on the words that tell the target's form (BLiMP), layer by layer."""
     from ..paper.alignment.runs import STATES
 
     options = {"dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
@@ -83,7 +83,7 @@ def figure_alignment(
     limits: Mapping[str, int],
     **options: Any,
 ) -> str:
-    """The paper's figures of alignment: each model before and after fine-tuning.
+    """Measure alignment for the paper's figures: each model before and after fine-tuning.
 
     Args:
         bases: Pretrained models by name.

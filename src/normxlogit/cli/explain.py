@@ -132,7 +132,7 @@ def methods() -> None:
 
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
-    """Texts of the arguments and the file; standard input, unless it is a terminal, if there are neither."""
+    """Return the texts of the arguments and the file; without either, of standard input unless it is a terminal."""
     if file is not None:
         try:
             texts = [*texts, *_lines(file.read_bytes(), str(file))]
@@ -150,7 +150,7 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
 
 
 def _lines(content: bytes, name: str) -> list[str]:
-    """The lines that are not blank."""
+    """Return the lines that are not blank."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -167,7 +167,7 @@ def _lines(content: bytes, name: str) -> list[str]:
 def targets_of(
     explainer: "Explainer", targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
 ) -> "ExplainOptions":
-    """Return what a command line asks to explain: a string of digits is an index where nothing has that name."""
+    """Return the targets of a command line: a string of digits is an index where nothing has that name."""
     from ..models.targets import ALL, choice_from_text
 
     def read(text: str) -> Any:
@@ -211,7 +211,7 @@ def _explain(
 
 
 def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]]:
-    """The chunks, with a progress bar on standard error if there are several and somebody looks."""
+    """Yield the chunks, with a progress bar if there are several and standard error is a terminal."""
     if len(chunks) < 2 or not sys.stderr.isatty():
         yield from chunks
         return

@@ -27,7 +27,7 @@ def faithfulness(
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
     ] = None,
 ) -> None:
-    """How much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
+    """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
     with quiet():
         from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head

@@ -34,7 +34,7 @@ def frontier(
         Path | None, typer.Option(help="Folder for table, JSON and figure; a stopped run goes on there.")
     ] = None,
 ) -> None:
-    """How faithful each method is at several settings (AOPC, sufficiency), against its cost in forward passes."""
+    """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes."""
     asked = _checkpoints(checkpoint) or [("", dataset, model)]
     with quiet():
         from ..evaluation.datasets import TASKS, load_examples

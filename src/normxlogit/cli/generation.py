@@ -30,7 +30,7 @@ def generation(
         Path | None, typer.Option(help="Folder for results as JSON and Markdown; a stopped run goes on there.")
     ] = None,
 ) -> None:
-    """How much an answer rests on the sources that each method calls important."""
+    """Measure how much an answer rests on the sources that each method ranks highest."""
     if not model:
         raise InputError("name a causal language model with --model; the model in the package is a classifier")
     if not data:

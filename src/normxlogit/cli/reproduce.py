@@ -119,7 +119,7 @@ def _named(entry: str) -> tuple[str, str]:
 
 
 def _costs(table: str, methods: str, output: Path) -> str:
-    """The tables of time and memory, which need no fine-tuned model."""
+    """Return a table of time or memory, which needs no fine-tuned model."""
     with quiet():
         from ..paper.costs.tables import METHODS, cost_table
 

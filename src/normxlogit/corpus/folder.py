@@ -204,14 +204,14 @@ class Folder:
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
     def common(self, path: str) -> dict[str, Any]:
-        """Return what a shard's metadata says of all its rows."""
+        """Return the values in a shard's metadata that all its rows share."""
         parquet = optional_module("pyarrow.parquet", "")
         with self.system.open(path, "rb") as file:
             found: dict[str, Any] = json.loads(parquet.read_schema(file).metadata[METADATA])
         return found
 
     def _about(self, path: str) -> dict[str, Any] | None:
-        """Return what a file says of its shard, None if it cannot be read."""
+        """Return the metadata that a file holds of its shard, None if it cannot be read."""
         try:
             found: dict[str, Any] | None = self.common(path)["shard"]
         except (KeyError, TypeError, ValueError, OSError, arrow_module().ArrowException):

@@ -61,7 +61,7 @@ class Settings:
         self.options()
 
     def options(self, targets: list[Choice] | None = None) -> Options:
-        """Return what each batch is asked for."""
+        """Return the options that each batch is explained with."""
         return Options(
             self.target,
             targets,

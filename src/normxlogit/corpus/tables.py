@@ -126,7 +126,7 @@ def _by_row(scores: npt.NDArray[np.float32], bounds: npt.NDArray[Any]) -> npt.ND
 
 
 def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -> Any:
-    """Return what token ids or outputs are called: each name is looked up once."""
+    """Return the names of token ids or outputs; each name is looked up once."""
     arrow = arrow_module()
     distinct, places = np.unique(ids, return_inverse=True)
     known = [int(i) for i in distinct]

@@ -51,7 +51,7 @@ class Encoding:
         return self.inputs["input_ids"]
 
     def result_fields(self) -> dict[str, Any]:
-        """Return what a result says of its text and tokens, by the names of an `Attribution`'s fields."""
+        """Return the fields of an `Attribution` that describe its text and tokens, by name."""
         return {
             "tokens": self.tokens,
             "token_ids": tuple(self.ids),
@@ -98,7 +98,7 @@ class Encoding:
 
 
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:
-    """Tokens as a reader knows them: byte-level and SentencePiece markers become the characters they stand for."""
+    """Return tokens in readable form: byte-level and SentencePiece markers become the characters they stand for."""
     raw = tokenizer.convert_ids_to_tokens(list(ids))
     if None not in raw and "".join(raw).isascii():
         return tuple(raw)
@@ -120,7 +120,7 @@ def word_indices(
     sequences: Sequence[int | None],
     texts: tuple[str, str],
 ) -> tuple[int | None, ...]:
-    """Word index of each token: the tokenizer's, or by the text where the tokenizer takes it for a single word."""
+    """Return each token's word index: the tokenizer's, or by the text if the tokenizer takes it for a single word."""
     found = tuple(None if s is None else w for w, s in zip(native, sequences, strict=True))
     if len(set(found) - {None}) > 1:
         return found

@@ -126,7 +126,7 @@ class Method(ABC):
         return self.info.signed
 
     def signed_on(self, task: Task) -> bool:
-        """Whether they mean that on a model of this task."""
+        """Return whether negative scores mean evidence against the target on a model of this task."""
         return self.signed
 
     @property
@@ -149,7 +149,7 @@ class Method(ABC):
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
 
     def __eq__(self, other: object) -> bool:
-        """Equal when class and settings are."""
+        """Return whether class and settings are equal."""
         return type(other) is type(self) and other.settings == self.settings
 
     def __hash__(self) -> int:
@@ -195,7 +195,7 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON knows it; a method that is a setting is written as its spec."""
+    """Return a setting as a JSON value; a method that is a setting becomes its spec."""
     return value.spec if isinstance(value, Method) else value
 
 

@@ -50,11 +50,11 @@ class _Answer:
 
     @staticmethod
     def _precise(vectors: Tensor) -> Tensor:
-        """In float32 at least: a path of fifty steps and its sum do not fit into half precision."""
+        """Convert to at least float32: a path of fifty steps and its sum do not fit into half precision."""
         return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
-        """Target k of some texts, read from vectors in the place of their word embeddings.
+        """Return target k of some texts, read from vectors in the place of their word embeddings.
 
         Args:
             vectors: (N, T, H).
@@ -121,7 +121,7 @@ class _Gradient(Method):
         raise NotImplementedError
 
     def _summed(self, values: Tensor) -> Tensor:
-        """(N, T, H) to (N, T)."""
+        """Aggregate over the width, (N, T, H) to (N, T)."""
         values = values.detach().float()
         if self.aggregate == "sum":
             return values.sum(-1)

@@ -72,7 +72,7 @@ class NormXLogit(Method):
         self.norm_of: NormOf = norm_of
 
     def signed_on(self, task: Task) -> bool:
-        """Whether scores have a sign: those of a regression model are distances."""
+        """Return whether scores have a sign: those of a regression model are distances."""
         return task.kind != "regression"
 
     def score(self, request: Request) -> Scores:
@@ -90,7 +90,7 @@ class LogAt(Method):
     word_merge: ClassVar[WordMerge] = "max"
 
     def signed_on(self, task: Task) -> bool:
-        """Whether scores have a sign: those of a regression model are distances."""
+        """Return whether scores have a sign: those of a regression model are distances."""
         return task.kind != "regression"
 
     def score(self, request: Request) -> Scores:

@@ -153,7 +153,7 @@ def _described(kind: Any) -> str:
 
 
 def _as_kind(value: Any, kind: Any) -> tuple[Any, bool]:
-    """A value as one kind, and whether it is of that kind."""
+    """Convert a value to one kind; return it and whether it is of that kind."""
     if get_origin(kind) is Literal:
         return value, any(value is v or (type(value) is type(v) and value == v) for v in get_args(kind))
     if get_origin(kind) is tuple:
@@ -173,7 +173,7 @@ def _as_kind(value: Any, kind: Any) -> tuple[Any, bool]:
 
 
 def _read(text: str, kind: Any) -> tuple[Any, bool]:
-    """The value that a text stands for as one kind, and whether it stands for one."""
+    """Parse a text as one kind; return the value and whether the text is of that kind."""
     if get_origin(kind) is Literal:
         found = [value for value in get_args(kind) if format_value(value) == text]
         return (found[0], True) if found else (text, False)

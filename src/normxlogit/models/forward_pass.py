@@ -51,7 +51,7 @@ class ForwardPass:
     frozen: FrozenPass | None = None
 
     def row(self, index: int) -> "ForwardPass":
-        """The part of one text, padding included."""
+        """Return the part of one text, padding included."""
         part = slice(index, index + 1)
         batch = self.batch
         return ForwardPass(

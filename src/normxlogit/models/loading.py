@@ -33,7 +33,7 @@ _LFS_POINTER = b"version https://git-lfs"
 
 
 def default_model_folder() -> Path:
-    """The folder of the model that ships with the package."""
+    """Return the folder of the model that ships with the package."""
     return Path(str(resources.files("normxlogit") / "default_model"))
 
 

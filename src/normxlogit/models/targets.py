@@ -101,7 +101,7 @@ class Target:
         return chosen - logits.gather(1, contrast[:, None])  # (N, K)
 
     def rows(self) -> tuple[Tensor, "Target"]:
-        """The vocabulary rows that `read` needs, (R,), and this target counted in them."""
+        """Return the vocabulary rows that `read` needs, (R,), and this target with its ids counted in them."""
         parts = [self.ids.flatten()] + ([] if self.contrast is None else [self.contrast])
         rows, places = torch.cat(parts).unique(return_inverse=True)
         count = self.ids.numel()
@@ -166,7 +166,7 @@ def _choices(model: TaskModel, spec: TargetSpec, outputs: int) -> tuple[list[int
 
 
 def is_choice(value: object) -> TypeGuard[Choice]:
-    """Whether a value is one choice: a name, or an index of any integer type."""
+    """Return whether a value is one choice: a name, or an index of any integer type."""
     if isinstance(value, str):
         return True
     if isinstance(value, bool | np.bool_):
@@ -181,7 +181,7 @@ def is_choice(value: object) -> TypeGuard[Choice]:
 def describe_targets(
     model: TaskModel, target: Target, ids: Array, contrast: Array | None, places: Array | None
 ) -> list[TargetInfo]:
-    """What goes into the results of the texts of a batch.
+    """Return the target information for the results of the texts of a batch.
 
     Args:
         model: The model.
@@ -208,7 +208,7 @@ def describe_targets(
 
 
 def answers(run: ForwardPass) -> list[Prediction]:
-    """The spans that a question-answering model extracts.
+    """Return the spans that a question-answering model extracts.
 
     The label is the answer as it stands in the text (its tokens where there is no text), empty for none; the id the
     index of its first token; the value the sum of start and end logit; the probability the product of the two.
@@ -233,7 +233,7 @@ def answers(run: ForwardPass) -> list[Prediction]:
 
 
 def top_predictions(task: Task, logits: Tensor) -> Tensor:
-    """What each row of logits, (N, C), says: the largest, its index and its probability, (N, 3); NaN for none."""
+    """Return each row's maximum logit, its index and probability, (N, 3), of logits (N, C); NaN for no probability."""
     logits = logits.float()
     values, ids = logits.max(-1)  # (N,) each
     if task.kind == "regression":
@@ -265,14 +265,14 @@ class Predictions(Sequence[Prediction]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Prediction]: ...
     def __getitem__(self, index: int | slice) -> Prediction | Sequence[Prediction]:
-        """One prediction, or several."""
+        """Return one prediction, or several."""
         if isinstance(index, slice):
             return Predictions(self._table[index], self._labels)
         value, number, chance = self._table[index].tolist()
         return Prediction(self._labels[int(number)], int(number), value, None if math.isnan(chance) else chance)
 
     def __eq__(self, other: object) -> bool:
-        """Equal to any sequence of the same predictions."""
+        """Return whether the other is a sequence of the same predictions."""
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
@@ -282,7 +282,7 @@ class Predictions(Sequence[Prediction]):
 
 
 def predictions(model: TaskModel, table: Array) -> Sequence[Prediction]:
-    """What `top_predictions` returned, with names."""
+    """Return the predictions in a table of `top_predictions`, with their names."""
     if not model.task.vocabulary:
         return Predictions(table, model.task.labels)
     rows = zip(table[:, 1].astype(int).tolist(), table[:, 0].tolist(), table[:, 2].tolist(), strict=True)
@@ -290,14 +290,14 @@ def predictions(model: TaskModel, table: Array) -> Sequence[Prediction]:
 
 
 def name_of(model: TaskModel, index: int) -> str:
-    """What an output of the model's head is called."""
+    """Return the name of an output of the model's head."""
     if not model.task.vocabulary:
         return model.task.labels[index]
     return readable_tokens(model.tokenizer, [index])[0]
 
 
 def index_of(model: TaskModel, choice: Choice, count: int) -> int:
-    """The output of the model's head that a caller means.
+    """Return the index of the output of the model's head that a caller means.
 
     Args:
         model: The model.
@@ -340,7 +340,7 @@ def _label_index(task: Task, name: str) -> int:
 
 
 def _token_index(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
-    """The single vocabulary entry for a string, as the start of a word if there is such a piece."""
+    """Return the id of the one token that a string is, as the start of a word if there is such a token."""
     forms = [text] if text != text.lstrip() else [" " + text, text]
     pieces: list[int] = []
     for form in forms:

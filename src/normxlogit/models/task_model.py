@@ -282,7 +282,7 @@ class TaskModel:
         return causal(self.config)
 
     def states(self, batch: Batch) -> Tensor:
-        """Return what the head would read, and nothing more: (B, T, H)."""
+        """Return the hidden states that the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
         hidden = self.run_trunk(self.module, batch.inputs)
         if hidden is None:
@@ -376,7 +376,7 @@ class TaskModel:
         return self.parts.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def layer_count(self) -> int:
-        """L, the number of layers whose output the head can read.
+        """Return L, the number of layers whose output the head can read.
 
         Raises:
             UnsupportedModelError: If the layers' outputs cannot be brought to the head.

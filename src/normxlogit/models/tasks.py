@@ -90,7 +90,7 @@ class Task:
         return self.vocabulary or self.name in ("token-classification", "question-answering")
 
     def positions(self, batch: Batch, tokenizer: PreTrainedTokenizerBase, logits: Tensor | None) -> Tensor | None:
-        """The position whose prediction is explained.
+        """Return the position whose prediction is explained.
 
         A position chosen by the caller comes first. Without one it is the last token (causal language models), the
         mask (masked ones), the first token with a label other than "O" (token classification), or the ends of the
@@ -138,7 +138,7 @@ class Task:
 
 
 def at(logits: Tensor, positions: Tensor) -> Tensor:
-    """The answers at the explained positions.
+    """Return the logits at the explained positions.
 
     Args:
         logits: (B, T, C).
@@ -167,7 +167,7 @@ def _masks(batch: Batch, tokenizer: PreTrainedTokenizerBase) -> Tensor:
 
 
 def _answers(batch: Batch, logits: Tensor) -> Tensor:
-    """The span with the largest sum of start and end logit among the context's tokens.
+    """Return the span with the largest sum of start and end logit among the context's tokens.
 
     The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
 
@@ -195,7 +195,7 @@ def _answers(batch: Batch, logits: Tensor) -> Tensor:
 
 
 def causal(config: PretrainedConfig) -> bool:
-    """Whether a configuration is of a family that transformers knows as causal and not as masked language models."""
+    """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
     kind = config.model_type
     known = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     return known or bool(getattr(config, "is_decoder", False))
@@ -306,7 +306,7 @@ def _labels(config: PretrainedConfig) -> tuple[str, ...]:
 
 
 def task_name(class_name: str) -> TaskName | None:
-    """The task of a model class by its name, None if it has none of the supported heads."""
+    """Return the task of a model class by its name, None if it has none of the supported heads."""
     for task, (mapping, _) in TASKS.items():
         if class_name in getattr(auto, mapping).values():
             return task
@@ -317,7 +317,7 @@ def task_name(class_name: str) -> TaskName | None:
 
 
 def no_head(class_name: str) -> str:
-    """Why a class without a supported head cannot be explained, and what to load instead."""
+    """Return why a class without a supported head cannot be explained, and what to load instead."""
     if class_name.endswith("Model"):
         stem = class_name.removesuffix("Model")
         return (

@@ -133,7 +133,7 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 
 
 def titles(methods: Sequence[Method]) -> list[str]:
-    """Return what rows are called: each method as it is written."""
+    """Return the titles of the rows: each method as it is written."""
     return [method.spec for method in methods]
 
 

@@ -248,7 +248,7 @@ def _one_by_one(
 
 
 def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tuple[list[Prediction], list[Prediction]]:
-    """What the model found most likely at each place, and how likely it found the token that stands there."""
+    """Return the top prediction at each generated token, and the token itself as a prediction."""
     best: list[Prediction] = []
     own: list[Prediction] = []
     states = run.hidden[0, start - 1 :]  # (G, H)
@@ -288,7 +288,7 @@ def prove_causal(model: TaskModel, run: ForwardPass) -> None:
 def _generation_config(
     model: TaskModel, options: Mapping[str, Any], room: int
 ) -> tuple[GenerationConfig, dict[str, Any]]:
-    """The model's own settings, greedy unless sampling is asked for, and the options that are no settings."""
+    """Return the generation settings, greedy unless sampling is asked for, and the options that are no settings."""
     given = dict(options)
     config = copy.deepcopy(given.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()
@@ -317,7 +317,7 @@ def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt
 
 
 def _special(model: TaskModel, encoding: Encoding, read: ReadPrompt) -> tuple[bool, ...]:
-    """Special tokens, whoever wrote them, and what a chat template wrote around the messages."""
+    """Return which tokens are special, whoever wrote them, or were written by a chat template around the messages."""
     known = set(model.tokenizer.all_special_ids)
     special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
     if read.contents is not None and encoding.offsets is not None:

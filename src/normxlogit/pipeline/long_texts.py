@@ -80,7 +80,7 @@ def windows(encoding: Encoding, limit: int) -> list[Places]:
 
 
 def _content(encoding: Encoding, limit: int) -> tuple[Places, int]:
-    """The places of the text that is cut, and how many of them a window has room for."""
+    """Return the positions of the text that is cut, and how many of them fit into a window."""
     sequences = [
         [i for i, s in enumerate(encoding.sequence_ids) if s == sequence and not encoding.special[i]]
         for sequence in (0, 1)
@@ -101,7 +101,7 @@ def _without(encoding: Encoding, content: Places, start: int, room: int) -> Plac
 
 
 def _place(model: TaskModel, encoding: Encoding) -> int | None:
-    """The token whose prediction is explained, if that is known before the text is read."""
+    """Return the position of the token whose prediction is explained, if that is known before the forward pass."""
     if encoding.position is not None:
         return encoding.position
     if model.task.name == "causal-lm":
@@ -112,7 +112,7 @@ def _place(model: TaskModel, encoding: Encoding) -> int | None:
 
 
 def _around(encoding: Encoding, limit: int, place: int) -> Places:
-    """The window with a token in its middle, as far as the text's ends allow."""
+    """Return the window with a token in its middle, as far as the text's ends allow."""
     content, room = _content(encoding, limit)
     middle = sum(i < place for i in content)
     start = min(max(0, middle - room // 2), len(content) - room)
@@ -131,7 +131,7 @@ def _read(model: TaskModel, parts: list[Encoding], options: Options) -> list[For
 
 
 def _answering(model: TaskModel, runs: list[ForwardPass]) -> int:
-    """The window that holds the answer of a head that answers at a token."""
+    """Return the index of the window with the answer of a head that answers at a token."""
     if model.task.kind == "span":
         worth = [float(run.logits.sum()) for run in runs]
         found = [i for i, run in enumerate(runs) if answers(run)[0].label]  # "no answer" only if all windows say so
@@ -141,7 +141,7 @@ def _answering(model: TaskModel, runs: list[ForwardPass]) -> int:
 
 
 def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:
-    """The result of one window, on the whole text."""
+    """Return the result of one window, with scores for the whole text."""
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., places] = result.scores
     content = [i for i in places if not encoding.special[i]]
@@ -156,7 +156,7 @@ def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int)
 
 
 def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], limit: int) -> Attribution:
-    """Mean scores of overlapping windows; what the head says at a token is taken from where it stands most central."""
+    """Average the scores of overlapping windows; take a token's prediction from the window where it is most central."""
     first = results[0]
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
     count = np.zeros(len(encoding), dtype=np.float32)  # (T,)

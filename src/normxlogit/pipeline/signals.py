@@ -102,7 +102,7 @@ def _rate(model: SignalModel) -> int | None:
 
 
 def _seconds(model: SignalModel, item: Any) -> float | None:
-    """How long a sound is, as the model reads it."""
+    """Return the duration of a sound in seconds, as the model reads it; None for other signals."""
     rate = _rate(model)
     if model.task.name != "audio-classification" or rate is None:
         return None
@@ -112,7 +112,7 @@ def _seconds(model: SignalModel, item: Any) -> float | None:
 
 
 def _encoding(model: SignalModel, signal: Signal) -> Encoding:
-    """Names for the patches or frames of one signal."""
+    """Return the encoding of one signal, with names for its patches or frames."""
     count = model.length(signal)
     rows, columns, first = _grid(model, signal, count)
     named = [f"{i // columns},{i % columns}" if rows else str(i) for i in range(count - first)]
@@ -123,7 +123,7 @@ def _encoding(model: SignalModel, signal: Signal) -> Encoding:
 
 
 def _grid(model: SignalModel, signal: Signal, count: int) -> tuple[int, int, int]:
-    """Rows and columns of patches, and how many other tokens stand before them; no rows if there is no grid."""
+    """Return the numbers of rows and columns of patches and of other tokens before them; 0 rows without a grid."""
     config = getattr(model.config, "vision_config", model.config)
     patch: Any = getattr(config, "patch_size", None)
     values: Tensor = next(iter(signal.values()))
@@ -140,7 +140,7 @@ def _grid(model: SignalModel, signal: Signal, count: int) -> tuple[int, int, int
 
 
 def _placed(model: SignalModel, result: Attribution, signal: Signal, seconds: float | None) -> Attribution:
-    """The result with the place of every patch or frame."""
+    """Return the result with the place of every patch or frame."""
     values = {f.name: getattr(result, f.name) for f in fields(Attribution)} | {"token_ids": ()}  # no vocabulary
     rows, columns, first = _grid(model, signal, len(result))
     if model.task.name == "image-classification":

@@ -328,7 +328,7 @@ def _spans(a: Attribution, text: str, offsets: tuple[tuple[int, int], ...]) -> t
 
 
 def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[tuple[int, ...]]:
-    """Tokens in order, those that share characters (the bytes of one emoji) together."""
+    """Group the tokens in order, those that share characters (the bytes of one emoji) together."""
     groups: list[list[int]] = []
     for index, (start, end) in enumerate(offsets):
         if groups and end > start:
@@ -360,7 +360,7 @@ def _words(a: Attribution, merge: Merge | None) -> tuple[list[list[Segment]], li
 
 
 def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
-    """Without the original text: the tokens themselves, put together by the usual marks of word boundaries."""
+    """Lay out the tokens themselves, without the original text, joined by the usual marks of word boundaries."""
     pen = _Pen(1 + any(sequence == 1 for sequence in a.sequence_ids))
     starts = any(token[:1] in _STARTS for token in a.tokens)
     current = 0

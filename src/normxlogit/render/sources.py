@@ -137,7 +137,7 @@ def _facts(s: Sources) -> list[tuple[str, str]]:
 
 
 def _answer(s: Sources) -> list[Said]:
-    """The parts of the answer with what they cite, and the text between them."""
+    """Return the parts of the answer with what they cite, and the text between them."""
     numbers: dict[int, int] = {}
     cited: tuple[tuple[int, ...], ...] = ((),) * len(s.parts)
     if isinstance(s, Citations):
@@ -151,7 +151,7 @@ def _answer(s: Sources) -> list[Said]:
 
 
 def _prompt(s: Sources) -> list[Said]:
-    """The prompt with its sources in the order of the text, and what is none between them."""
+    """Return the prompt's sources in the order of the text, and the text between them."""
     pieces: list[Cut] = [(source.start, source.end, i, ()) for i, source in enumerate(s.sources)]
     titles = [
         f"{safe(source.name)}  {share:.0%}" if source.name != s.text[source.start : source.end] else f"{share:.0%}"
@@ -174,7 +174,7 @@ def _stream(text: str, start: int, end: int, pieces: list[Cut], titles: list[str
 
 
 def _listed(s: Sources) -> list[Listed]:
-    """The cited sources and others that were taken out; of a result without citations the first ones."""
+    """Return the cited sources and others that were ablated; of a result without citations the first ones."""
     rows: list[tuple[str, float, str, str, float | None]]
     if isinstance(s, Citations):
         rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations()]

@@ -46,7 +46,7 @@ class Result:
             object.__setattr__(self, name, setting(plain(getattr(self, name))))
 
     def __eq__(self, other: object) -> bool:
-        """Equal when every field is, scores bit by bit; NaN equals NaN."""
+        """Return whether every field is equal, scores bit by bit; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
         return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]

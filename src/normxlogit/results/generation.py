@@ -101,7 +101,7 @@ class GenerationAttribution(Result):
         return None if self.text is None else self.text[: len(self.text) - len(self.completion)]
 
     def __len__(self) -> int:
-        """G, the number of generated tokens."""
+        """Return G, the number of generated tokens."""
         return len(self.generated)
 
     def for_token(self, index: int) -> Attribution:
@@ -332,7 +332,7 @@ class GenerationAttribution(Result):
         raise DataError("SHAP's plots show one text; take one generated token with for_token(...)")
 
     def _page(self) -> str:
-        """Pointing at a generated token colours what it rests on; without scripts the page shows tables."""
+        """Return a page: pointing at a generated token colours what it rests on; without scripts it shows tables."""
         from ..render.generation import page
 
         return page(self)

@@ -102,7 +102,7 @@ class Sources(Result):
     format_version: int = field(default=FORMAT_VERSION)
 
     def __len__(self) -> int:
-        """S, the number of sources."""
+        """Return S, the number of sources."""
         return len(self.sources)
 
     @property
@@ -193,7 +193,7 @@ class Sources(Result):
         raise DataError("SHAP's plots show the tokens of one text; sources have none")
 
     def _page(self) -> str:
-        """Pointing at a part of the answer colours its sources, and the other way round."""
+        """Return a page: pointing at a part of the answer colours its sources, and the other way round."""
         from ..render.sources import page
 
         return page(self)

@@ -91,11 +91,11 @@ class _Mode(TorchFunctionMode):
         return value
 
     def note(self, function: str, held: str) -> None:
-        """See `frozen_rules.Frozen`."""
+        """Count something that was held."""
         self.report.held[function, held] += 1
 
     def inside(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """See `frozen_rules.Frozen`."""
+        """Call a function with the mode on."""
         with self:
             return function(*args, **kwargs)
 

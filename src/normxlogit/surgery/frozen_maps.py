@@ -158,7 +158,7 @@ class _Convolution(Function):
 
 
 def convolved(x: Tensor, weight: Tensor, settings: tuple[Any, ...], run: Callable[[], Tensor]) -> Tensor:
-    """Convolve; torch's own backward would read x, on which it does not depend.
+    """Convolve with a backward pass of its own: torch's would read x, on which it does not depend.
 
     Args:
         x: (B, C, ...).

@@ -175,7 +175,7 @@ class Headpiece:
             self._rows = self._row_model = None
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
-        """Chosen columns of the full logits, in pieces that bound the memory."""
+        """Return chosen columns of the full logits, computed in pieces that bound the memory."""
         width = self._fold(self._model, hidden[:1]).shape[-1]
         step = max(1, TOKENS_AT_ONCE * 1000 // width)
         return torch.cat([self._fold(self._model, part)[:, rows] for part in hidden.split(step)])

@@ -45,7 +45,7 @@ class TrunkWithoutLayers:
         self._model = Isolated(copy)
 
     def __call__(self, inputs: Mapping[str, Any]) -> Tensor:
-        """Return what the trunk gives, (B, T, H)."""
+        """Return the trunk's output, (B, T, H)."""
         with contextlib.suppress(TrunkDone):
             self._model(**inputs)
         found: Tensor = self._seen.__dict__.pop("hidden")
@@ -149,7 +149,7 @@ def find_layer_to_head(
 
 
 def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
-    """Return what the first layer was given, if `hidden_states` begins only after it, else None."""
+    """Return the first layer's input if `hidden_states` begins only after it, else None."""
     for call in calls:
         if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.given, states[0]) is not None:
             continue

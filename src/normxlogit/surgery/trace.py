@@ -86,7 +86,7 @@ def trace(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call]
 
 
 def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return what a module works on, among its arguments."""
+    """Return a module's main input, among its arguments."""
     return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
 
 

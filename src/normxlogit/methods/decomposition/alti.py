@@ -16,7 +16,7 @@ PAPER = "Ferrando et al., 2022"
 
 
 def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
-    """The vectors T_ij = g1 * c(u_ij) / s1_i that token j adds to the first LayerNorm's output at i.
+    """Return the vectors T_ij = g1 * c(u_ij) / s1_i that token j adds to the first LayerNorm's output at i.
 
     With the output bias and the LayerNorm's own, g1 * c(b_O) / s1_i + b1, they sum to that output.
 

@@ -51,7 +51,7 @@ class DecompX(Method):
         self.aggregate: Aggregate = aggregate
 
     def signed_on(self, task: Task) -> bool:
-        """Whether scores have a sign: norms have none."""
+        """Return whether scores have a sign: norms have none."""
         return not self._takes_norm(task)
 
     def _takes_norm(self, task: Task) -> bool:
@@ -176,7 +176,7 @@ class _Step:
         return found
 
     def _values(self, shares: Tensor) -> Tensor:
-        """The value projection of the shares, head by head: (B, heads, T, T * D)."""
+        """Return the value projection of the shares, head by head: (B, heads, T, T * D)."""
         count, width, _, _ = shares.shape
         heads = self.layer.attention.shape[1]
         weight, _ = self.maps["value"]
@@ -188,7 +188,7 @@ class _Step:
         return values
 
     def _rest(self, mixed: Tensor, texts: slice, rows: Tensor) -> Tensor:
-        """From the state before the first LayerNorm to the layer's output, (b, i, T, H); overwrites its input."""
+        """Compute the layer's output from the state before the first LayerNorm, (b, i, T, H); overwrites its input."""
         slope = self.layer.slope[texts][:, rows, None]  # (b, i, 1, F)
         state = self._normed(mixed, "norm1", texts, rows)  # (b, i, T, H)
         inner = _mapped(state, *self.maps["up"]).mul_(slope)  # (b, i, T, F)
@@ -200,7 +200,7 @@ class _Step:
 
 
 def _parts_of(dots: Tensor) -> Tensor:
-    """How a bias is shared out among the tokens: in proportion to |x_j . b|, (..., T)."""
+    """Return each token's share of a bias, in proportion to |x_j . b|, (..., T)."""
     size = dots.abs()  # (..., T)
     return size / (size.sum(-1, keepdim=True) + TINY)
 
@@ -213,14 +213,14 @@ def _shared(shares: Tensor, bias: Tensor, dots: Tensor | None = None) -> Tensor:
 
 
 def _mapped(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A linear map of shares, (..., T, D) to (..., T, E), its bias shared out."""
+    """Apply a linear map to shares, (..., T, D) to (..., T, E), its bias shared out."""
     # (W x) . b is x . (W' b): take the product on the narrower side.
     dots = shares @ (weight.T @ bias) if len(bias) > shares.shape[-1] else None  # (..., T)
     return _shared(shares @ weight.T, bias, dots)
 
 
 def _normed(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Tensor:
-    """A LayerNorm of shares (..., T, H) in place, given what it really divides by (...), its bias shared out."""
+    """Apply a LayerNorm to shares (..., T, H) in place, given its standard deviation (...), its bias shared out."""
     size = len(gain)
     both = torch.stack([torch.full_like(gain, 1 / size), gain * bias], 1)  # (H, 2)
     mean, dots = (shares @ both).unbind(-1)  # (..., T) each
@@ -246,7 +246,7 @@ class _Head:
         self.norm = module(paths.norm) if paths.norm else None
 
     def read(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
-        """What each token adds to the explained answers, (b, K, T).
+        """Return each token's contribution to the explained logits, (b, K, T).
 
         Args:
             shares: Of the states that the head reads, (b, P, T, H).

@@ -157,20 +157,20 @@ class EncoderLayer:
     parts: dict[str, nn.Module]
 
     def norm(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
-        """Weight (H,), bias (H,) and the standard deviation that LayerNorm `name` divided by, (B, T)."""
+        """Return LayerNorm `name`'s weight (H,), bias (H,) and the standard deviation that it divided by, (B, T)."""
         states = self.pre_norm1 if name == "norm1" else self.pre_norm2  # (B, T, H)
         return norm_parts(self.parts[name], states)
 
 
 def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Weight (H,) and bias (H,) of a LayerNorm, and what it divides `states`, (..., H), by, (...)."""
+    """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...)."""
     weight, bias, epsilon = attrgetter("weight", "bias", "eps")(norm)
     deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     return weight.float(), bias.float(), deviation
 
 
 def linear(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """The weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
+    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
     weight = getattr(module, "weight", None)
     if type(module) is nn.Linear and isinstance(weight, Tensor) and not weight.is_meta:
         bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
@@ -183,7 +183,7 @@ def linear(module: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def activation(model: nn.Module, name: str) -> Any:
-    """An activation function by its name in transformers, or by its path in the model."""
+    """Return an activation function by its name in transformers, or by its path in the model."""
     return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)
 
 
@@ -195,7 +195,7 @@ def _family(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
 
 
 def head_paths(model: TaskModel) -> HeadPaths:
-    """Where the parts of the model's head are.
+    """Return the paths of the parts of the model's head.
 
     Raises:
         UnsupportedModelError: If the family or its head is not known.
@@ -253,7 +253,7 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
 
 
 def _watched(parts: dict[str, nn.Module], run: Any) -> dict[str, tuple[Any, Any]]:
-    """First input and output of each part during `run`."""
+    """Return the first input and the output of each part during `run`."""
     seen: dict[str, tuple[Any, Any]] = {}
 
     def keep(name: str, args: tuple[Any, ...], output: Any) -> None:

@@ -57,7 +57,7 @@ class LayerCall:
 
 
 def own_clone(model: TaskModel) -> PreTrainedModel:
-    """A clone for one call of one method: its hooks, attention kernel and cache are nobody else's business."""
+    """Clone the model for one call of one method, so that its hooks, attention kernel and cache touch no other."""
     shallow_copy: PreTrainedModel = clone(model.module)  # type: ignore[assignment]
     for config in (shallow_copy.config, shallow_copy.config.get_text_config()):
         config.use_cache = False  # layers that are called again must not remember
@@ -122,7 +122,7 @@ def pieces(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[
 
 
 def _taken(value: Any, texts: Tensor, count: int) -> Any:
-    """Rows of everything in `value` that has one for each of the `count` texts."""
+    """Select rows of everything in `value` that has one for each of the `count` texts."""
     if isinstance(value, Tensor) and value.ndim > 1 and len(value) == count:
         return value[texts.to(value.device)]
     if isinstance(value, tuple | list):

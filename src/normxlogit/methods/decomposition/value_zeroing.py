@@ -24,7 +24,7 @@ VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
 
 
 def _layers_with_values(copy: nn.Module) -> dict[nn.Module, list[nn.Module]]:
-    """The model's layers (outermost members of its module lists) and their value projections."""
+    """Return the model's layers (outermost members of its module lists) and their value projections."""
     found: dict[nn.Module, list[nn.Module]] = {}
     for path, module in copy.named_modules():
         if path.rpartition(".")[2] not in VALUES or not hasattr(module, "in_features"):
@@ -61,7 +61,7 @@ class ValueZeroing(MatrixMethod):
 
 
 def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tensor:
-    """One layer's score matrix, (B, T, T).
+    """Return one layer's score matrix, (B, T, T).
 
     Args:
         call: The layer's call.

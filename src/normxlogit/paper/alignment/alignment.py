@@ -141,7 +141,7 @@ def normalisation_of(method: str) -> Normalisation:
 
 
 def title_of(method: str, probe: str = "") -> str:
-    """Return what a series is called: the method as it is written, and whose logit it reads."""
+    """Return the title of a series: the method as it is written, and whose logit it reads."""
     return f"{method}({probe})" if probe else method
 
 
@@ -224,7 +224,7 @@ def _scored(
     words: Sequence[str],
     on_progress: Callable[[str, int, int], None] | None,
 ) -> Iterator[tuple[int, Array, tuple[int, ...]]]:
-    """Each item's place, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
+    """Yield each item's index, its scores, (K, L, T), and the layers; K is target, foil and words, for LogAt only."""
     info = method.info
     fixed = [index_of(model, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
     each = info.per_layer and info.name not in LAST_LAYER
