@@ -1,4 +1,4 @@
-"""The commands: speed, memory, peers."""
+"""The commands: speed, memory, peers, corpus."""
 
 import json
 import sys
@@ -16,6 +16,7 @@ from normxlogit.errors import NormXLogitError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.timing import environment
 
+from . import corpus as corpora
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import speed as time_ratios
@@ -123,6 +124,13 @@ def peers(
         )
     state = {"environment": environment(), "rows": [asdict(r) for r in found]}
     _deliver(other_packages.as_table(found), state, output)
+
+
+@app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def corpus(context: typer.Context) -> None:
+    """Measure a corpus run: throughput beside bare forward passes, memory, kills and the summary."""
+    with quiet():
+        corpora.corpus(context.args)
 
 
 def _use(threads: int | None) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .corpus import attribute, summarize
     from .errors import (
         DataError,
         HeadMismatchError,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL",
     "Explainer",
+    "attribute",
+    "summarize",
     "Attribution",
     "Attributions",
     "AudioAttribution",
@@ -64,6 +67,7 @@ _HOMES = (
         "ImageAttribution": "results.signals",
         "Word": "results.words",
     }
+    | dict.fromkeys(("attribute", "summarize"), "corpus")
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
     | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token"), "results.attribution")
 )

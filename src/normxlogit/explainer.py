@@ -15,6 +15,7 @@ from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
 from .models.factory import as_language_model, refuse_source, task_model
+from .models.given_outputs import read_outputs
 from .models.layers import Layers
 from .models.loading import load
 from .models.positions import Position, locate
@@ -267,8 +268,9 @@ class Explainer:
     ) -> Attributions[Attribution]:
         """Explain a forward pass that was already run, without another.
 
-        The first call on a model proves its head on two of the texts, which takes a small forward pass. Layers of the
-        few architectures whose `hidden_states` cannot be brought to the head take a pass each.
+        Only the embedding layer runs again, to see that the outputs are of these inputs. The first call on a model
+        proves its head on two of the texts, which takes a small forward pass. Layers of the few architectures whose
+        `hidden_states` cannot be brought to the head take a pass each.
 
         Args:
             inputs: What the model was given.
@@ -298,7 +300,7 @@ class Explainer:
         mask = tensors.get("attention_mask", torch.ones_like(ids)).bool()  # (B, T)
         batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
         with torch.inference_mode():
-            run = self.model.from_outputs(batch, outputs, layers=layers is not None)
+            run = read_outputs(self.model, batch, outputs, layers=layers is not None)
         return Attributions(explain_batch(self.model, run, options))
 
     def generate(

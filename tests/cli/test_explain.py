@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from normxlogit import ALL
-from normxlogit.methods import NormXLogit
+from normxlogit import ALL, UnsupportedModelError
+from normxlogit.methods import FrozenGradient, NormXLogit
 from normxlogit.render.terminal import to_text
 from normxlogit.results.attribution import Attribution
 from tests import tiny
@@ -48,8 +48,27 @@ def test_explain_draws_the_sentence(run, asked):
     assert re.search(r"maybe(\(\+*\))?.* bad\(\++\)", out)
     assert "\x1b" not in out
     assert asked.loaded == [None]
-    assert asked.calls == [([TEXT], {"method": NormXLogit(), "layers": None, "long_text": "truncate"})]
-    assert out == to_text(LOADED[None](TEXT)) + "\n"
+    common = {"layers": None, "long_text": "truncate"}
+    assert asked.calls == [([TEXT], {"method": method} | common) for method in (NormXLogit(), FrozenGradient())]
+    both = LOADED[None].compare(TEXT)
+    assert out.startswith("\n\n".join(map(to_text, both)) + "\n\n")
+    said = out.splitlines()[-1]
+    assert f"{both.agreement[0, 1]:.2f} (Spearman)" in said
+    assert "normxlogit 1 forward, frozen-gradient 1 forward, 1 backward" in said
+
+
+def test_a_method_that_nobody_named_is_left_out_where_it_does_not_work(run, asked, monkeypatch):
+    def refusing(self, *_, **__):
+        raise UnsupportedModelError("sin is not linear")
+
+    monkeypatch.setattr(FrozenGradient, "forward", refusing)
+    code, out, err = run("explain", "a", "b")
+    assert (code, err) == (0, "")
+    assert out.count("method      normxlogit") == 2
+    assert "frozen" not in out
+    code, _, err = run("explain", "a", "--method", "normxlogit", "--method", "frozen-gradient")
+    assert code == 2
+    assert "sin is not linear" in err
 
 
 def test_options_reach_the_explainer(run, asked, three):

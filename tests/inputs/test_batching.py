@@ -1,26 +1,15 @@
 """Batches of models that see padding."""
 
-import numpy as np
 import pytest
+import torch
 
 from normxlogit import Explainer
-from normxlogit.inputs.batching import batches
+from normxlogit.inputs.batching import batches, collate
+from normxlogit.inputs.encoding import Encoding
 from tests import tiny
-from tests.architectures.base import build, stir
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]
 TEXTS += ["a great plot with charm", "it is a bad film and a good plot"]
-
-
-@pytest.mark.parametrize(("family", "ignores"), [("fnet", False), ("funnel", False), ("bert", True)])
-def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family, ignores):
-    model = build("sequence-classification", family)
-    stir(model, 2.0)
-    explainer = Explainer(model, tiny.tokenizer())
-    together = explainer(TEXTS, target=1)
-    assert explainer.model.ignores_padding is ignores
-    for text, among in zip(TEXTS, together, strict=True):
-        np.testing.assert_allclose(explainer(text, target=1).scores, among.scores, rtol=1e-4, atol=1e-5)
 
 
 def test_lengths_do_not_mix_where_they_must_not():
@@ -33,12 +22,51 @@ def test_lengths_do_not_mix_where_they_must_not():
     assert len(groups) == len(set.union(*lengths)), "texts of one length stay together"
 
 
-def test_what_padding_does_is_tried_once_and_only_where_lengths_differ():
-    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    explainer([TEXTS[0]] * 3)
-    assert explainer.model.ignores_padding is None
-    explainer(TEXTS)
-    states = explainer.model.states
-    explainer.model.states = lambda batch: pytest.fail("tried again")
-    explainer(TEXTS)
-    explainer.model.states = states
+def encoding(*ids):
+    count = len(ids)
+    inputs = {"input_ids": list(ids), "token_type_ids": [1] * count}
+    return Encoding(inputs, ("x",) * count, None, None, (0,) * count, (False,) * count)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_padding_is_the_padding_id_in_the_ids_and_zero_elsewhere(left):
+    made = collate([encoding(5, 6, 7), encoding(8)], [4, 2], pad_id=9, left=left, device=torch.device("cpu"))
+    short = [9, 9, 8] if left else [8, 9, 9]
+    assert made.inputs["input_ids"].tolist() == [[5, 6, 7], short]
+    own = [0, 0, 1] if left else [1, 0, 0]
+    assert made.inputs["token_type_ids"].tolist() == [[1, 1, 1], own]
+    assert made.inputs["attention_mask"].tolist() == [[1, 1, 1], own]
+    assert made.mask.tolist() == [[True, True, True], [bool(i) for i in own]]
+    assert made.indices == [4, 2]
+
+
+def test_padded_texts_are_read_with_the_models_padding_id():
+    model = tiny.model("bert", pad_token_id=7)
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    seen = []
+    explainer.model.module.register_forward_pre_hook(lambda _, __, given: seen.append(given), with_kwargs=True)
+    explainer(["the cat", "the cat sat on the mat"])
+    padded = [given for given in seen if not given["attention_mask"].all()]
+    assert padded
+    assert all((given["input_ids"][given["attention_mask"] == 0] == 7).all() for given in padded)
+
+
+@pytest.mark.parametrize(("budget", "sizes"), [(12, [3]), (11, [2, 1]), (8, [2, 1]), (7, [1, 1, 1]), (1, [1, 1, 1])])
+def test_texts_times_longest_stays_within_the_budget(budget, sizes):
+    texts = [encoding(*range(4))] * 3
+    assert [len(group) for group in batches(texts, budget)] == sizes
+    mixed = [encoding(*range(4)), encoding(*range(3)), encoding(*range(4))]
+    assert [len(group) for group in batches(mixed, budget)] == sizes, "padding counts"
+
+
+def test_the_share_of_padding_is_bounded():
+    lengths = [100] * 9 + [60]
+    made = list(batches([encoding(*range(n)) for n in lengths], 10_000))
+    assert [len(group) for group in made] == [10], "forty of a thousand tokens"
+    lengths = [100] * 9 + [59]
+    made = list(batches([encoding(*range(n)) for n in lengths], 10_000))
+    assert [len(group) for group in made] == [9, 1]
+    few = [encoding(*range(n)) for n in (40, 8)]
+    assert [len(group) for group in batches(few, 10_000)] == [2], "thirty-two tokens cost less than a pass"
+    few = [encoding(*range(n)) for n in (40, 7)]
+    assert [len(group) for group in batches(few, 10_000)] == [1, 1]

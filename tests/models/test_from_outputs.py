@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import BatchEncoding
 
-from normxlogit import Explainer, HeadMismatchError, InputError
+from normxlogit import ALL, Explainer, HeadMismatchError, InputError
 from tests import tiny
 
 KINDS = [
@@ -52,7 +52,7 @@ def test_a_cut_list_of_hidden_states_is_seen(family, kind, part):
     explainer, inputs, outputs = passed(family, kind)
     outputs["hidden_states"] = outputs.hidden_states[part]
     with pytest.raises(InputError, match=r"hold \d hidden states, and the model gives \d"):
-        explainer.from_outputs(inputs, outputs, layers="all")
+        explainer.from_outputs(inputs, outputs, layers=ALL)
 
 
 def test_nan_is_seen_and_padding_is_not():

@@ -34,7 +34,6 @@ BOUNDED = [
     (CAUSAL, "pegasus"),
     (CAUSAL, "whisper"),
     (CAUSAL, "codegen"),
-    (CAUSAL, "prophetnet"),
     (CAUSAL, "gpt2"),
     (CAUSAL, "reformer"),
 ]
@@ -98,7 +97,7 @@ def test_every_family_of_transformers(task, family):
     if limit is None:
         assert reads(model, 530)
     else:
-        assert reads(model, limit)
+        assert reads(model, limit - (family == "prophetnet"))  # which looks up the position after the last one too
         assert family == "tapas" or not reads(model, limit + 1)  # which begins to count anew in every cell
 
 

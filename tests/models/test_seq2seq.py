@@ -105,3 +105,17 @@ def test_a_folder_knows_its_task(tmp_path):
     writer("t5").save_pretrained(tmp_path)
     tiny.tokenizer().save_pretrained(tmp_path)
     assert Explainer.from_pretrained(tmp_path).model.task.name == "seq2seq-lm"
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_an_encoder_that_changed_between_two_calls_is_followed(family):
+    model = writer(family)
+    explainer = Explainer(model, tiny.tokenizer())
+    before = explainer.explain_completion(SOURCE, [10, 11], target=7).scores
+    with torch.no_grad():
+        for parameter in model.get_encoder().parameters():
+            parameter.data.mul_(1.5)
+    after = explainer.explain_completion(SOURCE, [10, 11], target=7).scores
+    fresh = Explainer(model, tiny.tokenizer()).explain_completion(SOURCE, [10, 11], target=7).scores
+    np.testing.assert_allclose(after, fresh, rtol=1e-5, atol=1e-6)
+    assert np.abs(after - before).max() > 1e-4

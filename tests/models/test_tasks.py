@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from normxlogit import ALL, Attribution, Explainer, InputError, TargetError
+from normxlogit import ALL, Attribution, Explainer, InputError, TargetError, UnsupportedModelError
+from normxlogit.inputs.batching import Batch
+from normxlogit.inputs.encoding import Encoding
+from normxlogit.models.tasks import Task, task_of
 from tests import tiny
 
 TAGS = {"id2label": {0: "O", 1: "PER", 2: "LOC"}, "label2id": {"O": 0, "PER": 1, "LOC": 2}}
@@ -253,3 +256,82 @@ def test_loaded_from_a_folder_the_head_is_the_saved_one(tmp_path, kind, wanted):
     tiny.model("distilbert", kind).save_pretrained(tmp_path)
     tiny.tokenizer_for("distilbert").save_pretrained(tmp_path)
     assert Explainer.from_pretrained(tmp_path).model.task.name == wanted
+
+
+# --- where an answer stands, on logits written by hand --------------------------------------------------------------
+
+READER = Task("question-answering", "span", ("start", "end"))
+
+
+def reading(length, starts, ends, *, first_special=True, padding=0):
+    """A question of one token and a context up to the last token, with start and end logits at the places given."""
+    sequences = (None if first_special else 0, 0, None, *[1] * (length - 4), None)
+    special = tuple(s is None for s in sequences)
+    encoding = Encoding({"input_ids": [5] * length}, ("x",) * length, None, None, sequences, special)
+    logits = torch.full((1, length + padding, 2), -9.0)
+    for column, values in enumerate((starts, ends)):
+        for place, value in values.items():
+            logits[0, place, column] = value
+    mask = torch.tensor([[True] * length + [False] * padding])
+    return READER.positions(Batch({}, mask, [encoding], [0]), None, logits)[0].tolist()
+
+
+def test_the_longest_answer_has_fifteen_tokens():
+    assert reading(40, {5: 3.0}, {19: 3.0, 8: 2.0}) == [5, 19], "fifteen tokens"
+    assert reading(40, {5: 3.0}, {20: 3.0, 8: 2.0}) == [5, 8], "sixteen are too many"
+
+
+def test_an_answer_may_begin_and_end_in_one_token_and_at_the_contexts_ends():
+    assert reading(12, {6: 3.0}, {6: 3.0}) == [6, 6]
+    assert reading(12, {3: 3.0}, {10: 3.0}) == [3, 10], "the first and the last token of the context"
+    assert reading(12, {10: 3.0}, {3: 3.0, 10: 1.0}) == [10, 10], "an end before the start is none"
+    assert reading(12, {6: 3.0, 11: 9.0}, {7: 3.0, 11: 9.0, 1: 9.0}) == [6, 7], "only the context holds answers"
+    assert reading(12, {6: 3.0, 13: 9.0}, {7: 3.0, 13: 9.0}, padding=3) == [6, 7], "nor does padding"
+
+
+def test_no_answer_is_given_where_its_own_sum_is_larger():
+    assert reading(12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}) == [0, 0]
+    assert reading(12, {0: 3.0, 6: 3.0}, {0: 3.0, 7: 3.0}) == [6, 7], "not where it is equal"
+    assert reading(12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}, first_special=False) == [6, 7], "nor by a word"
+
+
+def test_an_answer_of_a_reader_ends_with_its_last_token():
+    lengths = set()
+    pair = ("is the cat here ?", text := "once upon a time the cat sat on the mat , without wit .")
+    encoded = tiny.tokenizer_for("bert")(*pair)
+    for seed in range(6):
+        explainer = Explainer(tiny.model("bert", "QuestionAnswering", seed=seed), tiny.tokenizer_for("bert"))
+        start, end = explainer(pair), explainer(pair, target="end")
+        first, last = start.target.position, end.target.position
+        if first == 0:
+            continue
+        spans = encoded.encodings[0].offsets
+        assert start.prediction.label == text[spans[first][0] : spans[last][1]]
+        lengths.add(last - first)
+    assert lengths - {0}, "the test sees an answer of several tokens"
+
+
+def test_the_last_token_and_the_mask_are_found_beside_padding():
+    mask = torch.tensor([[True, True, True, False], [True] * 4])
+    own = [Encoding({"input_ids": [5] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in (3, 4)]
+    ids = torch.tensor([[5, 4, 5, 4], [5, 5, 5, 4]])
+    batch = Batch({"input_ids": ids}, mask, own, [0, 1])
+    assert Task("causal-lm", "token", ()).positions(batch, None, None).tolist() == [2, 3]
+    found = Task("masked-lm", "token", ()).positions(batch, tiny.tokenizer_for("bert"), None)
+    assert found.tolist() == [1, 3], "a mask id in the padding is none"
+
+
+@pytest.mark.parametrize("labels", [{1: "a", 2: "b"}, {0: None, 1: "b"}, {}, {"x": "a"}, None])
+def test_labels_must_name_the_outputs_from_zero_up(labels):
+    model = tiny.model("bert")
+    vars(model.config)["id2label"] = labels
+    with pytest.raises(UnsupportedModelError, match="must name the outputs from 0 up"):
+        task_of(model)
+
+
+def test_wrong_labels_of_a_large_model_are_not_shown_whole():
+    model = tiny.model("bert")
+    vars(model.config)["id2label"] = {i: f"label {i}" for i in range(1, 5000)}
+    with pytest.raises(UnsupportedModelError) as caught:
+        task_of(model)
+    assert len(str(caught.value)) < 400

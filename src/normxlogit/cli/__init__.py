@@ -9,12 +9,14 @@ import typer
 from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
+from .attribute import attribute
 from .explain import explain, methods
 from .faithfulness import faithfulness
 from .finetune import finetune
 from .frontier import frontier
 from .generate import generate
 from .reproduce import reproduce
+from .summarize import summarize
 
 __all__ = ["app", "main"]
 
@@ -62,6 +64,8 @@ def _root(
 
 app.command()(explain)
 app.command()(generate)
+app.command()(attribute)
+app.command()(summarize)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(frontier)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError, TargetError
+from ..errors import InputError, TargetError, UnsupportedModelError
 from .console import Format, check_output, deliver, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["explain", "methods"]
 
 SHOWN = ("normxlogit", "frozen-gradient")
-"""What people are shown where they name no method, one under the other."""
+"""What people are shown where they name no method, one under the other; files for programs hold the first."""
 
 CHUNK = 64
 """Texts between two steps of the progress bar."""
@@ -94,8 +94,9 @@ def explain(
         from ..explainer import Explainer
         from ..methods import method_named
 
+        drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
+        calls = [method_named(text) for text in method or (SHOWN if drawn else SHOWN[:1])]
         explainer = Explainer.from_pretrained(model)
-        calls = [method_named(text) for text in method or SHOWN]
         common: ExplainOptions = {"layers": chosen}
         if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
             common["long_text"] = long_text.value
@@ -195,30 +196,18 @@ def _explain(
     Where nobody named the methods, one that does not work on the model is left out.
     """
     results: list[Attribution] = []
-    calls = calls if all_must_work else _working(explainer, inputs[0], calls, common)
+    calls = list(calls)
     for chunk in _progress([inputs[i : i + CHUNK] for i in range(0, len(inputs), CHUNK)], len(inputs)):
-        columns = [explainer(list(chunk), **(common | {"method": method})) for method in calls]
+        columns = []
+        for method in tuple(calls):
+            try:
+                columns.append(explainer(list(chunk), **(common | {"method": method})))
+            except UnsupportedModelError:  # noqa: PERF203
+                if all_must_work or method is calls[0]:
+                    raise
+                calls.remove(method)
         results.extend(result for row in zip(*columns, strict=True) for result in row)
     return results
-
-
-def _working(
-    explainer: "Explainer",
-    text: str | tuple[str, str],
-    calls: Sequence["Method"],
-    common: "ExplainOptions",
-) -> list["Method"]:
-    """Return the first method, and those of the others that work on the model."""
-    from ..errors import UnsupportedModelError
-
-    found = list(calls[:1])
-    for method in calls[1:]:
-        try:
-            explainer([text], **(common | {"method": method}))
-        except UnsupportedModelError:
-            continue
-        found.append(method)
-    return found
 
 
 def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]]:

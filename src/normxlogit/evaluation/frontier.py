@@ -167,7 +167,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
         rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
     """
     model, encodings = explainer.model, list(encodings)
-    groups = batches(encodings, model.batch_tokens, pad=model.ignores_padding is not False)
+    groups = batches(encodings, model.batch_tokens, pad=model.copy.padding is not False)
     plain = [model.batch([encodings[i] for i in group], group) for group in groups]
 
     def forward() -> None:

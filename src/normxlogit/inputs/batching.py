@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from .columns import EncodingColumns, lengths_of
 from .encoding import Encoding
 
 __all__ = ["Batch", "batches", "collate"]
@@ -31,13 +33,13 @@ class Batch:
 
     inputs: dict[str, Tensor]
     mask: Tensor
-    encodings: list[Encoding]
+    encodings: Sequence[Encoding]
     indices: list[int]
 
     @cached_property
     def padded(self) -> bool:
         """Whether there is any padding; known without asking the device."""
-        return any(len(e) < self.mask.shape[1] for e in self.encodings)
+        return min(lengths_of(self.encodings)) < self.mask.shape[1]
 
     def real(self, values: Tensor) -> Tensor:
         """Take the real tokens of something that runs along all: (B, T, ...) to (N, ...)."""
@@ -71,13 +73,14 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
     Yields:
         Places in `encodings`.
     """
-    order = sorted(range(len(encodings)), key=lambda i: -len(encodings[i]))
+    lengths = lengths_of(encodings)
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     group: list[int] = []
     padding = 0
     for place in order:
-        longest = len(encodings[group[0]]) if group else len(encodings[place])
+        longest = lengths[group[0]] if group else lengths[place]
         tokens = (len(group) + 1) * longest
-        padding += longest - len(encodings[place])
+        padding += longest - lengths[place]
         if group and (tokens > budget or padding > (max(SMALL, PADDING * tokens) if pad else 0)):
             yield group
             group, padding = [], 0
@@ -98,6 +101,8 @@ def collate(
         left: Pad on the left; for models that answer at the last position whatever stands there.
         device: Where the tensors go.
     """
+    if isinstance(encodings, EncodingColumns):
+        return _collate_columns(encodings, indices, pad_id, left, device)
     longest = max(len(e) for e in encodings)
 
     def padded(rows: Sequence[list[int]], filler: int = 0) -> Tensor:
@@ -111,3 +116,18 @@ def collate(
         for name in encodings[0].inputs
     }
     return Batch(inputs | {"attention_mask": attended}, attended.bool(), list(encodings), indices)
+
+
+def _collate_columns(
+    columns: EncodingColumns, indices: list[int], pad_id: int, left: bool, device: torch.device
+) -> Batch:
+    lengths = columns.lengths[:, None]  # (B, 1)
+    longest = int(lengths.max())
+    places = np.arange(longest)  # (T,)
+    mask = places >= longest - lengths if left else places < lengths  # (B, T)
+    inputs = {"attention_mask": torch.from_numpy(mask.astype(np.int64)).to(device)}  # (B, T)
+    for name, values in columns.inputs.items():
+        full = np.full(mask.shape, pad_id if name == "input_ids" else 0, np.int64)  # (B, T)
+        full[mask] = values
+        inputs[name] = torch.from_numpy(full).to(device)
+    return Batch(inputs, inputs["attention_mask"].bool(), columns, indices)

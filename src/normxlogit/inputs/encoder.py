@@ -1,12 +1,17 @@
 """Texts to encodings, with the user's tokenizer left alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBase
 
 from ..errors import InputError
+from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
 from .private_tokenizer import private_tokenizer
 from .texts import Text, read_texts
@@ -96,6 +101,72 @@ class Encoder:
         found = read_token_ids(encoded, self.tokenizer, self.vocabulary)
         return [self._noted(encoding) for encoding in found]
 
+    def columns(
+        self, texts: Sequence[Text], *, long_text: LongText = "truncate"
+    ) -> tuple[EncodingColumns, dict[int, str]]:
+        """Encode texts into arrays; a text that cannot be read is left out and told instead of raised.
+
+        Args:
+            texts: Strings or pairs of strings, all of the same kind.
+            long_text: As in `__call__`.
+
+        Returns:
+            The encodings of the texts that could be read, in their order, and what is wrong with the others by place.
+        """
+        if not self.tokenizer.is_fast or not texts:
+            return self._one_by_one(texts, long_text)
+        pairs = [text[1] for text in texts if isinstance(text, tuple)] or None
+        found = private_tokenizer(self.tokenizer)(
+            [text[0] if isinstance(text, tuple) else text for text in texts],
+            pairs,
+            truncation=False,
+            padding=False,
+            return_attention_mask=False,
+            verbose=False,
+        )
+        rows = found.encodings
+        columns = EncodingColumns(
+            self.tokenizer,
+            np.cumsum([0, *map(len, rows)]),
+            {name: np.fromiter(chain.from_iterable(values), np.int64) for name, values in found.items()},
+            np.array([span for row in rows for span in row.offsets], np.int32).reshape(-1, 2),
+            np.array([SPECIAL if s is None else s for row in rows for s in row.sequence_ids], np.int8),
+            [text[0] if isinstance(text, tuple) else text for text in texts],
+            pairs,
+            {},
+        )
+        doubtful = [int(i) for i in np.flatnonzero(self._doubtful(columns, long_text))]
+        if not doubtful:
+            return columns, {}
+        # The few that need a closer look take the way of single texts.
+        looked, problems = self._one_by_one([texts[i] for i in doubtful], long_text)
+        return _replaced(columns, doubtful, looked, problems)
+
+    def _one_by_one(self, texts: Sequence[Text], long_text: LongText) -> tuple[EncodingColumns, dict[int, str]]:
+        found: list[Encoding] = []
+        problems: dict[int, str] = {}
+        for place, text in enumerate(texts):
+            with _telling(problems, place):
+                found += self([text], long_text=long_text)
+        return EncodingColumns.of(self.tokenizer, found), problems
+
+    def _doubtful(self, columns: EncodingColumns, long_text: LongText) -> npt.NDArray[np.bool_]:
+        """Return which texts may be too long, empty, unreadable or not in the tokenizer's language, (B,)."""
+        words = columns.sequences != SPECIAL  # (N,)
+        counts = columns.per_text(words)  # (B,)
+        doubtful: npt.NDArray[np.bool_] = counts == 0  # (B,)
+        if self.limit is not None and long_text != "window":
+            doubtful |= columns.lengths > self.limit
+        if self.vocabulary is not None:
+            doubtful |= columns.per_text(columns.ids >= self.vocabulary) > 0
+        if self.tokenizer.unk_token_id is not None:
+            unknown = columns.per_text(words & (columns.ids == self.tokenizer.unk_token_id))  # (B,)
+            doubtful |= (unknown >= FEW) & (unknown > MOSTLY * counts)
+        if columns.pairs is not None and getattr(self.config, "type_vocab_size", None):
+            types = columns.inputs.get("token_type_ids", np.zeros(1, np.int64))  # (N,)
+            doubtful |= types.max(initial=0) >= self.config.type_vocab_size
+        return doubtful
+
     def opening(self, text: str, *, special: bool) -> Encoding:
         """Encode the beginning of a text that goes on: without the special tokens that would end it.
 
@@ -159,7 +230,6 @@ class Encoder:
         ids = list(found["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if place is None else f'input {place}'} is empty after tokenisation")
-        special = tuple(bool(s) for s in found["special_tokens_mask"][row])
         first, second = text if isinstance(text, tuple) else (text, None)
         extra = ("special_tokens_mask", "offset_mapping", "attention_mask")
         inputs = {name: list(rows[row]) for name, rows in found.items() if name not in extra}
@@ -169,10 +239,11 @@ class Encoder:
             backend = found.encodings[row]  # type: ignore[index]
             offsets = tuple(backend.offsets)
             sequences = tuple(backend.sequence_ids)
-            # A mask typed into the text is special to the tokenizer and a word to the reader.
+            # What was typed into the text, such as a mask, is a word to the reader and stands in a sequence.
             special = tuple(s is None for s in sequences)
             words = word_indices(backend.word_ids, offsets, sequences, (first, second or ""))
         else:
+            special = tuple(bool(s) for s in found["special_tokens_mask"][row])
             sequences = self._slow_sequences(special, first, second)
         tokens = readable_tokens(self.tokenizer, ids)
         return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
@@ -254,3 +325,24 @@ def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
         drop = len(text) - amounts[id(text)]
         cut.update(text[:drop] if last else text[len(text) - drop :])
     return [index for index in range(len(encoding)) if index not in cut]
+
+
+@contextmanager
+def _telling(problems: dict[int, str], place: int) -> Iterator[None]:
+    """Write down what is wrong with a text instead of raising it."""
+    try:
+        yield
+    except InputError as error:
+        problems[place] = str(error).replace("input 0 ", "the text ")
+
+
+def _replaced(
+    columns: EncodingColumns, places: Sequence[int], others: EncodingColumns, problems: Mapping[int, str]
+) -> tuple[EncodingColumns, dict[int, str]]:
+    """Put other encodings in some places, without those that have a problem."""
+    wrong = {places[i]: problem for i, problem in problems.items()}
+    readable = [place for place in places if place not in wrong]
+    order = np.arange(len(columns))
+    order[readable] = len(columns) + np.arange(len(readable))
+    both = columns.joined(others)
+    return both.take([int(order[i]) for i in range(len(columns)) if i not in wrong]), wrong

@@ -50,7 +50,7 @@ class Encoding:
         """Return the token ids."""
         return self.inputs["input_ids"]
 
-    def describe_targets(self) -> dict[str, Any]:
+    def result_fields(self) -> dict[str, Any]:
         """Return what a result says of its text and tokens, by the names of an `Attribution`'s fields."""
         return {
             "tokens": self.tokens,

@@ -19,6 +19,7 @@ from ..models.layers import Layers
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..models.tasks import Task
+from ..surgery.isolated import without_autocast
 from .settings import check, format_value, settings_of, unknown
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def run_method(method: Method, request: Request) -> Scores:
     Raises:
         MethodError: If the shape is another.
     """
-    with torch.inference_mode(not method.needs_grad):
+    with torch.inference_mode(not method.needs_grad), without_autocast(request.forward.batch.inputs):
         scores = method.score(request)
     batch = request.forward.batch
     wanted = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])

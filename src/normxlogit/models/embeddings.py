@@ -45,7 +45,7 @@ class WordEmbeddings:
         return self._table
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """The embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
+        """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
         vectors: Tensor = self._embedding(ids)
         return vectors
 
@@ -99,7 +99,9 @@ class WordEmbeddings:
 def _table(model: nn.Module) -> nn.Module | None:
     try:
         found = model.get_input_embeddings()  # type: ignore[operator]
-        if getattr(model.config, "is_encoder_decoder", False):  # the encoder's own table, which may scale what it gives
+        if getattr(
+            getattr(model, "config", None), "is_encoder_decoder", False
+        ):  # the encoder's own table, which may scale what it gives
             found = model.get_encoder().get_input_embeddings()  # type: ignore[operator]
     except NotImplementedError:  # Canine hashes its characters
         return None

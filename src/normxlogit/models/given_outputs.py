@@ -5,13 +5,66 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import InputError
+from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
 from ..surgery.parts import Parts, tolerance_for
-from ..surgery.trace import states_of
+from ..surgery.trace import embedded_of, states_of
+from .forward_pass import ForwardPass
+from .task_model import TaskModel
+from .tasks import at
 
-__all__ = ["check_layer_count", "check_same", "check_shapes"]
+__all__ = ["check_layer_count", "check_same", "check_shapes", "read_outputs"]
+
+
+def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
+    """Use a forward pass that the caller has run with `output_hidden_states=True`.
+
+    Args:
+        model: The model.
+        batch: What it was given.
+        outputs: What it returned.
+        layers: Keep every layer's output.
+
+    Raises:
+        InputError: If the outputs hold no hidden states, or not those of this input, or NaN.
+        HeadMismatchError: If the head on these states does not give these logits.
+    """
+    states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
+    model.refresh()
+    model.prepare(batch)
+    parts = model.parts
+    check_layer_count(states, parts)
+    embedded, hidden = _embedded(model, batch), states[-1]  # (B, T, H) each
+    if parts.states_late:
+        check_same(batch, hidden, model.states(batch))
+        states = (embedded, *states[:-1])
+    elif (theirs := embedded_of(outputs)) is not None:
+        check_same(batch, theirs, embedded)
+    run = model.finish(batch, hidden, embedded, states if layers else None, None)
+    given = logits if run.positions is None else at(logits, run.positions)
+    if given.isnan().any() or not batch.real(hidden).isfinite().all():
+        raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
+    difference = (run.logits.to(given.device) - given.float()).abs().max().item()
+    if not difference <= tolerance_for(given):
+        raise HeadMismatchError(
+            f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
+            "are they of the same inputs, and was the model in evaluation mode?"
+        )
+    return run
+
+
+def _embedded(model: TaskModel, batch: Batch) -> Tensor:
+    """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
+    tap = model.parts.embedding_tap
+    if tap is None:
+        return model.run(batch).embedded
+    with model.copy.recording(stop=True, at_embedding=True) as record:
+        model.module(**batch.inputs)
+    embedded, record.embedded = record.embedded, None
+    if embedded is None:
+        raise UnsupportedModelError(f"{type(model.module).__name__} does not give its embedding layer's output")
+    return tap.read(embedded, batch.mask.shape[1])
 
 
 def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:

@@ -105,7 +105,8 @@ def _is_table(name: str) -> bool:
 
 def _first_row(module: Any) -> int:
     """Return the row of the first position: after the padding's where the model counts as RoBERTa does."""
-    if "padding_idx" not in type(module).forward.__code__.co_names:  # it finds the rows itself, and not by the padding
+    code = getattr(type(module).forward, "__code__", None)
+    if code is not None and "padding_idx" not in code.co_names:  # it finds the rows itself, and not by the padding
         return int(getattr(module, "offset", 0))
     padding = getattr(module, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1

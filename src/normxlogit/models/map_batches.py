@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..inputs.batching import Batch, batches
+from ..inputs.columns import lengths_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import out_of_memory
 from ..surgery.parts import EXCLUDED, tolerance_for
@@ -44,6 +45,7 @@ def map_batches(
         InputError: If there is not enough memory for a single text.
     """
     pad = _may_pad(model, encodings)
+    lengths = lengths_of(encodings)
     waiting = deque(batches(encodings, model.batch_tokens // share, pad=pad))
     while waiting:
         places = waiting[0]
@@ -52,7 +54,7 @@ def map_batches(
             waiting.popleft()
             yield places, result
             continue
-        longest = max(len(encodings[i]) for i in places)
+        longest = max(lengths[i] for i in places)
         tokens = longest * len(places) if len(places) > 1 else model.batch_tokens
         smaller = max(min(model.batch_tokens, tokens) // 2, longest)
         if smaller >= model.batch_tokens:
@@ -71,13 +73,15 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     that stretch, attention that turns sparse) does so from some length on.
     """
     model.refresh()
-    ordered = sorted(encodings, key=len)
+    lengths = lengths_of(encodings)
     tried = model.copy.padding
-    if not ordered or isinstance(tried, bool) or len(ordered[0]) == len(ordered[-1]):
+    if not len(lengths) or isinstance(tried, bool) or min(lengths) == max(lengths):
         return tried is not False
-    shortest, longest = len(ordered[0]), len(ordered[-1])
+    shortest, longest = int(min(lengths)), int(max(lengths))
     if tried is None or shortest < tried[0] or longest > tried[1]:
-        alone = _tried(lambda some: _ignores_padding(model, some), [ordered[0], ordered[-1]])
+        alone = _tried(
+            lambda some: _ignores_padding(model, some), [encodings[list(lengths).index(n)] for n in (shortest, longest)]
+        )
         if alone is None:  # no memory for two; there are no more than one in a batch then
             return False
         before = (shortest, longest) if tried is None else tried
@@ -94,7 +98,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 
 
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
-    """Return what is read of one text: its tokens' states, (T, H), and what a head with few outputs says."""
+    """Return what is read of one text: its tokens' states, (T, H), and but for vocabularies what the head says."""
     with torch.inference_mode():
         if model.task.vocabulary:
             return [model.states(batch)[batch.mask]]
@@ -105,10 +109,10 @@ def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
 
 def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
     kept = alone.abs() < EXCLUDED
-    difference = (beside - alone).abs()[kept]
-    return not difference.numel() or difference.max().item() <= max(
-        rounding, STATES_AGREE * alone[kept].abs().max().item()
-    )
+    if not kept.any():
+        return True
+    difference = (beside - alone).abs()[kept].max().item()
+    return bool(difference <= max(rounding, STATES_AGREE * alone[kept].abs().max().item()))
 
 
 def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | None:

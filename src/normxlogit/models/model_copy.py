@@ -6,16 +6,20 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..surgery.clone import clone, unwrapped
+from ..surgery.clone import clone, one_choice_each, unwrapped
 from ..surgery.isolated import Isolated
 from ..surgery.layer_to_head import TrunkDone
 from ..surgery.parts import Parts
+from ..surgery.plain_module import as_task_model
 from ..surgery.snapshot import Snapshot
 from ..surgery.trace import tensor_of
 from .embeddings import WordEmbeddings
+from .padding import NO_ID
+from .tasks import Task, answering
 
 __all__ = ["ModelCopy"]
 
@@ -25,7 +29,7 @@ class _Seen(threading.local):
 
     active = False
     stop = False
-    stop_early = False
+    at_embedding = False
     trunk: Any = None
     embedded: Tensor | None = None
 
@@ -85,6 +89,27 @@ class ModelCopy:
         with self.lock:  # each puts a hook on the module
             return self.__dict__.get("embeddings") or WordEmbeddings(self.module)
 
+    def adapt(self, task: Task) -> Task:
+        """Let `module` be called like any other task model, with token ids of (B, T).
+
+        Returns:
+            The task, with the labels of a model that could not say how many it has before it was called.
+        """
+        module = self.module
+        if not isinstance(module, PreTrainedModel):
+            device = next((p.device for p in module.parameters()), torch.device("cpu"))
+            logits = as_task_model(module, torch.tensor([[0, 1, 1]], device=device))  # (1, C) or (1, 3, C)
+            self.outputs = logits.shape[-1]
+            return answering(task, logits, type(module).__name__)
+        config = module.config.get_text_config()
+        self.adapted = task.kind == "choice"
+        if self.adapted:
+            one_choice_each(module)
+        if not task.per_token and getattr(config, "pad_token_id", None) is None:
+            config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
+            self.adapted = True
+        return task
+
     def publish(self, parts: Parts) -> None:
         """Install the hooks, and then let the parts be seen: no thread finds the one without the other."""
         record = self._seen
@@ -98,7 +123,7 @@ class ModelCopy:
         def passing(value: Any) -> None:
             if record.active and record.embedded is None:
                 record.embedded = tensor_of(value)
-                if record.stop_early:
+                if record.at_embedding:
                     raise TrunkDone
 
         self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
@@ -107,10 +132,16 @@ class ModelCopy:
         self.parts = parts
 
     @contextmanager
-    def recording(self, *, stop: bool) -> Iterator[_Seen]:
-        """Let the hooks note what passes by in this thread and this block, and end the pass after the trunk."""
+    def recording(self, *, stop: bool, at_embedding: bool = False) -> Iterator[_Seen]:
+        """Let the hooks note what passes by in this thread and this block.
+
+        Args:
+            stop: End the pass after the trunk.
+            at_embedding: End it where the embedding layer's output passes by.
+        """
         record = self._seen
-        record.active, record.stop, record.trunk, record.embedded = True, stop, None, None
+        record.active, record.stop, record.at_embedding = True, stop, at_embedding
+        record.trunk = record.embedded = None
         try:
             yield record
         except TrunkDone:

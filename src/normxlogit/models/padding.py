@@ -2,7 +2,7 @@
 
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["NO_ID", "padding_id"]
+__all__ = ["NO_ID", "filler_id", "padding_id"]
 
 NO_ID = -1
 """A padding id that is no token's: a head that looks for the first padding finds none."""
@@ -27,6 +27,15 @@ def padding_id(
     own = getattr(config.get_text_config(), "pad_token_id", None)
     found = _first((own, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), _rows(module))
     return found, found == own
+
+
+def filler_id(config: PretrainedConfig, pad: int) -> int:
+    """Return a token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
+    eos = getattr(config.get_text_config(), "eos_token_id", None)
+    eos = eos[0] if isinstance(eos, list) else eos
+    if eos is not None and eos != pad:
+        return int(eos)
+    return 1 if pad == 0 else 0
 
 
 def _first(candidates: tuple[int | None, ...], rows: int | None) -> int:

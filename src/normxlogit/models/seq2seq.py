@@ -1,6 +1,6 @@
 """Encoder-decoder language models: the decoder, with what the encoder made of the source beside it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -77,7 +77,7 @@ class Seq2SeqModel(TaskModel):
         written: list[int] = getattr(found, "sequences", found)[0, 1:].tolist()
         return written
 
-    def _collated(self, encodings: list[Any], indices: list[int]) -> Batch:
+    def _collated(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         """Return the decoder's tokens with what the encoder made of their source, one text at a time.
 
         Raises:

@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import TargetError
 from ..inputs.encoding import readable_tokens
+from ..inputs.private_tokenizer import private_tokenizer
 from ..results.attribution import Prediction, TargetInfo
 from .task_model import ForwardPass, TaskModel
 from .tasks import Task
@@ -343,7 +344,7 @@ def _token_index(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     forms = [text] if text != text.lstrip() else [" " + text, text]
     pieces: list[int] = []
     for form in forms:
-        pieces = tokenizer.encode(form, add_special_tokens=False)
+        pieces = private_tokenizer(tokenizer).encode(form, add_special_tokens=False)
         if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
             return pieces[0]
     known = tokenizer.convert_tokens_to_ids(text)  # a piece by its own name, such as "##ing" or "Ġthe"

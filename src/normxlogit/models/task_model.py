@@ -4,41 +4,43 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..errors import HeadMismatchError, InputError, UnsupportedModelError
+from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Encoding
-from ..surgery.clone import one_choice_each, unwrapped
+from ..results.base import FloatArray
+from ..surgery.clone import unwrapped
 from ..surgery.headpiece import answer_of
 from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.non_finite import is_number, non_finite_error
-from ..surgery.parts import Parts, find_parts, tolerance_for
-from ..surgery.plain_module import as_task_model
+from ..surgery.parts import Parts, find_parts
 from ..surgery.trace import embedded_of, hidden_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
-from .given_outputs import check_layer_count, check_same, check_shapes
 from .input_limits import position_limit, vocabulary_limit
 from .model_copy import ModelCopy
-from .padding import NO_ID, padding_id
+from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
-from .tasks import Task, TaskName, answering, at, causal, task_of
+from .tasks import Task, TaskName, at, causal, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
 
 
 class TaskModel:
-    """A Hugging Face task model, taken apart into trunk and head without being touched.
+    """A task model, taken apart into trunk and head without being touched.
 
     Args:
         model: The user's model; only read.
         tokenizer: Its tokenizer.
         name: What to call it in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
+        task: Its task; a module that is not of transformers does not say.
+        labels: Names for its outputs, in the place of those in its configuration.
 
     Raises:
         UnsupportedModelError: If the model is no task model of a supported kind.
@@ -83,25 +85,8 @@ class TaskModel:
         return found
 
     def _adapt(self, copy: ModelCopy, task: Task) -> Task:
-        """Let a copy of the model be called as this class calls it.
-
-        Returns:
-            The task, with the labels of a model that could not say how many it has before it was called.
-        """
-        module = copy.module
-        if not isinstance(module, PreTrainedModel):
-            device = next((p.device for p in module.parameters()), torch.device("cpu"))
-            logits = as_task_model(module, torch.tensor([[0, 1, 1]], device=device))  # (1, C) or (1, 3, C)
-            copy.outputs = logits.shape[-1]
-            return answering(task, logits, type(module).__name__)
-        config = module.config.get_text_config()
-        copy.adapted = task.kind == "choice"
-        if copy.adapted:
-            one_choice_each(module)
-        if not task.per_token and getattr(config, "pad_token_id", None) is None:
-            config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
-            copy.adapted = True
-        return task
+        """Let a copy of the model be called as this class calls it; see `ModelCopy.adapt`."""
+        return copy.adapt(task)
 
     def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
         """Return the token id to pad with, and whether a head that pools by it finds it."""
@@ -109,7 +94,7 @@ class TaskModel:
 
     @property
     def module(self) -> PreTrainedModel:
-        """The structural copy that is explained."""
+        """The copy that is explained."""
         return self.copy.module
 
     @property
@@ -138,11 +123,7 @@ class TaskModel:
     @property
     def filler(self) -> int:
         """A token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
-        eos = getattr(self.config.get_text_config(), "eos_token_id", None)
-        eos = eos[0] if isinstance(eos, list) else eos
-        if eos is not None and eos != self.pad_id:
-            return int(eos)
-        return 1 if self.pad_id == 0 else 0
+        return filler_id(self.config, self.pad_id)
 
     @property
     def device(self) -> torch.device:
@@ -180,7 +161,7 @@ class TaskModel:
                 self.copy = self._copied()
         return True
 
-    def batch(self, encodings: list[Any], indices: list[int]) -> Batch:
+    def batch(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         """Pad encodings for this model, as it is now."""
         changed = self.refresh()
         batch = self._collated(encodings, indices)
@@ -188,7 +169,7 @@ class TaskModel:
             self.prepare(batch)  # what was found before went with the copy before
         return batch
 
-    def _collated(self, encodings: list[Any], indices: list[int]) -> Batch:
+    def _collated(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         return collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
 
     def prepare(self, batch: Batch) -> ModelCopy:
@@ -205,7 +186,7 @@ class TaskModel:
         with copy.lock:
             if copy.parts is None:
                 sample = sample_of(batch, self.task, self.filler)
-                with reading(copy.module, sample), without_autocast(sample):
+                with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
                         compare(copy, row, self._as_given(row, batch))
@@ -234,7 +215,7 @@ class TaskModel:
             UnsupportedModelError: If layers are asked for and the model does not give them.
         """
         copy = self.prepare(batch)
-        parts = self.parts if copy.parts is None else copy.parts
+        parts = copy.parts or self.parts
         layers = layers and parts.early_exit is None
         keep = layers or parts.embedding_tap is None
         stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
@@ -288,16 +269,7 @@ class TaskModel:
         return (answer if positions is None else at(answer, positions)).float()
 
     def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Let the model continue a prompt.
-
-        Args:
-            prompt: What stands there.
-            config: How to write.
-            options: Further arguments of the model's `generate`.
-
-        Returns:
-            The token ids that it wrote.
-        """
+        """Let the model continue a prompt by its own `generate`, and return the token ids that it wrote."""
         ids = torch.tensor([prompt.ids], device=self.device)  # (1, P)
         writer: Any = private_clone(self.copy.reference)
         found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
@@ -310,7 +282,7 @@ class TaskModel:
         return causal(self.config)
 
     def states(self, batch: Batch) -> Tensor:
-        """What the head would read, and nothing more: (B, T, H)."""
+        """Return what the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
         hidden = self.run_trunk(self.module, batch.inputs)
         if hidden is None:
@@ -320,56 +292,11 @@ class TaskModel:
     def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
         """Run `module` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
         copy = self.copy
-        with (
-            reading(model, inputs, gradients=torch.is_grad_enabled()),
-            copy.recording(stop=True) as record,
-        ):
+        gradients = torch.is_grad_enabled()
+        with reading(model, inputs, gradients=gradients), copy.recording(stop=True) as record:
             (copy.call if model is copy.module else model)(**inputs)
         hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
         return hidden
-
-    def from_outputs(self, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
-        """Use a forward pass that the caller has run with `output_hidden_states=True`.
-
-        Raises:
-            InputError: If the outputs hold no hidden states, or not those of this input, or NaN.
-            HeadMismatchError: If the head on these states does not give these logits.
-        """
-        states, logits = check_shapes(outputs, batch, per_token=self.task.per_token)
-        self.refresh()
-        self.prepare(batch)
-        parts = self.parts
-        check_layer_count(states, parts)
-        embedded, hidden = self._embedded(batch), states[-1]  # (B, T, H) each
-        if parts.states_late:
-            check_same(batch, hidden, self.states(batch))
-            states = (embedded, *states[:-1])
-        elif (theirs := embedded_of(outputs)) is not None:
-            check_same(batch, theirs, embedded)
-        run = self.finish(batch, hidden, embedded, states if layers else None, None)
-        given = logits if run.positions is None else at(logits, run.positions)
-        if given.isnan().any() or not batch.real(hidden).isfinite().all():
-            raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
-        difference = (run.logits.to(given.device) - given.float()).abs().max().item()
-        if not difference <= tolerance_for(given):
-            raise HeadMismatchError(
-                f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
-                "are they of the same inputs, and was the model in evaluation mode?"
-            )
-        return run
-
-    def _embedded(self, batch: Batch) -> Tensor:
-        """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
-        tap = self.parts.embedding_tap
-        if tap is None:
-            return self.run(batch).embedded
-        with self.copy.recording(stop=True) as record:
-            record.stop_early = True
-            self.module(**batch.inputs)
-        embedded, record.embedded = record.embedded, None
-        if embedded is None:
-            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its embedding layer's output")
-        return tap.read(embedded, batch.mask.shape[1])
 
     def finish(
         self,
@@ -405,8 +332,8 @@ class TaskModel:
         each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
 
-    def check_finite(self, values: Tensor, batch: Batch) -> None:
-        """Refuse scores or logits that are no numbers; on the host, where looking at them waits for nothing.
+    def check_finite(self, values: FloatArray, batch: Batch) -> None:
+        """Refuse scores or logits that are no numbers, on the host, where looking at them waits for nothing.
 
         Args:
             values: What is to be shown, of any shape.
@@ -415,11 +342,11 @@ class TaskModel:
         Raises:
             UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
         """
-        if not is_number(values):
+        if not np.isfinite(values.sum()) and not is_number(torch.from_numpy(values)):
             raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
-        """The head at every real token: HoT(x_i).
+        """Apply the head to every real token: HoT(x_i).
 
         Args:
             hidden: What the head reads, (B, T, H).
@@ -435,7 +362,7 @@ class TaskModel:
         return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
 
     def final(self, run: ForwardPass, layer: int) -> Tensor:
-        """A layer's output as the head would read it: by the way that the last layer's output takes to the head.
+        """Return a layer's output as the head would read it: by the way that the last layer's output takes to the head.
 
         Args:
             run: A forward pass with layers.

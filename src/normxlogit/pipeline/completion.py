@@ -160,7 +160,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     else:
         scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
     scores = scores.float().cpu()
-    model.check_finite(scores, run.batch)
+    model.check_finite(scores.numpy(), run.batch)
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)

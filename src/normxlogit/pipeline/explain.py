@@ -1,5 +1,6 @@
 """From a forward pass and options to attributions."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,74 @@ from .._version import __version__
 from ..methods import Request, check_finite, run_method
 from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
-from ..models.targets import answers, describe_targets, predictions, resolve, top_predictions
+from ..models.targets import Target, answers, describe_targets, predictions, resolve, top_predictions
 from ..models.task_model import TaskModel
-from ..results.attribution import Attribution
+from ..results.attribution import Attribution, Prediction
+from ..results.base import FloatArray
 from .options import Options
 
-__all__ = ["explain_batch", "to_host"]
+__all__ = ["ScoreColumns", "explain_batch", "score_batch", "to_host"]
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """What a method and a model say of B texts of N tokens, as arrays on the host.
+
+    Attributes:
+        scores: (N, K, L): K labels, L layers (one where no layers are asked for).
+        ids: Classes or vocabulary entries explained, (B, K).
+        contrast: The entry subtracted, (B,), None without contrast.
+        places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
+        said: The prediction, its index and its probability (NaN for none), (B, 3); None where the answer is a span.
+        heard: The same of each token alone, (N, 3); None where it was not computed.
+        spans: The answers of a model that answers with spans.
+        target: What is explained.
+        layers: The layers asked for.
+        diagnostics: What the method measured of itself, (B, K) each, as lists.
+    """
+
+    scores: FloatArray
+    ids: FloatArray
+    contrast: FloatArray | None
+    places: FloatArray | None
+    said: FloatArray | None
+    heard: FloatArray | None
+    spans: list[Prediction] | None
+    target: Target
+    layers: tuple[int, ...]
+    diagnostics: dict[str, list[list[float]]]
+
+
+def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
+    """Score the tokens of a forward pass, without an object for each of them.
+
+    Args:
+        model: The model.
+        run: Its forward pass over B texts.
+        options: What is wanted.
+    """
+    method, batch = options.method, run.batch
+    wanted = layer_numbers(options.layers, model)
+    each = None if options.targets is None else [options.targets[i] for i in batch.indices]
+    target = resolve(model, run, options.target, options.contrast, each)
+    request = Request(model, run, target, wanted)
+    scores = run_method(method, request)
+    span = model.task.kind == "span"
+    values, *others = to_host(
+        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
+        target.ids,
+        target.contrast,
+        _places(run),
+        None if span else top_predictions(model.task, run.logits),
+        _token_predictions(model, run, options.token_predictions),
+    )
+    measured = {name: found.tolist() for name, found in scores.diagnostics.items()}
+    ids, contrast, places, said, heard = others
+    if said is not None:
+        model.check_finite(said[:, 0], batch)
+    check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
+    spans = answers(run) if span else None
+    return ScoreColumns(values, ids, contrast, places, said, heard, spans, target, wanted, measured)
 
 
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
@@ -29,47 +92,31 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     Returns:
         B results.
     """
-    method, batch = options.method, run.batch
-    wanted = layer_numbers(options.layers, model)
-    each = None if options.targets is None else [options.targets[i] for i in batch.indices]
-    target = resolve(model, run, options.target, options.contrast, each)
-    request = Request(model, run, target, wanted)
-    scores = run_method(method, request)
-    measured = {name: values.tolist() for name, values in scores.diagnostics.items()}
-    each, ids, contrast, places, said, heard = to_host(
-        batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
-        target.ids,
-        target.contrast,
-        _places(run),
-        None if model.task.kind == "span" else top_predictions(model.task, run.logits),
-        _token_predictions(model, run, options.token_predictions),
-    )
-    if said is not None and not np.isfinite(said[:, 0]).all():  # a value has no probability: that is NaN
-        model.check_finite(torch.from_numpy(said[:, 0]), batch)
-    check_finite(method, request, each.swapaxes(1, 2))  # (N, L, K)
-    texts = answers(run) if said is None else predictions(model, said)
-    tokens = None if heard is None else predictions(model, heard)
-    infos = describe_targets(model, target, ids, contrast, places)
+    method, columns = options.method, score_batch(model, run, options)
+    texts = columns.spans if columns.said is None else predictions(model, columns.said)
+    tokens = None if columns.heard is None else predictions(model, columns.heard)
+    target = columns.target
+    infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
     results, start = [], 0
-    for row, encoding in enumerate(batch.encodings):
+    for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
-        own = each[part].transpose(1, 2, 0)  # (K, L, T)
-        own = own if wanted else own[:, 0]
+        own = columns.scores[part].transpose(1, 2, 0)  # (K, L, T)
+        own = own if columns.layers else own[:, 0]
         own = own if target.labelled else own[0]
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                **encoding.describe_targets(),
-                prediction=texts[row],
+                **encoding.result_fields(),
+                prediction=texts[row],  # type: ignore[index]
                 target=infos[row],
-                layers=wanted or None,
+                layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
                 method=method.info.name,
                 settings=method.settings,
                 model=model.name,
                 signed=method.signed_on(model.task),
                 version=__version__,
-                diagnostics=_diagnostics(measured, row, target.labelled),
+                diagnostics=_diagnostics(columns.diagnostics, row, target.labelled),
                 merge=method.word_merge,
             )
         )

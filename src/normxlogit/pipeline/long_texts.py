@@ -186,5 +186,5 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
-    about = encoding.describe_targets() | {"notes": (*encoding.notes, note)}
+    about = encoding.result_fields() | {"notes": (*encoding.notes, note)}
     return replace(result, scores=np.ascontiguousarray(scores, dtype=np.float32), **about, **changes)

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import DataError
 from .attribution import Attribution
 from .base import FORMAT_VERSION, Result
+from .columns import METADATA, results_of
 from .fields import document, plain
 from .files import json_text, read_json, replacing, write_text
 from .generation import GenerationAttribution
@@ -317,13 +318,15 @@ def _read_parquet(path: str | Path) -> list[Result]:
     parquet = optional_module("pyarrow.parquet", _NO_ARROW)
     try:
         with Path(path).open("rb") as file:
-            rows = parquet.read_table(file).to_pylist()
+            table = parquet.read_table(file)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise DataError(f"not Parquet: {error}") from None
+    if METADATA in (table.schema.metadata or {}):  # of a corpus
+        return list(Attributions.from_dict({"format_version": FORMAT_VERSION, "attributions": results_of(table)}))
     states = []
-    for place, row in enumerate(rows):
+    for place, row in enumerate(table.to_pylist()):
         try:
             state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
             values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])

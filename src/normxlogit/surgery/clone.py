@@ -19,6 +19,10 @@ from ..errors import UnsupportedModelError
 __all__ = ["clone", "instead_of", "one_choice_each", "override_forward", "replaced", "shallow_copy", "unwrapped"]
 
 
+BOUND = (types.FunctionType, types.MethodType, functools.partial)
+"""What may be bound to a module, or be a compiled form of what is."""
+
+
 def unwrapped(model: nn.Module) -> nn.Module:
     """Return the model inside a compiled or PEFT-wrapped one; adapters stay where they were injected.
 
@@ -44,11 +48,11 @@ def clone(model: nn.Module) -> nn.Module:
     """
     twins: dict[int, nn.Module] = {}
     configs: dict[int, Any] = {}
-    for module in model.modules():
-        if module is _uncompiled(module):
-            twins[id(module)] = shallow_copy(module)
-    for module in model.modules():
-        twins[id(module)] = twins[id(_uncompiled(module))]
+    plain = {id(module): _uncompiled(module) for module in model.modules()}
+    for module in {id(module): module for module in plain.values()}.values():
+        twins[id(module)] = shallow_copy(module)
+    for place, module in plain.items():
+        twins[place] = twins[id(module)]
     for copied in {id(twin): twin for twin in twins.values()}.values():
         state = copied.__dict__
         state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
@@ -61,7 +65,7 @@ def clone(model: nn.Module) -> nn.Module:
                     state[name].return_dict = True  # the form of the output, which is read by name here
                 if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
                     state[name].rescale_every = 0
-            else:
+            elif isinstance(value, BOUND):
                 state[name] = _rebound(value, twins)
     return twins[id(model)]
 

@@ -95,7 +95,7 @@ def _reaches_head(model: PreTrainedModel, trunk: Call, layer: Call, inputs: Mapp
 
 
 def _at_rest(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """A layer's output with the states that it was given in the place of its own."""
+    """Return a layer's output with the states that it was given in the place of its own."""
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
     if isinstance(output, ModelOutput):

@@ -123,7 +123,7 @@ class Headpiece:
             self._row_model = replaced(self._model, path, self._rows)
 
     def whole(self, hidden: Tensor, inputs: Inputs) -> Tensor:
-        """The head on whole sequences: what the model itself would answer.
+        """Apply the head to whole sequences: what the model itself would answer.
 
         Args:
             hidden: The trunk's output, (B, T, H).
@@ -135,7 +135,7 @@ class Headpiece:
         return self._call(self._model, hidden, inputs)
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None) -> Tensor:
-        """The head on each token as a sequence of its own.
+        """Apply the head to each token as a sequence of its own.
 
         Args:
             hidden: Final representations, (N, H).

@@ -45,7 +45,7 @@ class TrunkWithoutLayers:
         self._model = Isolated(copy)
 
     def __call__(self, inputs: Mapping[str, Any]) -> Tensor:
-        """What the trunk gives, (B, T, H)."""
+        """Return what the trunk gives, (B, T, H)."""
         with contextlib.suppress(TrunkDone):
             self._model(**inputs)
         found: Tensor = self._seen.__dict__.pop("hidden")
@@ -149,7 +149,7 @@ def find_layer_to_head(
 
 
 def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
-    """What the first layer was given, if `hidden_states` begins only after it; None if it begins where it should."""
+    """Return what the first layer was given, if `hidden_states` begins only after it, else None."""
     for call in calls:
         if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.given, states[0]) is not None:
             continue
@@ -161,7 +161,7 @@ def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | Non
 
 
 def _follow(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
-    """The calls that returned these states, one after the other; None if one of them was returned by none."""
+    """Return the calls that gave these states, one after the other; None if one of them was returned by none."""
     found, start = [], 0
     for state in states:
         for place in range(start, len(calls)):

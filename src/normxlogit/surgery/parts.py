@@ -51,7 +51,7 @@ class EmbeddingTap:
             module.register_forward_hook(lambda _, __, output: seen(output))
 
     def read(self, held: Tensor, length: int) -> Tensor:
-        """The embedding layer's output, (B, T, H), T being `length`.
+        """Return the embedding layer's output, (B, T, H), T being `length`.
 
         Raises:
             UnsupportedModelError: If the layers read fewer positions than there are tokens.
@@ -100,7 +100,7 @@ class Parts:
     embedding_output: LayerOutput | None
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
-        """A layer's output as the head would read it, (B, T, H).
+        """Return a layer's output as the head would read it, (B, T, H).
 
         Args:
             layer: 1 to L - 1.
@@ -113,7 +113,7 @@ class Parts:
         return states[layer] if self.tail is None else self.tail(states[layer], inputs)
 
     def by_token(self, hidden: Tensor, length: int) -> Tensor:
-        """Each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`."""
+        """Return each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`."""
         return hidden if self.token_pooling is None else self.token_pooling(hidden, length)
 
 
@@ -129,6 +129,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
     """
     model = cast(PreTrainedModel, clone(model))
+    if not isinstance(model, PreTrainedModel):  # of one text, the axes of texts and tokens can be told
+        inputs = {name: value[:1] for name, value in inputs.items()}
     calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), inputs)  # what it leaves behind is left there
     logits = answer_of(outputs)
     if logits is None:
@@ -191,7 +193,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
 def _find_early_exit(
     model: PreTrainedModel, trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
 ) -> EarlyExit | None:
-    """The way to single layers by letting the later ones rest, if it ends in what the head read and not before."""
+    """Return the way to single layers by letting the later ones rest if it ends in what the head read."""
     hidden = trunk.hidden
     if hidden is None:
         return None
@@ -208,12 +210,13 @@ def _find_early_exit(
 
 
 def _find_embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
-    """Where the embedding layer's output can be had for nothing."""
+    """Return where the embedding layer's output can be had for nothing."""
     if embedded is None:  # several streams from the start: what they were made of is the embedding itself
         words = model.get_input_embeddings()
         path = next((path for path, module in model.named_modules() if module is words), None)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
-    first = {call.path: call for call in reversed(calls)}.values()  # a hook reads a module's first call
+    begun = {call.path: call for call in reversed(calls)}
+    first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
     for call in first:
         if call.given is embedded:
             return EmbeddingTap(call.path, True, (0, 1, 2))
@@ -226,7 +229,7 @@ def _find_embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Ten
 
 
 def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
-    """Calls whose output could be what the head reads, likely ones first.
+    """Yield the calls whose output could be what the head reads, likely ones first.
 
     Only those that end after the last layer: the model goes on correctly from any module, the embeddings included.
     """
@@ -250,6 +253,9 @@ def _latest_candidates(
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """
     start = layers[-1].end if layers else -1
+    # What works with time before texts is part of the trunk, and gives its states in an order that no head is fed in.
+    turned = [c.end for c in calls if (h := c.hidden) is not None and h.shape[:2] == shape[::-1] != shape]
+    start = max([start, *turned])
     hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
     after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
     fitting = [(call, h) for call, h in after if h.shape[:2] == shape and h.is_floating_point()]
@@ -298,14 +304,14 @@ def _proved_head(
 
 
 def tolerance_for(logits: Tensor) -> float:
-    """The difference that rounding explains, for logits of this size and precision."""
+    """Return the difference that rounding explains, for logits of this size and precision."""
     rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
     size = logits.abs()
     return float(rounding * max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0))
 
 
 def _agree(each: Tensor, logits: Tensor, tolerance: float) -> bool:
-    """Whether the head says of each token alone, (T, C), what it says in the text, where it excludes no token."""
+    """Return whether the head says of each token alone, (T, C), what it says in the text, if anything."""
     if each.shape != logits.shape:
         return False
     difference = (each - logits).abs()[logits.abs() < EXCLUDED]

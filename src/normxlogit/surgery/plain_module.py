@@ -15,7 +15,7 @@ from .clone import override_forward
 __all__ = ["as_task_model", "logits_of"]
 
 
-def as_task_model(model: nn.Module, ids: Tensor) -> None:
+def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
     """Let a clone of a plain module be called by name, answer by name, and say where its embeddings are.
 
     Its forward gets the token ids as `input_ids`, or as its first argument, and of the other inputs those that it has
@@ -24,6 +24,9 @@ def as_task_model(model: nn.Module, ids: Tensor) -> None:
     Args:
         model: The clone.
         ids: Some token ids that it can read, (1, T).
+
+    Returns:
+        Its answer to them.
 
     Raises:
         UnsupportedModelError: If it cannot be called like this, or returns no logits.
@@ -37,12 +40,14 @@ def as_task_model(model: nn.Module, ids: Tensor) -> None:
             read[first] = args[0]
         elif first != "input_ids" and "input_ids" in inputs:
             read[first] = inputs["input_ids"]
+            read.pop("input_ids", None)
         return ModelOutput(logits=logits_of(own(**read)))
 
     override_forward(model, forward)
-    path = _embedding(model, ids)
+    path, logits = _embedding(model, ids)
     _give(model, "get_input_embeddings", path)
     _give(model, "get_output_embeddings", None)
+    return logits
 
 
 def logits_of(output: Any) -> Tensor:
@@ -92,8 +97,8 @@ def _arguments(model: nn.Module) -> tuple[list[str], bool]:
     return list(named), any(p.kind is p.VAR_KEYWORD for p in given.values())
 
 
-def _embedding(model: nn.Module, ids: Tensor) -> str | None:
-    """Return the path of the table that the token ids are looked up in, None if there is none."""
+def _embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
+    """Return the path of the table that the ids are looked up in, None if there is none, and the answer to them."""
     found: list[str] = []
 
     def seen(path: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
@@ -109,11 +114,11 @@ def _embedding(model: nn.Module, ids: Tensor) -> str | None:
     ]
     try:
         with torch.inference_mode():
-            model(input_ids=ids, attention_mask=torch.ones_like(ids))
+            logits: Tensor = model(input_ids=ids, attention_mask=torch.ones_like(ids))["logits"]
     finally:
         for handle in handles:
             handle.remove()
-    return found[0] if found else None
+    return (found[0] if found else None), logits
 
 
 def _give(model: nn.Module, name: str, path: str | None) -> None:

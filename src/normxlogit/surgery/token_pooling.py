@@ -63,7 +63,7 @@ class TokenPooling:
         return hidden[:, self._known[length]]
 
     def _places(self, length: int) -> Tensor:
-        """The state of each token, (T,); tokens that the trunk drops go with the one before them."""
+        """Return the state of each token, (T,); tokens that the trunk drops go with the one before them."""
         base = torch.full((1, length), self._filler, device=self._device)  # (1, T)
         step = -1 if self._filler else 1  # to another id of the vocabulary
         changed = base + step * torch.eye(length, dtype=torch.long, device=self._device)  # (T, T)

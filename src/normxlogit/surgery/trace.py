@@ -86,7 +86,7 @@ def trace(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call]
 
 
 def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """What a module works on, among its arguments."""
+    """Return what a module works on, among its arguments."""
     return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
 
 
@@ -105,7 +105,7 @@ def hand_back(form: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def tensor_of(output: Any) -> Tensor | None:
-    """The main tensor in what a module returned, None if there is none."""
+    """Return the main tensor in what a module returned, None if there is none."""
     if isinstance(output, ModelOutput):
         output = output.get("last_hidden_state")
     elif isinstance(output, tuple | list) and output:
@@ -114,20 +114,20 @@ def tensor_of(output: Any) -> Tensor | None:
 
 
 def hidden_of(output: Any) -> Tensor | None:
-    """The (B, T, H) hidden states in a trunk's output, None if there are none."""
+    """Return the (B, T, H) hidden states in a trunk's output, None if there are none."""
     found = tensor_of(output)
     return found if found is not None and found.ndim == 3 else None
 
 
 def states_of(output: Any) -> tuple[Tensor, ...] | None:
-    """The layers' outputs that end before the head: of an encoder-decoder model, the decoder's."""
+    """Return the layers' outputs that end before the head: of an encoder-decoder model, the decoder's."""
     if not isinstance(output, Mapping):
         return None
     return output.get("hidden_states") or output.get("decoder_hidden_states") or None
 
 
 def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
-    """The embedding layer's output for the text: of an encoder-decoder model, the encoder's, which reads it as it is.
+    """Return the embedding layer's output for the text: of an encoder-decoder model, its encoder's.
 
     Returns:
         (B, T, H); None if there is none of this shape, as in trunks that carry several streams from the start.
@@ -137,7 +137,7 @@ def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
 
 
 def axes_of(found: Tensor | None, wanted: Tensor) -> Axes | None:
-    """How `found` holds the values of `wanted`: with its axes in another order, and perhaps longer at the end.
+    """Tell how `found` holds the values of `wanted`: with its axes in another order, and perhaps longer at the end.
 
     Args:
         found: Any tensor.

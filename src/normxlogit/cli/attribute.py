@@ -1,0 +1,188 @@
+"""The command that explains a corpus."""
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import TargetError
+from .console import layers_of, quiet, write
+from .explain import LongText, Merge, targets_of
+
+if TYPE_CHECKING:
+    from ..corpus.progress import Progress, Watcher
+
+__all__ = ["attribute"]
+
+LOG_EVERY = 10.0
+"""Seconds between two lines where no terminal shows a bar."""
+
+
+class Engine(str, Enum):
+    """Where the work is done."""
+
+    local = "local"
+    ray = "ray"
+
+
+class InputFormat(str, Enum):
+    """Formats of files whose names do not tell them."""
+
+    parquet = "parquet"
+    jsonl = "jsonl"
+    csv = "csv"
+    tsv = "tsv"
+    arrow = "arrow"
+    text = "text"
+
+
+def attribute(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="INPUT...",
+            help="Parquet, JSONL, CSV, Arrow or text files: paths, patterns, URLs; a folder of them or of a saved "
+            'data set, "hf:NAME:SPLIT", or "-" for standard input.',
+        ),
+    ],
+    output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
+    model: Annotated[
+        str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`.")
+    ] = "normxlogit",
+    text_column: Annotated[str | None, typer.Option(help='Column of the texts; "text" by default.')] = None,
+    pair_column: Annotated[str | None, typer.Option(help="Column of second texts, for models of text pairs.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column of ids; row numbers by default.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="Column with what to explain in each row.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Column to hand on to the results; may be repeated.")] = None,
+    keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
+    ] = None,
+    all_labels: Annotated[bool, typer.Option("--all-labels", help="Explain every label.")] = False,
+    contrast: Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")] = None,
+    layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
+    long_text: Annotated[
+        LongText,
+        typer.Option(help="For a text over the model's length: its beginning, all of it in windows, or an error row."),
+    ] = LongText.truncate,
+    words: Annotated[bool, typer.Option("--words", help="Write words with their scores too.")] = False,
+    merge: Annotated[Merge | None, typer.Option(help="How a word's score comes from its tokens'.")] = None,
+    input_format: Annotated[InputFormat | None, typer.Option(help="Format, where names do not tell it.")] = None,
+    shard_rows: Annotated[int, typer.Option(min=1, help="Rows of a shard.")] = 4096,
+    batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in one forward pass.")] = 8192,
+    device: Annotated[str | None, typer.Option(help='Where the model runs, such as "cuda".')] = None,
+    dtype: Annotated[str | None, typer.Option(help="Precision, such as bfloat16; the checkpoint's by default.")] = None,
+    max_errors: Annotated[int | None, typer.Option(min=0, help="Stop when more rows have no result.")] = None,
+    engine: Annotated[Engine, typer.Option(help="On this machine, or by Ray Data.")] = Engine.local,
+    num_workers: Annotated[int, typer.Option(min=1, help="Ray: workers, each with a model of its own.")] = 1,
+    num_gpus_per_worker: Annotated[float, typer.Option(min=0, help="Ray: GPUs of each worker.")] = 0,
+    ray_address: Annotated[str | None, typer.Option(help="Ray: the cluster; started here if there is none.")] = None,
+) -> None:
+    """Explain a corpus: Parquet shards out, and a run that goes on where it was stopped."""
+    chosen = layers_of(layers)
+    if target and all_labels:
+        raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
+    with quiet(), _stoppable(output):
+        from ..corpus import attribute as run
+        from ..explainer import Explainer
+
+        explainer = Explainer.from_pretrained(model, device=device, dtype=dtype, batch_tokens=batch_tokens)
+        wanted: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
+        if engine is Engine.ray:
+            from ..corpus.ray_engine import Cluster
+
+            wanted["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
+        with _shown() as watch:
+            done = run(
+                explainer,
+                inputs,
+                output,
+                text_column=text_column,
+                pair_column=pair_column,
+                id_column=id_column,
+                target_column=target_column,
+                keep=keep or (),
+                keep_text=keep_text,
+                input_format=None if input_format is None else input_format.value,
+                layers=chosen,
+                method=method,
+                long_text=long_text.value,
+                words=words,
+                merge=None if merge is None else merge.value,
+                shard_rows=shard_rows,
+                max_errors=max_errors,
+                engine=engine.value,
+                watch=watch,
+                **wanted,
+            )
+    wrong = f", {done.errors:,} of them without a result, see {Path(output) / 'errors'}" if done.errors else ""
+    fresh = "" if done.fresh == done.rows else f" ({done.fresh:,} now)"
+    write(f"{output}: {done.rows:,} rows{fresh}{wrong}\n")
+
+
+@contextmanager
+def _stoppable(output: str) -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C, and say in one line how to go on."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Stopped(number)
+
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)} if main else {}
+    try:
+        yield
+    except _Stopped as error:
+        sys.stderr.write(f"stopped; the same command goes on with {output}\n")
+        raise typer.Exit(128 + error.number) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Stopped(BaseException):
+    """A signal asks to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _shown() -> Iterator["Watcher"]:
+    """Show how far the run is: a bar on a terminal, a line now and then in a log."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last = 0.0
+
+        def log(now: "Progress") -> None:
+            nonlocal last
+            if now.seconds - last >= LOG_EVERY:
+                last = now.seconds
+                sys.stderr.write(f"{now}\n")
+                sys.stderr.flush()
+
+        yield log
+        return
+    with Bar(BarColumn(), TextColumn("{task.description}"), console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(now: "Progress") -> None:
+            share = {"total": 1.0, "completed": now.fraction} if now.fraction else {}
+            bar.update(task, description=str(now), **share)  # type: ignore[arg-type]
+
+        yield show

@@ -1,0 +1,111 @@
+"""The local engine: reading, tokenising, the model and writing at once, each in a thread of its own."""
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import TypeVar
+
+from ..models.task_model import TaskModel
+from .folder import Folder
+from .settings import Settings
+from .shards import Done, Shard
+from .tables import error_table, result_table
+from .worker import Explained, ShardWorker
+
+__all__ = ["ahead", "run_local", "write"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def run_local(
+    model: TaskModel, settings: Settings, folder: Folder, run: str, shards: Iterator[Shard]
+) -> Iterator[tuple[Done, float]]:
+    """Explain shards on this machine.
+
+    While the model reads a shard, the next is tokenised, the one after that is read, and the one before written.
+
+    Args:
+        model: The model.
+        settings: What is asked for.
+        folder: Where to write.
+        run: The manifest's digest.
+        shards: What to read.
+
+    Yields:
+        Each shard that is written, and the share of the input read with it.
+    """
+    worker = ShardWorker(model, settings)
+    with ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer:
+        last: Future[tuple[Done, float]] | None = None
+        with closing(ahead(shards, lambda shard: shard)) as read, closing(ahead(read, worker.prepare)) as prepared:
+            for one in prepared:
+                explained = worker.explain(one)
+                if last is not None:
+                    yield last.result()
+                last = writer.submit(_write, model, settings, folder, run, explained)
+        if last is not None:
+            yield last.result()
+
+
+def _write(model: TaskModel, settings: Settings, folder: Folder, run: str, explained: Explained) -> tuple[Done, float]:
+    return write(model, settings, folder, run, explained), explained.shard.fraction
+
+
+def write(model: TaskModel, settings: Settings, folder: Folder, run: str, explained: Explained) -> Done:
+    """Write a shard's results and errors.
+
+    Raises:
+        DataError: If they cannot be written.
+    """
+    shard = explained.shard
+    tokens = int(explained.encodings.bounds[-1])
+    done = Done(shard.index, shard.first, len(shard.table), len(explained.problems), tokens, shard.digest)
+    about = {"shard": vars(done) | {"run": run}}
+    folder.write_shard(done, result_table(model, settings, explained, about), error_table(explained))
+    return done
+
+
+def ahead(items: Iterable[T], work: Callable[[T], U]) -> Generator[U, None, None]:
+    """Work through an iterator in a thread, one item ahead of whoever takes them.
+
+    Args:
+        items: What to go through.
+        work: What to do with each item.
+    """
+    waiting: queue.Queue[tuple[str, object]] = queue.Queue(1)
+    stopped = threading.Event()
+
+    def put(kind: str, value: object) -> bool:
+        while not stopped.is_set():
+            try:
+                waiting.put((kind, value), timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def go() -> None:
+        try:
+            for item in items:
+                if not put("item", work(item)):
+                    return
+            put("end", None)
+        except BaseException as error:  # handed to whoever waits
+            put("error", error)
+
+    thread = threading.Thread(target=go, name="corpus-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, value = waiting.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value  # type: ignore[misc]
+            yield value  # type: ignore[misc]
+    finally:
+        stopped.set()
+        thread.join(timeout=60)

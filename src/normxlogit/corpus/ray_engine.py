@@ -1,0 +1,158 @@
+"""The Ray engine: the same shard function under Ray Data, by an actor pool with one model an actor."""
+
+import json
+import os
+import pickle
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import DataError, NormXLogitError
+from ..explainer import Explainer
+from ..results.tables import optional_module
+from .folder import Folder, Manifest
+from .formats import arrow_module
+from .local import write
+from .reading import Source
+from .settings import Settings
+from .shards import Done, left_shards
+from .worker import ShardWorker
+
+__all__ = ["Cluster", "run_ray"]
+
+RESULT = "result"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What the Ray engine runs on.
+
+    Attributes:
+        workers: Actors, each with a model of its own.
+        gpus: GPUs of each.
+        address: The cluster's address; None takes the one around, or starts one on this machine.
+    """
+
+    workers: int = 1
+    gpus: float = 0
+    address: str | None = None
+
+
+def run_ray(
+    explainer: Explainer, settings: Settings, folder: Folder, manifest: Manifest, source: Source, cluster: Cluster
+) -> Iterator[tuple[Done, float]]:
+    """Explain shards on a Ray cluster.
+
+    One task reads the input and hands out shards as fast as they are taken; actors explain and write them. An actor
+    that dies is started again and given its shard again, which it writes under the same name.
+
+    Args:
+        explainer: What each actor gets a copy of.
+        settings: What is asked for.
+        folder: Where to write; every machine of the cluster must see it.
+        manifest: What is done already.
+        source: What to read.
+        cluster: Where.
+
+    Yields:
+        Each shard that is written, in the order in which they are done, and the share of the input read with it.
+
+    Raises:
+        DataError: If Ray is missing, or the input can be read here only.
+    """
+    ray = optional_module("ray", "the engine 'ray' needs Ray: pip install 'normxlogit[scale]'")
+    optional_module("ray.data", "the engine 'ray' needs Ray Data: pip install 'normxlogit[scale]'")
+    try:
+        pickle.dumps(source)
+    except (TypeError, AttributeError, pickle.PicklingError):
+        raise DataError(
+            "a stream can be read on this machine only: save it to a file, or use the local engine"
+        ) from None
+    ours = not ray.is_initialized()
+    if ours:
+        here = {"num_cpus": max(cluster.workers, os.cpu_count() or 1)} if _alone(cluster) else {}
+        ray.init(address=cluster.address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", **here)
+    context = ray.data.DataContext.get_current()
+    held = ray.put(explainer)  # as long as an actor may be started anew
+    before = (context.target_max_block_size, context.enable_progress_bars)
+    try:
+        context.target_max_block_size = 1  # a block a shard: Ray would join them and keep one actor busy
+        context.enable_progress_bars = False
+        shards = ray.data.read_datasource(
+            _datasource(ray, source, settings, manifest), override_num_blocks=1, num_cpus=0
+        )
+        results = shards.map_batches(
+            _Actor,
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=cluster.workers),
+            num_cpus=0 if cluster.gpus else 1,
+            num_gpus=cluster.gpus or None,
+            fn_constructor_args=(held, settings, folder.place, manifest.digest, bool(cluster.gpus)),
+        )
+        for row in results.iter_rows():
+            state = json.loads(row[RESULT])
+            yield Done(**state["done"]), state["fraction"]
+    except ray.exceptions.RayError as error:
+        raise _our_own(error) from None
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before
+        if ours:
+            ray.shutdown()
+
+
+def _alone(cluster: Cluster) -> bool:
+    """Return whether there is no cluster to go to."""
+    return cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
+
+
+def _datasource(ray: Any, source: Source, settings: Settings, manifest: Manifest) -> Any:
+    """Return what Ray Data reads: a row for each shard that is left."""
+
+    def read() -> Iterator[Any]:
+        arrow = arrow_module()
+        for shard in left_shards(source, settings.columns, settings.shard_rows, manifest.done):
+            yield arrow.table({"shard": arrow.array([pickle.dumps(shard)], arrow.large_binary())})
+
+    class Shards(ray.data.Datasource):  # type: ignore[misc]
+        def estimate_inmemory_data_size(self) -> int | None:
+            return None
+
+        def get_read_tasks(self, parallelism: int, *args: Any, **kwargs: Any) -> list[Any]:
+            metadata = ray.data.block.BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
+            return [ray.data.ReadTask(read, metadata)]
+
+    return Shards()
+
+
+class _Actor:
+    """Explains and writes shards; Ray keeps a pool of them."""
+
+    def __init__(self, explainer: Any, settings: Settings, place: str, run: str, gpu: bool) -> None:
+        import ray
+
+        found = ray.get(explainer) if isinstance(explainer, ray.ObjectRef) else explainer
+        if gpu:
+            state = found.__getstate__()
+            found = Explainer(**state | {"model": state["model"].to("cuda")})
+        self.model, self.settings, self.run = found.model, settings, run
+        self.folder = Folder(place)
+        self.worker = ShardWorker(self.model, settings)
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
+        found = []
+        for content in batch["shard"]:
+            shard = pickle.loads(content)  # noqa: S301  # what our own read task wrote
+            explained = self.worker.explain(self.worker.prepare(shard))
+            done = write(self.model, self.settings, self.folder, self.run, explained)
+            found.append(json.dumps({"done": asdict(done), "fraction": shard.fraction}))
+        return {RESULT: found}
+
+
+def _our_own(error: BaseException) -> Exception:
+    """Return the error of ours inside one of Ray's."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, NormXLogitError):
+            return seen
+        seen = getattr(seen, "cause", None) or seen.__cause__ or seen.__context__
+    return DataError(f"Ray: {str(error).strip().splitlines()[-1]}")

@@ -1,0 +1,155 @@
+"""A corpus run: what is asked for, what is done already, and what is left."""
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import DataError, InputError
+from ..explainer import Explainer
+from ..inputs.encoder import LongText
+from ..methods import Method
+from ..models.layers import Layers
+from ..models.targets import Choice, TargetSpec
+from ..results.words import Merge
+from .folder import Folder, Manifest
+from .local import run_local
+from .progress import Clock, Progress, Watcher
+from .reading import open_source
+from .settings import SHARD_ROWS, Settings, model_digest
+from .shards import InputColumns, choose_columns, left_shards
+
+if TYPE_CHECKING:
+    from .ray_engine import Cluster
+
+__all__ = ["attribute"]
+
+Engine = Literal["local", "ray"]
+
+NOTE_EVERY = 5.0
+"""Seconds between two notes in the manifest; shards are found without one too."""
+
+
+def attribute(
+    explainer: Explainer,
+    inputs: Any,
+    output: str | Path,
+    *,
+    text_column: str | None = None,
+    pair_column: str | None = None,
+    id_column: str | None = None,
+    target_column: str | None = None,
+    keep: Sequence[str] = (),
+    keep_text: bool = False,
+    input_format: str | None = None,
+    target: TargetSpec = None,
+    contrast: Choice | None = None,
+    layers: Layers = None,
+    method: str | Method = "normxlogit",
+    long_text: LongText = "truncate",
+    words: bool = False,
+    merge: Merge | None = None,
+    shard_rows: int = SHARD_ROWS,
+    max_errors: int | None = None,
+    engine: Engine = "local",
+    cluster: "Cluster | None" = None,
+    watch: Watcher | None = None,
+) -> Progress:
+    """Explain a corpus: any number of texts in, Parquet shards out.
+
+    A run that was stopped, however it was stopped, goes on where it was when it is started again with the same
+    arguments; each row of the input ends up once, among the results or among the errors.
+
+    Args:
+        explainer: Explains the texts.
+        inputs: Paths, URLs or patterns of Parquet, JSONL, CSV, Arrow or text files, "-" for standard input, a data
+            set, or an iterable of mappings such as {"text": "..."}.
+        output: Folder or URL to write to: `shards/`, `errors/` and `manifest.json`.
+        text_column: The column of the texts; "text" by default.
+        pair_column: The column of second texts, for models of pairs.
+        id_column: The column of ids; the row numbers by default.
+        target_column: A column with the label, token or index to explain in each row.
+        keep: Columns to hand on to the results, such as gold labels.
+        keep_text: Whether to write the texts too.
+        input_format: The format of files whose names do not tell it.
+        target: As in `Explainer.__call__`.
+        contrast: As in `Explainer.__call__`.
+        layers: As in `Explainer.__call__`.
+        method: As in `Explainer.__call__`.
+        long_text: As in `Explainer.__call__`; with "error" long texts are rows among the errors.
+        words: Whether to write words with their scores beside the tokens.
+        merge: How a word's score comes from its tokens'; by default as fits the method.
+        shard_rows: Rows of a shard.
+        max_errors: Stop when more rows than this have no result.
+        engine: "local", or "ray" for Ray Data.
+        cluster: What the Ray engine runs on.
+        watch: Is told after each shard how far the run is.
+
+    Returns:
+        What was done.
+
+    Raises:
+        DataError: If something cannot be read or written, the folder was made of something else, or there are more
+            errors than allowed.
+        InputError: If an argument is none of what it may be.
+    """
+    if engine not in ("local", "ray"):
+        raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
+    source = open_source(inputs, input_format)
+    columns = InputColumns(text_column or "", pair_column, id_column, target_column, tuple(keep))
+    settings = Settings(
+        choose_columns(source, columns),
+        target,
+        contrast,
+        method,
+        layers,
+        long_text,
+        words,
+        merge,
+        keep_text,
+        shard_rows,
+    )
+    model = explainer.model
+    identity = {"name": model.name, "digest": model_digest(model)}
+    now = Manifest(source.fingerprint(), identity, settings.described())
+    folder = Folder(output)
+    folder.create()
+    with folder.locked():
+        before = folder.read_manifest()
+        if before is not None:
+            before.refuse_changes(now, folder.place)
+            now.done, now.complete = folder.written(before), before.complete
+        clock = Clock(now.count("rows"), now.count("errors"))
+        if now.complete and before is not None and len(now.done) == len(before.done):
+            clock.skipped(1.0)
+            return clock.now
+        now.complete = False
+        folder.write_manifest(now)
+        if engine == "ray":
+            from .ray_engine import Cluster, run_ray
+
+            results = run_ray(explainer, settings, folder, now, source, cluster or Cluster())
+        else:
+            shards = left_shards(source, settings.columns, settings.shard_rows, dict(now.done), clock.skipped)
+            results = run_local(model, settings, folder, now.digest, shards)
+        noted = time.monotonic()
+        try:
+            with closing(results):  # type: ignore[type-var]
+                for done, fraction in results:
+                    now.done[done.shard] = done
+                    progress = clock.done(done.rows, done.errors, done.tokens, fraction)
+                    if watch is not None:
+                        watch(progress)
+                    if max_errors is not None and progress.errors > max_errors:
+                        raise DataError(
+                            f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
+                            f"{folder.place}/errors"
+                        )
+                    if time.monotonic() - noted > NOTE_EVERY:
+                        folder.write_manifest(now)
+                        noted = time.monotonic()
+            now.complete = True
+        finally:
+            folder.write_manifest(now)
+    return clock.now

@@ -1,0 +1,375 @@
+"""The global explanation: what a model looks at over a corpus, in one streaming pass over its shards."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+from ..results.fields import plain
+from ..results.tables import optional_module
+from .folder import Folder
+
+__all__ = ["Mass", "Rate", "Summary", "Unit", "summarize"]
+
+Z = 1.96
+"""Standard errors of a 95% interval."""
+
+EXAMPLES = 3
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A word, or a token, over the texts of a label.
+
+    Attributes:
+        label: The label explained.
+        text: The word in lower case.
+        count: How often it stands there.
+        mean: Its mean score.
+        low: Lower end of the 95% interval of the mean.
+        high: Upper end.
+        total: Its scores together.
+        against: Share of its places with a negative score, None for methods without a sign.
+        examples: Ids of texts where it scores highest, or lowest where it speaks against the label.
+    """
+
+    label: str
+    text: str
+    count: int
+    mean: float
+    low: float
+    high: float
+    total: float
+    against: float | None
+    examples: list[str]
+
+
+@dataclass(frozen=True)
+class Mass:
+    """A kind of token.
+
+    Attributes:
+        kind: "special", "punctuation", "number" or "word".
+        tokens: Its share of the tokens.
+        mass: Its share of the magnitude of all scores.
+    """
+
+    kind: str
+    tokens: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A word in texts that the model got wrong, beside those that it got right.
+
+    Attributes:
+        text: The word.
+        wrong: Places in texts that it got wrong.
+        right: Places in texts that it got right.
+        error_rate: Share of its places in texts that it got wrong.
+        mean_wrong: Mean score in these.
+        mean_right: Mean score in the others.
+        z: How far the share is from that of all texts, in standard errors.
+    """
+
+    text: str
+    wrong: int
+    right: int
+    error_rate: float
+    mean_wrong: float | None
+    mean_right: float | None
+    z: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a model looks at over a corpus.
+
+    Attributes:
+        folder: Where the results are.
+        model: Name of the model.
+        method: Name of the method.
+        unit: "words" or "tokens".
+        rows: Texts with a result.
+        errors: Rows without one.
+        labels: How often each label was predicted.
+        highest: For each label the units with the largest mean score.
+        totals: For each label those with the largest sum.
+        against: Units that most often speak against the prediction; empty for methods without a sign.
+        mass: Where the scores are.
+        accuracy: Share of right answers, None without a gold column.
+        mistakes: Units that tell wrong answers from right ones.
+        texts: The texts of the examples by id, where they were kept.
+        difference: What another run says differently, None without one.
+    """
+
+    folder: str
+    model: str
+    method: str
+    unit: str
+    rows: int
+    errors: int
+    labels: dict[str, int]
+    highest: list[Unit]
+    totals: list[Unit]
+    against: list[Unit]
+    mass: list[Mass]
+    accuracy: float | None
+    mistakes: list[Rate]
+    texts: dict[str, str]
+    difference: dict[str, Any] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        state: dict[str, Any] = plain(asdict(self))
+        return state
+
+
+def summarize(
+    folder: str | Path,
+    *,
+    gold: str | None = None,
+    against: str | Path | None = None,
+    top: int = 20,
+    min_count: int = 5,
+) -> Summary:
+    """Sum up a corpus run.
+
+    Args:
+        folder: What `attribute` wrote.
+        gold: A kept column with the right labels, by name or index.
+        against: Another run to compare with, of the same ids.
+        top: Units in each list.
+        min_count: Leave out units that stand at fewer places.
+
+    Raises:
+        DataError: If there is no such run, or a column is missing.
+    """
+    run = _Run(folder)
+    try:
+        return run.summary(gold, None if against is None else _Run(against), top, min_count)
+    finally:
+        run.close()
+
+
+class _Run:
+    """The shards of a run, seen by DuckDB."""
+
+    def __init__(self, place: str | Path) -> None:
+        duckdb = optional_module("duckdb", "summaries need DuckDB: pip install 'normxlogit[scale]'")
+        self.folder = Folder(place)
+        manifest = self.folder.read_manifest() if self.folder.exists() else None
+        if manifest is None:
+            raise DataError(f"{place}: no corpus run there; make one with `normxlogit attribute`")
+        self.manifest = manifest
+        self.files = self.folder.shard_files(manifest)
+        if not self.files:
+            raise DataError(f"{place}: no shard is written yet")
+        self.connection = duckdb.connect()
+        self.connection.execute("SET preserve_insertion_order = false")
+        self.connection.execute("SET enable_progress_bar = false")
+        if not self.folder.local:
+            self.connection.register_filesystem(self.folder.system)
+        self.signed = bool(self.folder.common(self.files[0]).get("signed"))
+        self.columns = [row[0] for row in self.ask(f"DESCRIBE SELECT * FROM {self.table}")]  # noqa: S608
+        self.unit = "words" if "words" in self.columns else "tokens"
+
+    @property
+    def table(self) -> str:
+        """Return the shards as DuckDB names them."""
+        return f"read_parquet([{', '.join(map(_quoted, self.files))}])"
+
+    def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query."""
+        found: list[tuple[Any, ...]] = self.connection.execute(query, list(values)).fetchall()
+        return found
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.connection.close()
+
+    def collect(self, gold: str | None) -> None:
+        """Read the shards once: a table of units by label and right or wrong, and one of kinds of tokens.
+
+        A row explains K labels at L layers; of the layers the last one counts.
+        """
+        if gold is not None and gold not in self.columns:
+            raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
+        right = (
+            "NULL"
+            if gold is None
+            else f"CAST({_name(gold)} AS VARCHAR) IN (prediction, CAST(prediction_id AS VARCHAR))"
+        )
+        units, scores = ("words", "word_scores") if self.unit == "words" else ("tokens", "scores")
+        sequences = "list_transform(words, lambda x: 0)" if self.unit == "words" else "sequence_ids"
+        n = f"len({units})"
+        layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
+        self.connection.execute(
+            f"""
+            CREATE TEMP TABLE units AS
+            WITH label AS (
+                SELECT id, prediction, {right} AS correct, {units} AS units, {sequences} AS sequences,
+                       {scores} AS scores, {n} AS n, {layers} AS layers, target,
+                       unnest(range(len(target))) AS k
+                FROM {self.table}
+            ), flat AS (
+                SELECT id, prediction, correct, target[k + 1] AS label, unnest(units) AS text,
+                       unnest(sequences) AS sequence,
+                       unnest(scores[(k * layers + layers - 1) * n + 1 : (k * layers + layers) * n]) AS score
+                FROM label
+            )
+            SELECT label, coalesce(correct, true) AS correct, label = prediction AS predicted,
+                   sequence IS NULL AS special, lower(trim(text)) AS text,
+                   count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
+                   sum(abs(score)) AS mass, count(*) FILTER (score < 0) AS negative,
+                   arg_max(id, score, {EXAMPLES}) AS examples, arg_max(score, score, {EXAMPLES}) AS best,
+                   arg_min(id, score, {EXAMPLES}) AS others, arg_min(score, score, {EXAMPLES}) AS worst
+            FROM flat GROUP BY ALL
+            """  # noqa: S608  # names are quoted
+        )
+
+    def summary(self, gold: str | None, other: "_Run | None", top: int, least: int) -> Summary:
+        """Return the summary."""
+        self.collect(gold)
+        labels = dict(self.ask(f"SELECT prediction, count(*) AS n FROM {self.table} GROUP BY ALL ORDER BY n DESC"))  # noqa: S608
+        accuracy: float | None = None
+        mistakes: list[Rate] = []
+        if gold is not None:
+            accuracy, mistakes = self._mistakes(gold, top, least)
+        names = self.ask(f"SELECT any_value(model), any_value(method) FROM {self.table}")[0]  # noqa: S608
+        highest = self._units("mean", top, least)
+        totals = self._units("total", top, least)
+        against: list[Unit] = []
+        if self.signed:
+            share = "negative::DOUBLE / count"
+            against = self._units(share, top, least, "predicted AND negative > 0", lowest=True)
+        shown = {i for unit in [*highest, *totals, *against] for i in unit.examples}
+        return Summary(
+            folder=self.folder.place,
+            model=names[0] or self.manifest.model["name"],
+            method=names[1] or "",
+            unit=self.unit,
+            rows=sum(labels.values()),
+            errors=self.manifest.count("errors"),
+            labels=labels,
+            highest=highest,
+            totals=totals,
+            against=against,
+            mass=self._mass(),
+            accuracy=accuracy,
+            mistakes=mistakes,
+            texts=self._texts(sorted(shown)),
+            difference=None if other is None else self._difference(other, top, least),
+        )
+
+    def _units(self, order: str, top: int, least: int, where: str = "true", *, lowest: bool = False) -> list[Unit]:
+        """Return the first units of each label in some order; special tokens and signs are left out."""
+        ids, values = ("others", "worst") if lowest else ("examples", "best")
+        rows = self.ask(
+            f"""
+            WITH grouped AS (
+                SELECT label, text, sum(count) AS count, sum(total) / sum(count) AS mean, sum(total) AS total,
+                       sum(squares) AS squares, sum(negative) AS negative,
+                       flatten(list({ids})) AS ids, flatten(list({values})) AS best
+                FROM units WHERE NOT special AND regexp_matches(text, '\\w') AND {where} GROUP BY label, text
+            )
+            SELECT label, text, count, mean, squares, total, negative, ids, best FROM grouped WHERE count >= ?
+            QUALIFY row_number() OVER (PARTITION BY label ORDER BY {order} DESC, text) <= ?
+            ORDER BY label, {order} DESC, text
+            """,  # noqa: S608  # no user's words
+            least,
+            top,
+        )
+        found = []
+        for label, text, count, mean, squares, total, negative, shown, marks in rows:
+            variance = max(squares / count - mean * mean, 0.0) * count / max(count - 1, 1)
+            half = Z * (variance / count) ** 0.5
+            share = negative / count if self.signed else None
+            ranked = [i for _, i in sorted(zip(marks, shown, strict=True), reverse=not lowest)]
+            examples = list(dict.fromkeys(ranked))[:EXAMPLES]
+            found.append(Unit(label, text, int(count), mean, mean - half, mean + half, total, share, examples))
+        return found
+
+    def _mass(self) -> list[Mass]:
+        rows = self.ask(
+            """
+            SELECT CASE WHEN special THEN 'special' WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
+                        WHEN NOT regexp_matches(text, '\\w') THEN 'punctuation' ELSE 'word' END AS kind,
+                   sum(count) AS count, sum(mass) AS mass
+            FROM units GROUP BY kind ORDER BY mass DESC
+            """
+        )
+        tokens = sum(row[1] for row in rows) or 1
+        mass = sum(row[2] for row in rows) or 1.0
+        return [Mass(kind, count / tokens, own / mass) for kind, count, own in rows]
+
+    def _mistakes(self, gold: str, top: int, least: int) -> tuple[float, list[Rate]]:
+        right = f"CAST({_name(gold)} AS VARCHAR) IN (prediction, CAST(prediction_id AS VARCHAR))"
+        accuracy = self.ask(f"SELECT avg(({right})::INT) FROM {self.table}")[0][0]  # noqa: S608
+        rows = self.ask(
+            """
+            WITH rates AS (
+                SELECT text, sum(count) FILTER (NOT correct) AS wrong, sum(count) FILTER (correct) AS good,
+                       sum(total) FILTER (NOT correct) AS total_wrong, sum(total) FILTER (correct) AS total_good
+                FROM units WHERE NOT special AND regexp_matches(text, '\\w') GROUP BY text
+            ), every AS (SELECT sum(count) FILTER (NOT correct) / sum(count) AS share FROM units WHERE NOT special)
+            SELECT text, coalesce(wrong, 0) AS wrong, coalesce(good, 0) AS good, total_wrong, total_good, share
+            FROM rates, every WHERE coalesce(wrong, 0) + coalesce(good, 0) >= ?
+            """,
+            least,
+        )
+        found = []
+        for text, wrong, good, total_wrong, total_good, share in rows:
+            count, rate = wrong + good, wrong / (wrong + good)
+            spread = (max((share or 0) * (1 - (share or 0)), 1e-12) / count) ** 0.5
+            means = (total_wrong / wrong if wrong else None, total_good / good if good else None)
+            found.append(Rate(text, int(wrong), int(good), rate, *means, z=(rate - (share or 0)) / spread))
+        return accuracy, sorted(found, key=lambda rate: (-rate.z, rate.text))[:top]
+
+    def _texts(self, ids: Sequence[str]) -> dict[str, str]:
+        if "text" not in self.columns or not ids:
+            return {}
+        return dict(self.ask(f"SELECT id, text FROM {self.table} WHERE id IN (SELECT unnest(?))", list(ids)))  # noqa: S608
+
+    def _difference(self, other: "_Run", top: int, least: int) -> dict[str, Any]:
+        """Return how another run differs: in its answers, and in its units."""
+        if other.unit != self.unit:
+            raise DataError(f"{other.folder.place} has {other.unit} and {self.folder.place} has {self.unit}")
+        joined = f"{self.table} AS a JOIN {other.table} AS b ON a.id = b.id"
+        both, same = self.ask(f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}")[0]  # noqa: S608
+        moved = self.ask(
+            f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.id)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
+            "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
+            top,
+        )
+        other.collect(None)
+        query = (
+            "SELECT label, text, sum(count) AS count, sum(total) / sum(count) AS mean FROM units "
+            "WHERE NOT special AND regexp_matches(text, '\\w') GROUP BY label, text HAVING sum(count) >= ?"
+        )
+        theirs = {row[:2]: row[2:] for row in other.ask(query, least)}
+        other.close()
+        shifts = [
+            {"label": row[0], "text": row[1], "here": row[3], "there": theirs[row[:2]][1], "count": int(row[2])}
+            for row in self.ask(query, least)
+            if row[:2] in theirs
+        ]
+        shifts.sort(key=lambda row: (-abs(row["here"] - row["there"]), row["text"]))
+        return {
+            "folder": other.folder.place,
+            "model": other.manifest.model["name"],
+            "texts in both": both,
+            "same answer": None if not both else same / both,
+            "changed answers": [{"here": a, "there": b, "texts": n, "examples": ids} for a, b, n, ids in moved],
+            "shifts": shifts[:top],
+        }
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name(column: str) -> str:
+    return '"' + column.replace('"', '""') + '"'

@@ -1,0 +1,269 @@
+"""The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..errors import HeadMismatchError, NormXLogitError, TargetError, UnsupportedModelError
+from ..inputs.columns import EncodingColumns, places_of
+from ..models.factory import refuse_source
+from ..models.map_batches import map_batches
+from ..models.targets import Choice, choice_from_text, index_of
+from ..models.task_model import TaskModel
+from ..pipeline.explain import ScoreColumns, score_batch
+from ..pipeline.long_texts import explain_long
+from ..results.attribution import Attribution, Prediction
+from ..results.base import FloatArray
+from .settings import Settings
+from .shards import Shard
+
+__all__ = ["Explained", "Prepared", "ShardWorker"]
+
+GIVE_UP = 8
+"""Rows that fail one by one before any has been explained, after which the model is at fault and not they."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A shard as the model reads it.
+
+    Attributes:
+        shard: The shard.
+        rows: Which of its rows were encoded.
+        encodings: These rows.
+        targets: What is explained in each, if a column says it.
+        problems: Why the other rows were not, by row.
+    """
+
+    shard: Shard
+    rows: list[int]
+    encodings: EncodingColumns
+    targets: list[Choice] | None
+    problems: dict[int, str]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A shard explained: R rows of N tokens.
+
+    Attributes:
+        shard: The shard.
+        rows: Which of its rows, (R,).
+        encodings: These rows.
+        scores: (N, K, L).
+        labelled: Whether there is a label axis.
+        layers: The layers on the layer axis; empty without one.
+        ids: What is explained, (R, K).
+        contrast: What is subtracted.
+        positions: Where, (R,); NaN for whole texts.
+        said: The prediction, its index and its probability, (R, 3).
+        spans: The answers of a model that answers with spans, by place.
+        diagnostics: What the method measured of itself, by place.
+        problems: Why the other rows have no result, by row.
+    """
+
+    shard: Shard
+    rows: list[int]
+    encodings: EncodingColumns
+    scores: FloatArray
+    labelled: bool
+    layers: tuple[int, ...]
+    ids: FloatArray
+    contrast: int | None
+    positions: FloatArray
+    said: FloatArray
+    spans: dict[int, Prediction]
+    diagnostics: dict[int, dict[str, Any]]
+    problems: dict[int, str]
+
+
+class ShardWorker:
+    """Explains shards with one model.
+
+    Args:
+        model: The model.
+        settings: What is asked for.
+
+    Raises:
+        UnsupportedModelError: If the model is not one of texts.
+    """
+
+    def __init__(self, model: TaskModel, settings: Settings) -> None:
+        refuse_source(model)
+        if not hasattr(model, "encoder") or model.task.kind == "choice":
+            raise UnsupportedModelError(
+                f"a corpus is explained by models of texts and of pairs, not of {model.task.name}"
+            )
+        self.model = model
+        self.settings = settings
+        self._explained = 0
+        self._failed = 0
+
+    def prepare(self, shard: Shard) -> Prepared:
+        """Tokenise a shard's texts and look up its targets."""
+        table = shard.table
+        problems = {i: reason for i, reason in enumerate(table["problem"].to_pylist()) if reason is not None}
+        targets = None
+        if self.settings.columns.target is not None:
+            targets, wrong = self._targets(table["target"])
+            problems = wrong | problems
+        rows = [i for i in range(len(table)) if i not in problems]
+        kept = table.take(np.array(rows, np.int64)) if problems else table
+        texts: list[Any] = kept["text"].to_pylist()
+        if self.settings.columns.pair is not None:
+            texts = list(zip(texts, kept["text_pair"].to_pylist(), strict=True))
+        encodings, unread = self.model.encoder.columns(texts, long_text=self.settings.long_text)
+        problems |= {rows[place]: reason for place, reason in unread.items()}
+        rows = [row for place, row in enumerate(rows) if place not in unread]
+        return Prepared(shard, rows, encodings, None if targets is None else [targets[i] for i in rows], problems)
+
+    def _targets(self, column: Any) -> tuple[list[Any], dict[int, str]]:
+        """Return each row's target, and what is wrong with those that have none."""
+        known: dict[str | None, int | str] = {None: "no target"}
+        count = self.model.vocabulary_size if self.model.task.vocabulary else len(self.model.task.labels)
+        found: list[Any] = column.to_pylist()
+        known |= {name: self._target(name, count) for name in set(found) - {None}}
+        found = [known[name] for name in found]
+        return found, {i: value for i, value in enumerate(found) if isinstance(value, str)}
+
+    def _target(self, name: str, count: int) -> int | str:
+        """Return the index of a target, or what is wrong with it."""
+        try:
+            return index_of(self.model, choice_from_text(self.model, name), count)
+        except TargetError as error:
+            return str(error)
+
+    def explain(self, prepared: Prepared) -> Explained:
+        """Run the model and the method over a shard's texts.
+
+        Raises:
+            NormXLogitError: If the model or the settings are at fault, not single rows.
+        """
+        encodings, model = prepared.encodings, self.model
+        options = self.settings.options(prepared.targets)
+        limit = model.encoder.limit
+        lengths = encodings.lengths
+        long = set() if limit is None else {int(i) for i in np.flatnonzero(lengths > limit)}
+        short = [i for i in range(len(encodings)) if i not in long]
+        read = encodings.take(short) if long else encodings
+        parts: list[tuple[list[int], ScoreColumns]] = []
+        wholes: dict[int, Attribution] = {}
+        problems = dict(prepared.problems)
+
+        def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
+            batch = model.batch(read.take(places), [short[i] for i in places])
+            run = options.method.forward(model, batch, options.layers)
+            return [([short[i] for i in places], score_batch(model, run, options))]
+
+        def work(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
+            return self._halved(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
+
+        for _, found in map_batches(model, read, work, options.method.memory) if short else ():
+            parts += found
+
+        def whole(places: list[int]) -> list[Any]:
+            wholes.update({i: explain_long(model, encodings[i], options.only(i)) for i in places})
+            return []
+
+        for place in sorted(long):
+            self._halved(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
+        return _gathered(prepared, parts, wholes, problems)
+
+    def _halved(
+        self, work: Callable[[list[int]], list[Any]], places: list[int], tell: Callable[[int, str], None]
+    ) -> list[Any]:
+        """Do some work, and where it fails do it in halves, so that a row that cannot be explained costs no other."""
+        try:
+            found = work(places)
+        except (HeadMismatchError, UnsupportedModelError):
+            raise
+        except NormXLogitError as error:
+            if len(places) > 1:
+                middle = len(places) // 2
+                return [
+                    *self._halved(work, places[:middle], tell),
+                    *self._halved(work, places[middle:], tell),
+                ]
+            self._failed += 1
+            if not self._explained and self._failed >= GIVE_UP:
+                raise
+            tell(places[0], str(error))
+            return []
+        self._explained += len(places)
+        return found
+
+
+def _gathered(
+    prepared: Prepared,
+    parts: list[tuple[list[int], ScoreColumns]],
+    wholes: dict[int, Attribution],
+    problems: dict[int, str],
+) -> Explained:
+    """Bring what batches and long texts gave into the order of the rows."""
+    encodings = prepared.encodings
+    done = sorted([*(i for places, _ in parts for i in places), *wholes])
+    place_of = {old: new for new, old in enumerate(done)}
+    kept = encodings if len(done) == len(encodings) else encodings.take(done)
+    shape, labelled, layers, contrast = _axes(parts, wholes)
+    scores = np.zeros((int(kept.bounds[-1]), *shape), np.float32)  # (N, K, L)
+    ids = np.zeros((len(done), shape[0]), np.float32)  # (R, K)
+    said = np.full((len(done), 3), np.nan, np.float32)  # (R, 3)
+    positions = np.full(len(done), np.nan, np.float32)  # (R,)
+    spans: dict[int, Prediction] = {}
+    measured: dict[int, dict[str, Any]] = {}
+    notes = dict(kept.notes)
+    for places, part in parts:
+        rows = [place_of[i] for i in places]
+        scores[places_of(kept.bounds, rows)] = part.scores
+        ids[rows] = part.ids
+        if part.said is not None:
+            said[rows] = part.said
+        if part.places is not None:
+            positions[rows] = _single(part.places, part.ids)
+        spans |= dict(zip(rows, part.spans or (), strict=False))
+        for name, values in part.diagnostics.items():
+            for row, value in zip(rows, values, strict=True):
+                measured.setdefault(row, {})[name] = value if part.target.labelled else value[0]
+    for place, result in wholes.items():
+        row = place_of[place]
+        own = result.scores.reshape(*shape, -1)  # (K, L, T)
+        scores[places_of(kept.bounds, [row])] = own.transpose(2, 0, 1)
+        ids[row] = result.target.ids
+        spans[row] = result.prediction
+        chance = result.prediction.probability
+        said[row] = (result.prediction.value, result.prediction.id, np.nan if chance is None else chance)
+        positions[row] = np.nan if result.target.position is None else result.target.position
+        if result.diagnostics:
+            measured[row] = dict(result.diagnostics)
+        notes[row] = result.notes
+    kept = replace(kept, notes=notes)
+    rows = [prepared.rows[i] for i in done]
+    return Explained(
+        prepared.shard, rows, kept, scores, labelled, layers, ids, contrast, positions, said, spans, measured, problems
+    )
+
+
+def _axes(
+    parts: list[tuple[list[int], ScoreColumns]], wholes: dict[int, Attribution]
+) -> tuple[tuple[int, int], bool, tuple[int, ...], int | None]:
+    if parts:
+        part = parts[0][1]
+        other = None if part.contrast is None else int(part.contrast[0])
+        return part.scores.shape[1:], part.target.labelled, part.layers, other
+    if wholes:
+        result = next(iter(wholes.values()))
+        labels = len(result.target.ids)
+        layers = result.layers or ()
+        return (labels, max(len(layers), 1)), result.has_label_axis, layers, result.target.contrast_id
+    return (1, 1), False, (), None
+
+
+def _single(places: FloatArray, ids: FloatArray) -> FloatArray:
+    """Return the one position that a row explains, (B,); NaN where its labels have several."""
+    if places.ndim == 1:
+        return places
+    own = np.take_along_axis(places, ids.astype(np.int64), 1)  # (B, K), of (B, 2) for start and end
+    found: FloatArray = np.where((own == own[:, :1]).all(1), own[:, 0], np.nan).astype(np.float32)
+    return found

@@ -1,0 +1,159 @@
+"""Many encodings as a few arrays: what a corpus is read as, without a Python object for each token."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+from transformers import PreTrainedTokenizerBase
+
+from .encoding import Encoding, readable_tokens
+
+__all__ = ["EncodingColumns", "IntArray", "lengths_of", "places_of"]
+
+IntArray = npt.NDArray[np.integer[Any]]
+
+SPECIAL = -1
+"""The number of the sequence that special tokens belong to."""
+
+
+@dataclass(frozen=True)
+class EncodingColumns(Sequence[Encoding]):
+    """B encodings of N tokens together, as arrays; indexing one makes an `Encoding` of its part.
+
+    Attributes:
+        tokenizer: Gives the tokens their names.
+        bounds: Where each text's tokens start, and N at the end, (B + 1,).
+        inputs: The model's inputs, (N,) each.
+        offsets: Character spans, (N, 2); None if the tokenizer cannot tell.
+        sequences: 0 or 1, and -1 for special tokens, (N,).
+        texts: The B texts.
+        pairs: Their second texts; None for single texts.
+        notes: What was done to some of the texts, by their place.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    bounds: IntArray
+    inputs: Mapping[str, IntArray]
+    offsets: IntArray | None
+    sequences: IntArray
+    texts: Sequence[str | None]
+    pairs: Sequence[str | None] | None
+    notes: Mapping[int, tuple[str, ...]]
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase, encodings: Sequence[Encoding]) -> "EncodingColumns":
+        """Put encodings into columns."""
+        every = [i for e in encodings for i in e.sequence_ids]
+        spans = [span for e in encodings for span in e.offsets or ()]
+        told = all(e.offsets is not None for e in encodings)
+        names = encodings[0].inputs if encodings else {"input_ids": []}
+        return cls(
+            tokenizer,
+            np.cumsum([0, *map(len, encodings)]),
+            {name: np.array([i for e in encodings for i in e.inputs[name]], np.int64) for name in names},
+            np.array(spans, np.int32).reshape(-1, 2) if told else None,
+            np.array([SPECIAL if s is None else s for s in every], np.int8),
+            [e.text for e in encodings],
+            [e.text_pair for e in encodings] if any(e.text_pair is not None for e in encodings) else None,
+            {place: e.notes for place, e in enumerate(encodings) if e.notes},
+        )
+
+    @property
+    def ids(self) -> IntArray:
+        """Return the token ids, (N,)."""
+        return self.inputs["input_ids"]
+
+    @property
+    def lengths(self) -> IntArray:
+        """Return how many tokens each text has, (B,)."""
+        return np.diff(self.bounds)
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> Encoding: ...
+    @overload
+    def __getitem__(self, place: slice) -> "EncodingColumns": ...
+    def __getitem__(self, place: int | slice) -> "Encoding | EncodingColumns":
+        """Return one encoding, or some as columns."""
+        if isinstance(place, slice):
+            return self.take(range(len(self))[place])
+        place = range(len(self))[place]
+        part = slice(int(self.bounds[place]), int(self.bounds[place + 1]))
+        sequences = tuple(None if s == SPECIAL else s for s in self.sequences[part].tolist())
+        return Encoding(
+            inputs={name: values[part].tolist() for name, values in self.inputs.items()},
+            tokens=readable_tokens(self.tokenizer, self.ids[part].tolist()),
+            offsets=None if self.offsets is None else tuple(map(tuple, self.offsets[part].tolist())),
+            word_ids=None,
+            sequence_ids=sequences,
+            special=tuple(s is None for s in sequences),
+            text=self.texts[place],
+            text_pair=None if self.pairs is None else self.pairs[place],
+            notes=self.notes.get(place, ()),
+        )
+
+    def per_text(self, values: npt.NDArray[Any]) -> IntArray:
+        """Return the sum over each text's tokens of something that runs along all, (N,) to (B,)."""
+        sums = np.concatenate([[0], np.cumsum(values)])  # (N + 1,)
+        return np.diff(sums[self.bounds])
+
+    def joined(self, other: "EncodingColumns") -> "EncodingColumns":
+        """Return the texts of both, one after the other; what the other lacks of the inputs is zero there."""
+        spans = None
+        if self.offsets is not None and other.offsets is not None:
+            spans = np.concatenate([self.offsets, other.offsets])
+        return EncodingColumns(
+            self.tokenizer,
+            np.concatenate([self.bounds, self.bounds[-1] + other.bounds[1:]]),
+            {
+                name: np.concatenate([values, other.inputs.get(name, np.zeros(other.bounds[-1], np.int64))])
+                for name, values in self.inputs.items()
+            },
+            spans,
+            np.concatenate([self.sequences, other.sequences]),
+            [*self.texts, *other.texts],
+            None if self.pairs is None else [*self.pairs, *(other.pairs or [None] * len(other))],
+            {**self.notes, **{len(self) + place: notes for place, notes in other.notes.items()}},
+        )
+
+    def take(self, places: Iterable[int]) -> "EncodingColumns":
+        """Return some of the texts."""
+        kept = list(places)
+        tokens = places_of(self.bounds, kept)
+        return EncodingColumns(
+            self.tokenizer,
+            np.concatenate([[0], np.cumsum(self.lengths[kept])]).astype(np.int64),
+            {name: values[tokens] for name, values in self.inputs.items()},
+            None if self.offsets is None else self.offsets[tokens],
+            self.sequences[tokens],
+            [self.texts[i] for i in kept],
+            None if self.pairs is None else [self.pairs[i] for i in kept],
+            {new: self.notes[old] for new, old in enumerate(kept) if old in self.notes},
+        )
+
+
+def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
+    """Return how many tokens each encoding has."""
+    if isinstance(encodings, EncodingColumns):
+        found: list[int] = encodings.lengths.tolist()
+        return found
+    return [len(encoding) for encoding in encodings]
+
+
+def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:
+    """Return the places of some rows' tokens, one row after the other.
+
+    Args:
+        bounds: Where each row's tokens start, and the end, (B + 1,).
+        rows: Which rows.
+    """
+    chosen = np.asarray(rows, np.int64)  # (R,)
+    lengths = bounds[chosen + 1] - bounds[chosen]  # (R,)
+    ends = np.cumsum(lengths)  # (R,)
+    total = int(ends[-1]) if len(ends) else 0
+    found: IntArray = np.arange(total) + np.repeat(bounds[chosen] - (ends - lengths), lengths)
+    return found

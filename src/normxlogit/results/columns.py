@@ -1,0 +1,116 @@
+"""Results as rows of a table: the schema of a corpus' Parquet files, and the way back to attributions."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError
+from .base import FORMAT_VERSION
+from .fields import plain
+
+__all__ = ["METADATA", "SCHEMA_VERSION", "column_types", "results_of"]
+
+SCHEMA_VERSION = 1
+"""Version of the schema; raised when a reader of the old one would misread the new."""
+
+METADATA = b"normxlogit"
+"""Key under which a file's metadata says what all its rows have in common, as JSON."""
+
+
+def column_types(arrow: Any, *, texts: bool, pairs: bool, words: bool) -> dict[str, Any]:
+    """Return the columns of a corpus' results with their Arrow types, in their order.
+
+    Args:
+        arrow: The module pyarrow.
+        texts: Whether the texts are kept.
+        pairs: Whether they are pairs.
+        words: Whether tokens are merged to words.
+    """
+    types = {
+        "row": arrow.int64(),
+        "id": arrow.string(),
+        "text": arrow.string(),
+        "text_pair": arrow.string(),
+        "tokens": arrow.list_(arrow.string()),
+        "token_ids": arrow.list_(arrow.int32()),
+        "offsets": arrow.list_(arrow.list_(arrow.int32(), 2)),
+        "sequence_ids": arrow.list_(arrow.int8()),
+        "scores": arrow.list_(arrow.float32()),
+        "shape": arrow.list_(arrow.int32()),
+        "words": arrow.list_(arrow.string()),
+        "word_scores": arrow.list_(arrow.float32()),
+        "prediction": arrow.string(),
+        "prediction_id": arrow.int32(),
+        "value": arrow.float32(),
+        "probability": arrow.float32(),
+        "target": arrow.list_(arrow.string()),
+        "target_ids": arrow.list_(arrow.int32()),
+        "position": arrow.int32(),
+        "diagnostics": arrow.string(),
+        "notes": arrow.list_(arrow.string()),
+        "method": arrow.string(),
+        "model": arrow.string(),
+    }
+    absent = {
+        "text": not texts,
+        "text_pair": not (texts and pairs),
+        "words": not words,
+        "word_scores": not words,
+    }
+    return {name: kind for name, kind in types.items() if not absent.get(name, False)}
+
+
+def results_of(table: Any) -> list[dict[str, Any]]:
+    """Return the states of the attributions in a table, as `Attribution.from_dict` reads them.
+
+    Args:
+        table: An Arrow table of a corpus' results.
+
+    Raises:
+        DataError: If it is of another schema.
+    """
+    common: Mapping[str, Any] = json.loads(table.schema.metadata[METADATA])
+    if common.get("schema_version") != SCHEMA_VERSION:
+        raise DataError(
+            f"a corpus of schema version {common.get('schema_version')}; this library reads {SCHEMA_VERSION}"
+        )
+    return [_state(row, common) for row in table.to_pylist()]
+
+
+def _state(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    shape = row["shape"]
+    said = {"label": row["prediction"], "id": row["prediction_id"], "value": row["value"]}
+    return {
+        "kind": "text",
+        "format_version": FORMAT_VERSION,
+        "scores": plain(np.asarray(row["scores"], np.float32).reshape(shape)),
+        "tokens": row["tokens"],
+        "token_ids": row["token_ids"],
+        "offsets": row["offsets"],
+        "word_ids": None,
+        "sequence_ids": row["sequence_ids"],
+        "special_tokens_mask": [sequence is None for sequence in row["sequence_ids"]],
+        "text": row.get("text"),
+        "text_pair": row.get("text_pair"),
+        "prediction": plain(said | {"probability": row["probability"]}),
+        "target": {
+            "kind": common["target_kind"],
+            "labels": row["target"],
+            "ids": row["target_ids"],
+            "contrast": common["contrast"],
+            "contrast_id": common["contrast_id"],
+            "position": row["position"],
+        },
+        "layers": common["layers"],
+        "token_predictions": None,
+        "method": row["method"],
+        "settings": common["settings"],
+        "model": row["model"],
+        "signed": common["signed"],
+        "notes": row["notes"],
+        "version": common["version"],
+        "diagnostics": json.loads(row.get("diagnostics") or "{}"),
+        "merge": common["merge"],
+    }

@@ -1,0 +1,128 @@
+"""Stopped in every way there is, and started again: exactly one row for every row of the input."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from normxlogit.errors import DataError
+
+from .corpora import errors, explainer, jsonl, results, texts
+
+COUNT = 600
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import resource, sys
+from normxlogit import attribute
+from tests.corpus.corpora import explainer
+path, out, limit = sys.argv[1:]
+if int(limit):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+attribute(explainer(), path, out, shard_rows=8)
+"""
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    rows = [{"text": None if i % 50 == 7 else text} for i, text in enumerate(texts(COUNT))]
+    return jsonl(tmp_path / "in.jsonl", rows)
+
+
+def start(*arguments):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def stop_at_work(process, out, number, delay):
+    """Send a signal some time after the run has written something new."""
+    before = count(out)
+    while count(out) == before and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(delay)
+    process.send_signal(number)
+    return process.communicate(timeout=120)[1]
+
+
+def count(out):
+    return len(list((out / "shards").glob("0*.parquet"))) if out.exists() else 0
+
+
+def check(out):
+    done, wrong = results(out)["row"].to_pylist(), errors(out)
+    assert sorted([*done, *wrong]) == list(range(COUNT))
+    assert sorted(wrong) == list(range(7, COUNT, 50))
+    assert not list(out.rglob(".writing-*"))
+
+
+def test_killed_at_random_moments(corpus, tmp_path):
+    out, chance = tmp_path / "out", random.Random(5)
+    killed = 0
+    for _ in range(4):
+        process = start("-c", SCRIPT, corpus, out, 0)
+        stop_at_work(process, out, signal.SIGKILL, chance.random() * 0.3)
+        killed += process.returncode == -signal.SIGKILL
+    assert killed >= 2
+    process = start("-c", SCRIPT, corpus, out, 0)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    check(out)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop(corpus, tmp_path, number):
+    out = tmp_path / "out"
+    command = ["-c", "from normxlogit.cli import main; main()", "attribute", corpus, "--output", out, "--shard-rows", 8]
+    said = stop_at_work(stopped := start(*command), out, number, 0.1)
+    assert stopped.returncode == 128 + number
+    assert said.splitlines()[-1] == f"stopped; the same command goes on with {out}"
+    assert 0 < count(out) < COUNT / 8
+    process = start(*command)
+    process.communicate(timeout=120)
+    assert process.returncode == 0
+    check(out)
+
+
+def test_a_full_disk_leaves_whole_shards(corpus, tmp_path):
+    out = tmp_path / "out"
+    process = start("-c", SCRIPT, corpus, out, 9_000)  # bytes of a file: the manifest outgrows it, shards do not
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode != 0
+    assert "DataError: cannot write" in said
+    from normxlogit import attribute
+
+    attribute(explainer(), corpus, out, shard_rows=8)
+    check(out)
+
+
+def test_a_folder_that_cannot_be_written(corpus, tmp_path):
+    from normxlogit import attribute
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot write"):
+        attribute(explainer(), corpus, tmp_path / "file" / "out")
+
+
+def test_an_input_that_vanishes(tmp_path):
+    from normxlogit import attribute
+
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts(COUNT // 2)))
+    given = [tmp_path / "a.txt", tmp_path / "b.txt"]
+    out = tmp_path / "out"
+
+    def vanish(progress):
+        given[1].unlink(missing_ok=True)
+
+    model = explainer()
+    with pytest.raises(DataError, match=r"cannot read .*b\.txt"):
+        attribute(model, given, out, shard_rows=8, watch=vanish)
+    assert 0 < results(out).num_rows < COUNT
+    given[1].write_text("\n".join(texts(COUNT // 2)))
+    attribute(model, given, out, shard_rows=8)
+    assert results(out)["row"].to_pylist() == list(range(COUNT))

@@ -1,0 +1,140 @@
+"""Every format gives the same rows; a row that is broken is one row's problem."""
+
+import gzip
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from normxlogit.corpus.reading import open_source
+from normxlogit.corpus.shards import InputColumns, choose_columns, read_shards
+from normxlogit.errors import DataError
+
+ROWS = [{"name": f"r{i}", "text": f'text {i}\nof, "two" lines é', "stars": i} for i in range(10)]
+
+
+def write(folder, kind):
+    table = pa.Table.from_pylist(ROWS)
+    path = folder / f"in.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path, row_group_size=3)
+    elif kind in ("csv", "csv.gz"):
+        sink = io.BytesIO()
+        pyarrow.csv.write_csv(table, sink)
+        path.write_bytes(gzip.compress(sink.getvalue()) if kind == "csv.gz" else sink.getvalue())
+    elif kind == "arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    elif kind == "feather":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def read(source, size=4, **columns):
+    chosen = choose_columns(source, InputColumns(**{"text": "text", **columns}))
+    return list(read_shards(source, chosen, size))
+
+
+def rows(shards):
+    return [row for shard in shards for row in shard.table.to_pylist()]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "arrow", "feather", "jsonl"])
+def test_every_format_gives_the_same_rows(tmp_path, kind):
+    shards = read(open_source(write(tmp_path, kind)), id="name", keep=("stars",))
+    assert [len(shard.table) for shard in shards] == [4, 4, 2]
+    assert [shard.first for shard in shards] == [0, 4, 8]
+    found = rows(shards)
+    assert [row["row"] for row in found] == list(range(10))
+    assert [row["id"] for row in found] == [row["name"] for row in ROWS]
+    assert [row["text"] for row in found] == [row["text"] for row in ROWS]
+    assert [int(row["stars"]) for row in found] == list(range(10))
+    assert not any(row["problem"] for row in found)
+    assert shards[-1].fraction == pytest.approx(1.0, abs=0.02)  # an Arrow stream ends with a mark
+
+
+def test_a_data_set_of_hugging_face(tmp_path):
+    import datasets
+
+    made = datasets.Dataset.from_list(ROWS)
+    made.save_to_disk(tmp_path / "saved")
+    for source in (open_source(made), open_source(tmp_path / "saved"), open_source(made.to_iterable_dataset())):
+        assert [row["text"] for row in rows(read(source))] == [row["text"] for row in ROWS]
+
+
+def test_a_pattern_and_a_folder_are_read_in_order(tmp_path):
+    for name in ("b", "a", "c"):
+        (tmp_path / f"{name}.txt").write_text(f"{name} one\r\n{name} two")
+    wanted = [f"{name} {n}" for name in "abc" for n in ("one", "two")]
+    for given in (str(tmp_path / "*.txt"), tmp_path, [tmp_path / f"{n}.txt" for n in "abc"]):
+        assert [row["text"] for row in rows(read(open_source(given)))] == wanted
+    import fsspec
+
+    with fsspec.open("memory://in/some.txt", "w") as file:
+        file.write("far away")
+    assert rows(read(open_source("memory://in/some.txt")))[0]["text"] == "far away"
+
+
+def test_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"one\ntwo\n\nfour")))
+    assert [row["text"] for row in rows(read(open_source("-")))] == ["one", "two", "", "four"]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b'{"body": "one"}\n')))
+    assert rows(read(open_source("-", "jsonl"), text="body"))[0]["text"] == "one"
+
+
+def test_broken_rows_of_csv_keep_their_place(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_bytes(b'a,text\n1,one\n1,2,3\n3,\xff\n4,"fo\nur"\n5\n')
+    found = rows(read(open_source(path)))
+    assert [row["text"] for row in found] == ["one", None, None, "fo\nur", None]
+    assert [bool(row["problem"]) for row in found] == [False, True, True, False, True]
+    assert "3 columns" in found[1]["problem"]
+    assert "UTF-8" in found[2]["problem"]
+
+
+def test_a_kept_value_of_another_type_is_a_problem_of_its_row(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"text": "a", "n": 1}\n{"text": "b", "n": 2}\n' * 3000 + '{"text": "c", "n": "x"}\n')
+    last = rows(read(open_source(path), size=10000, keep=("n",)))[-1]
+    assert "holds 'x', where it held int64 before" in last["problem"]
+
+
+def test_digests_tell_rows_not_formats(tmp_path):
+    one = read(open_source(write(tmp_path, "parquet")), id="name")
+    two = read(open_source(write(tmp_path, "jsonl")), id="name")
+    assert [shard.digest for shard in one] == [shard.digest for shard in two]
+    assert len({shard.digest for shard in one}) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("nowhere.jsonl", "cannot read .*nowhere.jsonl"),
+        ("*.nothing", "no such file"),
+        ([1, 2], "a row in memory is a mapping"),
+        ({"text": "x"}, "cannot read a corpus from a dict"),
+    ],
+)
+def test_what_cannot_be_read(given, message):
+    with pytest.raises(DataError, match=message):
+        read(open_source(given))
+
+
+def test_files_that_are_not_what_they_seem(tmp_path):
+    (tmp_path / "in.parquet").write_bytes(b"not parquet")
+    with pytest.raises(DataError, match=r"in\.parquet: not parquet"):
+        read(open_source(tmp_path / "in.parquet"))
+    (tmp_path / "in.data").write_bytes(b"one\ntwo")
+    with pytest.raises(DataError, match="--input-format"):
+        open_source(tmp_path / "in.data")
+    assert len(rows(read(open_source(tmp_path / "in.data", "text")))) == 2
+    with pytest.raises(DataError, match="no format 'xml'"):
+        open_source(tmp_path / "in.data", "xml")

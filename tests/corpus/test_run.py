@@ -1,0 +1,272 @@
+"""A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from normxlogit import ALL, Attributions, attribute
+from normxlogit.corpus import folder as folders
+from normxlogit.errors import DataError, InputError, TargetError, UnsupportedModelError
+from tests import tiny
+
+from .corpora import errors, explainer, jsonl, results, texts
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return explainer()
+
+
+def run(explainer, rows, folder, **options):
+    return attribute(explainer, rows, folder, **{"shard_rows": 16, **options})
+
+
+def rows_of(some):
+    return [{"text": text} for text in some]
+
+
+def same(loaded, wanted):
+    """Whether two results agree in all that the files hold."""
+    for name in ("tokens", "token_ids", "offsets", "sequence_ids", "target", "layers", "method", "settings", "notes"):
+        assert getattr(loaded, name) == getattr(wanted, name), name
+    assert loaded.prediction.label == wanted.prediction.label
+    assert loaded.prediction.id == wanted.prediction.id
+    np.testing.assert_allclose(loaded.scores, wanted.scores, atol=2e-4, rtol=1e-4)
+    assert loaded.scores.shape == wanted.scores.shape
+
+
+@pytest.mark.parametrize(
+    ("options", "call"),
+    [
+        ({}, {}),
+        ({"target": ALL, "layers": ALL}, {"target": ALL, "layers": ALL}),
+        ({"target": ["LABEL_1", "LABEL_0"], "contrast": 2}, {"target": ["LABEL_1", "LABEL_0"], "contrast": 2}),
+        ({"layers": [2, 3], "method": "logat"}, {"layers": [2, 3], "method": "logat"}),
+        ({"long_text": "window"}, {"long_text": "window"}),
+    ],
+)
+def test_the_results_are_the_explainers(tmp_path, options, call):
+    model = explainer(num_labels=3)
+    some = [*texts(40), "the movie is good " * 20]
+    done = run(model, rows_of(some), tmp_path / "out", keep_text=True, **options)
+    assert (done.rows, done.errors) == (41, 0)
+    loaded = [a for file in sorted((tmp_path / "out/shards").glob("*")) for a in Attributions.load(file)]
+    assert [a.text for a in loaded] == some  # in the order of the input
+    for one, other in zip(loaded, model(some, **call), strict=True):
+        same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "some"),
+    [
+        ("gpt2", "CausalLM", texts(20)),
+        ("bert", "MaskedLM", [tiny.MASKED, "a [MASK] film", "the movie was [MASK] !"]),
+        ("bert", "TokenClassification", texts(20)),
+    ],
+)
+def test_models_that_answer_at_a_token(tmp_path, family, kind, some):
+    model = explainer(family, kind)
+    run(model, rows_of(some), tmp_path)
+    loaded = Attributions.load(tmp_path / "shards/00000000.parquet")
+    for one, other in zip(loaded, model(some)[:16], strict=True):
+        same(one, other)
+
+
+def test_questions_are_pairs(tmp_path):
+    model = explainer("bert", "QuestionAnswering")
+    pairs = [("is the movie good ?", text) for text in texts(5)]
+    run(model, [{"text": a, "b": b} for a, b in pairs], tmp_path, pair_column="b")
+    for one, other in zip(Attributions.load(tmp_path / "shards/00000000.parquet"), model(pairs), strict=True):
+        same(one, other)
+
+
+def test_what_a_method_measured_of_itself_is_kept(tmp_path, bert):
+    some = texts(3)
+    run(bert, rows_of(some), tmp_path, method="integrated-gradients:steps=4")
+    loaded = Attributions.load(tmp_path / "shards/00000000.parquet")
+    wanted = bert(some, method="integrated-gradients:steps=4")
+    assert wanted[0].diagnostics
+    for one, other in zip(loaded, wanted, strict=True):
+        assert one.diagnostics == pytest.approx(dict(other.diagnostics), abs=1e-3)
+
+
+def test_four_readers_read_it(tmp_path, bert):
+    import datasets
+    import duckdb
+    import pandas
+    import polars
+
+    rows = [{"text": text, "gold": i % 2, "note": "x"} for i, text in enumerate(texts(20))]
+    run(bert, rows, tmp_path, keep=["gold"], keep_text=True, words=True)
+    pattern = str(tmp_path / "shards/*.parquet")
+    table = results(tmp_path)
+    assert table.column_names[:2] == ["row", "id"]
+    assert table.column_names[-1] == "gold"
+    first = table.slice(0, 1).to_pylist()[0]
+    assert pandas.read_parquet(tmp_path / "shards")["tokens"][0].tolist() == first["tokens"]
+    frame = polars.read_parquet(pattern)
+    assert frame["offsets"][0].to_list() == first["offsets"]
+    assert frame["gold"].to_list() == [row["gold"] for row in rows]
+    found = duckdb.sql(f"SELECT scores, words, word_scores FROM '{pattern}' ORDER BY row LIMIT 1").fetchall()[0]
+    assert found[0] == pytest.approx(first["scores"])
+    assert len(found[1]) == len(found[2])
+    loaded = datasets.Dataset.from_parquet(str(tmp_path / "shards/00000000.parquet"), cache_dir=str(tmp_path / "hf"))
+    assert loaded[0]["scores"] == pytest.approx(first["scores"])
+
+
+def test_words_are_those_of_the_explainer(tmp_path, bert):
+    some = texts(5)
+    run(bert, rows_of(some), tmp_path, words=True)
+    for row, result in zip(results(tmp_path).to_pylist(), bert(some), strict=True):
+        assert row["words"] == [word.text for word in result.words()]
+        assert row["word_scores"] == pytest.approx([word.score for word in result.words()], abs=1e-3)
+        assert "text" not in row
+
+
+def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
+    rows = [
+        {"key": "a", "text": "good", "stars": 1},
+        {"key": "b", "text": None, "stars": 2},
+        {"key": "c", "text": 5, "stars": 3},
+        {"key": "d", "text": " ", "stars": 4},
+        {"key": "e", "text": "the movie " * 30, "stars": 5},
+        {"key": "f", "text": "bad", "stars": 6},
+    ]
+    path = jsonl(tmp_path / "in.jsonl", rows)
+    with path.open("ab") as file:
+        file.write(b'not json\n{"key": "g", "text": "\xff"}\n{"key": "h", "text": "\\ud800"}\n')
+    done = run(bert, path, tmp_path / "out", id_column="key", keep=["stars"], long_text="error")
+    assert (done.rows, done.errors) == (9, 7)
+    table = results(tmp_path / "out")
+    assert table["id"].to_pylist() == ["a", "f"]
+    assert table["stars"].to_pylist() == [1, 6]
+    reasons = errors(tmp_path / "out")
+    assert sorted(reasons) == [1, 2, 3, 4, 6, 7, 8]
+    for row, piece in {
+        1: "null",
+        2: "not text",
+        3: "no token",
+        4: "62 tokens",
+        6: "JSON",
+        7: "JSON",
+        8: "half",
+    }.items():
+        assert piece in reasons[row]
+
+
+def test_too_many_errors_stop_the_run(tmp_path, bert):
+    rows = [{"text": None if i % 2 else "good"} for i in range(64)]
+    with pytest.raises(DataError, match="more than --max-errors 10"):
+        run(bert, rows, tmp_path, max_errors=10)
+
+
+def test_a_text_that_breaks_the_method_costs_no_other(tmp_path):
+    model = explainer("bert", "MaskedLM")
+    run(model, rows_of(["a [MASK] film", "no mask", "[MASK] [MASK]", "the [MASK] is good"]), tmp_path)
+    assert results(tmp_path)["row"].to_pylist() == [0, 3]
+    assert "nowhere" in errors(tmp_path)[1]
+
+
+def test_a_model_at_fault_stops_the_run(tmp_path, bert):
+    with pytest.raises(TargetError, match="no label 'nope'"):
+        run(bert, rows_of(texts(40)), tmp_path, target="nope")
+    with pytest.raises(UnsupportedModelError, match="multiple-choice"):
+        run(explainer("bert", "MultipleChoice"), rows_of(texts(4)), tmp_path / "choice")
+
+
+def test_a_target_for_each_row(tmp_path, bert):
+    rows = [{"text": t, "gold": g} for t, g in zip(texts(5), ["LABEL_1", "0", "1", None, "nope"], strict=True)]
+    run(bert, rows, tmp_path, target_column="gold")
+    assert results(tmp_path)["target"].to_pylist() == [["LABEL_1"], ["LABEL_0"], ["LABEL_1"]]
+    assert errors(tmp_path)[3] == "no target"
+    assert "nope" in errors(tmp_path)[4]
+
+
+def test_a_finished_run_does_nothing_and_a_broken_one_goes_on(tmp_path, bert, monkeypatch):
+    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(80)))
+    out = tmp_path / "out"
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        run(bert, path, out, watch=lambda now: seen.append(now.rows) if len(seen) < 2 else interrupt())
+    assert 0 < results(out).num_rows < 80
+    done = run(bert, path, out)
+    assert (done.rows, results(out)["row"].to_pylist()) == (80, list(range(80)))
+    assert done.fresh < 80
+    assert run(bert, path, out).fresh == 0
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def test_a_shard_that_is_gone_is_made_again(tmp_path, bert):
+    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
+    run(bert, path, tmp_path / "out")
+    (tmp_path / "out/shards/00000001.parquet").unlink()
+    assert run(bert, path, tmp_path / "out").fresh == 16
+    assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
+
+
+def test_what_changed_is_refused_by_name(tmp_path, bert):
+    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
+    out = tmp_path / "out"
+    run(bert, path, out)
+    for options, name in [
+        ({"method": "logat"}, "method"),
+        ({"target": 1}, "target"),
+        ({"layers": ALL}, "layers"),
+        ({"keep_text": True}, "kept text"),
+        ({"shard_rows": 8}, "rows of a shard"),
+    ]:
+        with pytest.raises(DataError, match=f"was made with {name}"):
+            run(bert, path, out, **options)
+    with pytest.raises(DataError, match="model 'tiny-bert' with other weights"):
+        run(explainer(seed=1), path, out)
+    with pytest.raises(DataError, match="model 'tiny-bert', not 'tiny-electra'"):
+        run(explainer("electra"), path, out)
+    other = jsonl(tmp_path / "other.jsonl", rows_of(texts(40)))
+    with pytest.raises(DataError, match=r"in\.jsonl, not .*other\.jsonl"):
+        run(bert, other, out)
+    jsonl(path, rows_of(texts(41)))
+    with pytest.raises(DataError, match=r"in\.jsonl as it was before it changed"):
+        run(bert, path, out)
+
+
+def test_rows_that_changed_under_the_same_name_are_refused(tmp_path, bert):
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        run(bert, rows_of(texts(80)), out, watch=lambda now: now.rows > 16 and interrupt())
+    changed = rows_of(texts(80))
+    changed[3]["text"] = "another text"
+    with pytest.raises(DataError, match="rows 0 to 15 of the input have changed"):
+        run(bert, changed, out)
+
+
+def test_a_folder_has_one_run_at_a_time(tmp_path, bert):
+    folder = folders.Folder(tmp_path)
+    folder.create()
+    with folder.locked(), pytest.raises(DataError, match="another run is writing"):
+        run(bert, rows_of(texts(4)), tmp_path)
+
+
+def test_output_anywhere_that_fsspec_writes(bert):
+    import fsspec
+
+    run(bert, rows_of(texts(20)), "memory://corpus/out")
+    with fsspec.open("memory://corpus/out/shards/00000001.parquet") as file:
+        assert pq.read_table(file)["row"].to_pylist() == [16, 17, 18, 19]
+    assert run(bert, rows_of(texts(20)), "memory://corpus/out").fresh == 0
+
+
+def test_arguments_that_cannot_be(tmp_path, bert):
+    rows = pa.Table.from_pylist([{"text": "good", "tokens": 1}])
+    pq.write_table(rows, tmp_path / "in.parquet")
+    with pytest.raises(DataError, match="no column 'body' in the input; there are text, tokens"):
+        run(bert, tmp_path / "in.parquet", tmp_path / "a", text_column="body")
+    with pytest.raises(DataError, match="'tokens' cannot be kept"):
+        run(bert, tmp_path / "in.parquet", tmp_path / "a", keep=["tokens"])
+    with pytest.raises(InputError, match="engine"):
+        run(bert, tmp_path / "in.parquet", tmp_path / "a", engine="spark")
+    with pytest.raises(InputError, match="not both"):
+        run(bert, tmp_path / "in.parquet", tmp_path / "a", target=1, target_column="text")

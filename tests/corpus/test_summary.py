@@ -1,0 +1,129 @@
+"""A summary against the same sums in Python."""
+
+import json
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from normxlogit import attribute, summarize
+from normxlogit.corpus.summary_page import page
+from normxlogit.errors import DataError
+from tests.commands import run as command
+
+from .corpora import explainer, results, texts
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of two models on the same texts, and the texts."""
+    folder = tmp_path_factory.mktemp("runs")
+    rows = [{"text": t, "gold": ["LABEL_0", 1][i % 2 and 1] if i % 3 else "LABEL_1"} for i, t in enumerate(texts(60))]
+    rows = [{**row, "gold": str(row["gold"])} for row in rows]
+    for name, seed in (("one", 0), ("two", 1)):
+        attribute(explainer(seed=seed), rows, folder / name, shard_rows=16, keep=["gold"], keep_text=True)
+    return folder, rows
+
+
+def places(folder):
+    """Scores of each token by label, with the rows they are in."""
+    found = defaultdict(list)
+    for row in results(folder).to_pylist():
+        for token, score, sequence in zip(row["tokens"], row["scores"], row["sequence_ids"], strict=True):
+            if sequence is not None and any(c.isalnum() for c in token):
+                found[row["target"][0], token.lower()].append((score, row))
+    return found
+
+
+def test_the_sums(runs):
+    folder, _ = runs
+    summary = summarize(folder / "one", top=1000, min_count=2)
+    wanted = {key: values for key, values in places(folder / "one").items() if len(values) >= 2}
+    assert {(u.label, u.text) for u in summary.highest} == set(wanted)
+    for unit in summary.highest:
+        scores = np.array([score for score, _ in wanted[unit.label, unit.text]])
+        assert unit.count == len(scores)
+        assert unit.mean == pytest.approx(scores.mean(), rel=1e-4, abs=1e-4)
+        assert unit.total == pytest.approx(scores.sum(), rel=1e-4, abs=1e-4)
+        half = 1.96 * scores.std(ddof=1) / len(scores) ** 0.5
+        assert unit.high - unit.mean == pytest.approx(half, rel=1e-2, abs=1e-2)
+        assert unit.against == pytest.approx((scores < 0).mean())
+        best = max(wanted[unit.label, unit.text], key=lambda place: place[0])
+        assert any(row["id"] in unit.examples for s, row in wanted[unit.label, unit.text] if s == best[0])
+    for label in {unit.label for unit in summary.highest}:
+        means = [unit.mean for unit in summary.highest if unit.label == label]
+        totals = [unit.total for unit in summary.totals if unit.label == label]
+        assert means == sorted(means, reverse=True)
+        assert totals == sorted(totals, reverse=True)
+    assert sum(mass.mass for mass in summary.mass) == pytest.approx(1)
+    every = [
+        (s, abs(v))
+        for r in results(folder / "one").to_pylist()
+        for s, v in zip(r["sequence_ids"], r["scores"], strict=True)
+    ]
+    special = next(mass for mass in summary.mass if mass.kind == "special")
+    assert special.mass == pytest.approx(sum(v for s, v in every if s is None) / sum(v for _, v in every), rel=1e-4)
+
+
+def test_right_and_wrong_answers(runs):
+    folder, rows = runs
+    summary = summarize(folder / "one", gold="gold", min_count=1, top=1000)
+    table = results(folder / "one").to_pylist()
+    right = {r["row"]: r["gold"] in (r["prediction"], str(r["prediction_id"])) for r in table}
+    assert summary.accuracy == pytest.approx(np.mean(list(right.values())))
+    wrong = defaultdict(int)
+    for (_, token), values in places(folder / "one").items():
+        wrong[token] += sum(not right[row["row"]] for _, row in values)
+    assert {rate.text: rate.wrong for rate in summary.mistakes} == dict(wrong)
+    with pytest.raises(DataError, match="no column 'label' in the results; keep it with --keep label"):
+        summarize(folder / "one", gold="label")
+
+
+def test_the_difference_of_two_runs(runs):
+    folder, _ = runs
+    found = summarize(folder / "one", against=folder / "two", min_count=1).difference
+    one, two = (results(folder / name)["prediction"].to_pylist() for name in ("one", "two"))
+    assert found["texts in both"] == 60
+    assert found["same answer"] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
+    assert sum(change["texts"] for change in found["changed answers"]) == sum(
+        a != b for a, b in zip(one, two, strict=True)
+    )
+    itself = summarize(folder / "one", against=folder / "one").difference
+    assert itself["same answer"] == 1
+    assert all(shift["here"] == shift["there"] for shift in itself["shifts"])
+
+
+def test_labels_and_layers_have_rows_of_their_own(tmp_path):
+    from normxlogit import ALL
+
+    some = [{"text": text} for text in texts(20)]
+    attribute(explainer(), some, tmp_path / "all", target=ALL, layers=ALL)
+    attribute(explainer(), some, tmp_path / "one", target="LABEL_1")
+    every = {(u.label, u.text): u.mean for u in summarize(tmp_path / "all", top=1000).highest}
+    single = {(u.label, u.text): u.mean for u in summarize(tmp_path / "one", top=1000).highest}
+    assert {label for label, _ in every} == {"LABEL_0", "LABEL_1"}
+    assert {key: mean for key, mean in every.items() if key[0] == "LABEL_1"} == pytest.approx(single, rel=1e-4)
+
+
+def test_the_page_links_to_texts_and_escapes_them(tmp_path):
+    attribute(explainer(), [{"text": "<b>good</b>"}] * 6, tmp_path, keep_text=True)
+    content = page(summarize(tmp_path))
+    assert 'href="#text-0"' in content
+    assert 'id="text-0"' in content
+    assert "<b>good" not in content
+    assert "&lt;b&gt;good" in content
+
+
+def test_the_command(runs, capsys, tmp_path):
+    folder, _ = runs
+    code, out, _ = command(capsys, "summarize", folder / "one", "--gold", "gold", "--against", folder / "two")
+    assert code == 0
+    for heading in ("Predictions", "largest mean score", "Where the scores are", "wrong answers", "differ"):
+        assert heading in out
+    code, out, _ = command(capsys, "summarize", folder / "one", "--format", "json")
+    assert json.loads(out)["rows"] == 60
+    assert command(capsys, "summarize", folder / "one", "--output", tmp_path / "page.html")[0] == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    code, _, err = command(capsys, "summarize", tmp_path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "no corpus run there" in err

@@ -1,0 +1,122 @@
+"""Inputs that the user has tokenised."""
+
+import numpy as np
+import pytest
+import torch
+from transformers import BatchEncoding
+
+from normxlogit import Explainer, InputError
+from normxlogit.inputs.token_ids import read_token_ids
+from tests import tiny
+
+IDS = [[2, 5, 6, 7, 3], [2, 5, 3, 0, 0]]
+MASK = [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]
+
+
+def read(encoded, vocabulary=tiny.SIZE):
+    return read_token_ids(encoded, tiny.tokenizer_for("bert"), vocabulary)
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor, np.array, lambda rows: tuple(map(tuple, rows))])
+@pytest.mark.parametrize("truth", [False, True])
+def test_rows_lose_their_padding(kind, truth):
+    mask = [[bool(i) for i in row] for row in MASK] if truth else MASK
+    first, second = read({"input_ids": kind(IDS), "attention_mask": kind(mask), "token_type_ids": kind(MASK)})
+    assert (first.ids, second.ids) == ([2, 5, 6, 7, 3], [2, 5, 3])
+    assert second.inputs["token_type_ids"] == [1, 1, 1]
+    assert second.tokens == ("[CLS]", "the", "[SEP]")
+    assert second.special == (True, False, True)
+    (left,) = read({"input_ids": [IDS[1][::-1]], "attention_mask": [MASK[1][::-1]]})
+    assert left.ids == [3, 5, 2]
+
+
+def test_one_row_and_no_mask():
+    (found,) = read({"input_ids": [2, 5, 3]})
+    assert found.ids == [2, 5, 3]
+    assert [e.ids for e in read({"input_ids": torch.tensor(IDS), "attention_mask": None})] == IDS
+
+
+def test_a_mask_is_no_special_token_without_the_tokenizers_own_encodings_either():
+    (found,) = read({"input_ids": [2, 5, 4, 3]})
+    assert found.tokens[2] == "[MASK]"
+    assert found.special == (True, False, False, True)
+    assert found.sequence_ids == (None, 0, 0, None)
+
+
+def test_offsets_of_a_fast_tokenizer_are_kept_while_they_belong_to_the_ids():
+    encoded = tiny.tokenizer_for("bert")(["the cats sat", "bad"], padding=True, return_tensors="pt")
+    first, second = read(encoded)
+    assert first.offsets == ((0, 0), (0, 3), (4, 7), (7, 8), (9, 12), (0, 0))
+    assert second.offsets == ((0, 0), (0, 3), (0, 0))
+    assert second.word_ids == (None, 0, None)
+    turned = BatchEncoding({name: value.flip(0) for name, value in encoded.items()}, encoded.encodings)
+    assert [e.offsets for e in read(turned)] == [None, None]
+    assert [e.ids for e in read(turned)] == [second.ids, first.ids]
+    cut = BatchEncoding({name: value[:, :3] for name, value in encoded.items()}, encoded.encodings)
+    assert read(cut)[0].ids == first.ids[:3]
+    assert read(cut)[0].offsets is None
+
+
+def test_what_the_answer_does_not_depend_on_is_left_out_and_the_rest_is_read():
+    (found,) = read(
+        {"input_ids": [[2, 5, 3]], "labels": torch.tensor([1]), "special_tokens_mask": [[1, 0, 1]], "length": [3]}
+    )
+    assert set(found.inputs) == {"input_ids"}
+    (found,) = read({"input_ids": [[2, 5, 3]], "global_attention_mask": [[1, 0, 0]]})
+    assert found.inputs["global_attention_mask"] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("encoded", "message"),
+    [
+        ({}, "needs 'input_ids'"),
+        ({"attention_mask": MASK}, "needs 'input_ids'"),
+        ({"input_ids": None}, "needs 'input_ids'"),
+        (IDS, "is a mapping, what a tokenizer returns, not list"),
+        ({"input_ids": []}, "one token or more"),
+        ({"input_ids": [[]]}, "one token or more"),
+        ({"input_ids": torch.zeros(0, 4, dtype=torch.long)}, "one token or more"),
+        ({"input_ids": 7}, "must be of shape"),
+        ({"input_ids": torch.zeros(1, 2, 3, dtype=torch.long)}, "must be of shape"),
+        ({"input_ids": [[2, 5, 3], [2, 3]]}, "the rows of 'input_ids' differ in length"),
+        ({"input_ids": "the cat"}, "must hold rows of whole numbers"),
+        ({"input_ids": ["the cat"]}, "must hold rows of whole numbers"),
+        ({"input_ids": [[None, 3]]}, "must hold rows of whole numbers"),
+        ({"input_ids": [[2.0, 5.0, 3.0]]}, "must hold whole numbers, not float32"),
+        ({"input_ids": torch.tensor([[True, False]])}, "must hold whole numbers, not bool"),
+        ({"input_ids": [[2, 64, 3]]}, "row 0 of the encoded input holds token id 64 and the model knows 0 to 63"),
+        ({"input_ids": [[2, 5, 3], [2, -1, 3]]}, "row 1 of the encoded input holds token id -1"),
+        ({"input_ids": IDS, "attention_mask": [[1, 1, 1, 1, 1], [0] * 5]}, "row 1 .* has no real token"),
+        ({"input_ids": IDS, "attention_mask": [[1, 1, 0, 1, 1], [1] * 5]}, "mask of row 0 has a hole at token 2"),
+        ({"input_ids": IDS, "attention_mask": [[1] * 5, [0, 1, 0, 0, 1]]}, "mask of row 1 has a hole at token 2"),
+        ({"input_ids": IDS, "attention_mask": [1, 1, 1, 1, 1]}, r"of shape \(1, 5\) and 'input_ids' of \(2, 5\)"),
+        ({"input_ids": IDS, "attention_mask": [[1, 1], [1, 1]]}, r"of shape \(2, 2\)"),
+        ({"input_ids": IDS, "attention_mask": torch.full((2, 5), 0.5)}, "1 at tokens and 0 at padding"),
+        ({"input_ids": IDS, "attention_mask": torch.full((2, 5), 2)}, "1 at tokens and 0 at padding"),
+        ({"input_ids": IDS, "attention_mask": torch.full((2, 5), torch.nan)}, "1 at tokens and 0 at padding"),
+        ({"input_ids": IDS, "token_type_ids": [[0, 1]]}, "'token_type_ids' is of shape"),
+        ({"input_ids": IDS, "token_type_ids": torch.zeros(2, 5)}, "'token_type_ids' must hold whole numbers"),
+        ({"input_ids": IDS, "bbox": torch.zeros(2, 5, 4, dtype=torch.long)}, "'bbox' must be of shape"),
+    ],
+)
+def test_what_is_no_encoded_text_is_refused(encoded, message):
+    with pytest.raises(InputError, match=message):
+        read(encoded)
+
+
+def test_ids_are_not_bounded_above_where_the_model_looks_them_up_otherwise():
+    assert read({"input_ids": [[2, 9999, 3]]}, None)[0].ids == [2, 9999, 3]
+    with pytest.raises(InputError, match="knows from 0 up"):
+        read({"input_ids": [[-2]]}, None)
+
+
+def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    explainer = Explainer(model, tokenizer)
+    inputs = tokenizer(["the cat sat"], return_tensors="pt")
+    inputs["attention_mask"][0, 2] = 0
+    with torch.no_grad():
+        outputs = model(**inputs, output_hidden_states=True)
+    for call in (lambda: explainer(inputs), lambda: explainer.from_outputs(inputs, outputs)):
+        with pytest.raises(InputError, match="has a hole at token 2"):
+            call()

@@ -1,0 +1,174 @@
+"""Which way to take a model apart, and any module that maps token ids to logits."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from normxlogit import ALL, Explainer
+from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
+from normxlogit.models.factory import as_language_model, task_model
+from normxlogit.models.seq2seq import Seq2SeqModel
+from tests import plain, tiny
+
+TEXT = tiny.TEXTS[2]
+
+
+def explainer(module, task="sequence-classification", labels=None, **options):
+    tokenizer = tiny.tokenizer(specials=False)
+    found = Explainer(tiny.model("bert"), tokenizer)
+    found.model = task_model(module, tokenizer, None, 8192, task, labels, **options)
+    return found
+
+
+def by_hand(module, ids, label):
+    """Norm of what the first layer is given times the head on each final state."""
+    with torch.no_grad():
+        ids = torch.tensor([ids])
+        if isinstance(module, plain.Transformer):
+            first, final = module.embed(ids), module.states(ids)
+        elif isinstance(module, plain.Wrapped):
+            states = module.encoder(ids, torch.ones_like(ids), output_hidden_states=True).hidden_states
+            first, final = states[0], states[-1]
+        else:
+            first = module.words(ids)
+            final = module.lstm(first)[0]
+        return (first[0].norm(dim=-1) * module.out(final)[0, :, label]).numpy()
+
+
+@pytest.mark.parametrize("kind", [plain.Transformer, plain.Wrapped, plain.Recurrent])
+def test_a_plain_module_is_explained_by_its_own_head(kind):
+    module = plain.grown(kind())
+    e = explainer(module, labels=plain.LABELS)
+    alone = [e(text) for text in tiny.TEXTS]
+    for result, among in zip(alone, e(tiny.TEXTS), strict=True):
+        ids = torch.tensor([result.token_ids])
+        with torch.no_grad():
+            logits = module(ids, torch.ones_like(ids)) if kind is not plain.Recurrent else module(ids)
+        logits = logits[1] if isinstance(logits, tuple) else logits
+        assert result.prediction.label == plain.LABELS[int(logits.argmax())]
+        assert result.prediction.value == pytest.approx(logits.max().item(), abs=1e-5)
+        expected = by_hand(module, list(result.token_ids), result.prediction.id)
+        np.testing.assert_allclose(result.scores, expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(among.scores, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
+    module = plain.grown(plain.Transformer())
+    e = explainer(module)
+    found = e(TEXT, layers=ALL, target=1, method="logat")
+    assert found.layers == (1, 2, 3)
+    ids = torch.tensor([found.token_ids])
+    with torch.no_grad():
+        x = module.embed(ids)
+        for block, scores in zip(module.blocks, found.scores, strict=True):
+            x = block(x, None)
+            expected = module.out(module.norm(x))[0, :, 1]
+            np.testing.assert_allclose(scores, expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["gradient-x-input", "occlusion", "lime"])
+def test_other_methods_work_on_plain_modules(method):
+    e = explainer(plain.grown(plain.Transformer()), labels=plain.LABELS)
+    assert np.isfinite(e(TEXT, method=method).scores).all()
+
+
+def test_the_layers_of_a_plain_module_run_once(monkeypatch):
+    module = plain.grown(plain.Transformer())
+    e = explainer(module)
+    e(TEXT)
+    calls, forward = [], plain.Block.forward
+    monkeypatch.setattr(plain.Block, "forward", lambda self, *a, **k: calls.append(1) or forward(self, *a, **k))
+    e(TEXT)
+    assert len(calls) == 3
+
+
+def test_plain_taggers_and_language_models():
+    tagger = explainer(plain.grown(plain.Tagger()), "token-classification", plain.LABELS)
+    assert tagger(TEXT).prediction.label in plain.LABELS
+    model = explainer(plain.grown(plain.LanguageModel()), "causal-lm")
+    result = model(TEXT)
+    ids = torch.tensor([result.token_ids])
+    with torch.no_grad():
+        assert result.prediction.id == int(model.model.given(ids)[0, -1].argmax())
+    assert model.explain_completion("the movie is", [10, 11]).scores.shape == (2, 5)
+
+
+def test_one_output_is_a_regression_and_labels_have_names():
+    assert explainer(plain.grown(plain.Transformer(1)))(TEXT).prediction.probability is None
+    assert explainer(plain.grown(plain.Transformer()))(TEXT).prediction.label.startswith("LABEL_")
+
+
+class NoHead(nn.Module):
+    def forward(self, input_ids):
+        return input_ids
+
+
+class Needy(nn.Module):
+    def forward(self, input_ids, image):
+        return input_ids, image
+
+
+REFUSED = [
+    (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
+    (plain.Transformer, {"task": "fortune-telling"}, InputError, "task must be one of"),
+    (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "cannot be explained for multiple-choice"),
+    (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
+    (plain.Tagger, {}, UnsupportedModelError, "needs logits for the whole text"),
+    (plain.Transformer, {"labels": ["no", "yes"]}, InputError, "3 outputs and 2 labels"),
+    (NoHead, {}, UnsupportedModelError, r"returns a tensor of shape \(1, 3\) and type int64"),
+    (Needy, {}, UnsupportedModelError, "forward of Needy needs image"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "error", "message"), REFUSED)
+def test_what_a_plain_module_must_be(kind, options, error, message):
+    with pytest.raises(error, match=message):
+        explainer(plain.grown(kind()), **options)
+
+
+def test_states_that_do_not_run_along_the_text_are_refused():
+    with pytest.raises(HeadMismatchError, match="TimeFirst"):
+        explainer(plain.grown(plain.TimeFirst()))(TEXT)
+
+
+def test_labels_given_replace_those_of_the_settings():
+    tokenizer = tiny.tokenizer_for("bert")
+    model = tiny.model("bert")
+    e = Explainer(model, tokenizer)
+    e.model = task_model(model, tokenizer, None, 8192, labels=["bad", "good"])
+    assert e(TEXT).prediction.label in ("bad", "good")
+    with pytest.raises(InputError, match="2 outputs and 3 labels"):
+        task_model(model, tokenizer, None, 8192, labels=["a", "b", "c"])
+
+
+def test_a_plain_module_is_left_as_it_was():
+    module = plain.grown(plain.Transformer()).train()
+    before = {name: set(m.__dict__) for name, m in module.named_modules()}
+    explainer(module)(TEXT)
+    assert before == {name: set(m.__dict__) for name, m in module.named_modules()}
+    assert module.training
+    assert not any(m._forward_hooks for m in module.modules())
+
+
+def test_a_plain_module_that_changes_is_followed():
+    module = plain.grown(plain.Transformer())
+    e = explainer(module)
+    e(TEXT)
+    module.out = plain.grown(nn.Linear(16, 3))
+    assert e(TEXT).prediction.value == pytest.approx(explainer(module)(TEXT).prediction.value, abs=1e-6)
+
+
+def test_what_a_model_writes_is_explained_by_the_callers_model():
+    model = tiny.model("bert", "CausalLM", is_decoder=True)
+    found = task_model(model, tiny.tokenizer_for("bert"), None, 8192)
+    assert as_language_model(found) is found
+    config = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
+    config |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "vocab_size": tiny.SIZE}
+    import transformers
+
+    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**config, max_position_embeddings=40))
+    reading = task_model(bart.eval(), tiny.tokenizer(), None, 8192)
+    writing = as_language_model(reading)
+    assert isinstance(writing, Seq2SeqModel)
+    assert writing.given is bart

@@ -1,0 +1,69 @@
+"""What a model is proved on."""
+
+import pytest
+import torch
+
+from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
+from normxlogit.models.proof import TOKENS, compare, first_alone, reading, sample_of
+from normxlogit.models.task_model import TaskModel
+from tests import tiny
+
+INPUTS = {"input_ids": torch.ones(1, 4, dtype=torch.long)}
+
+
+def batch_of(texts, family="bert", kind="SequenceClassification", **options):
+    task = TaskModel(tiny.model(family, kind), tiny.tokenizer(**options))
+    return task, task.batch(task.encoder(texts), list(range(len(texts))))
+
+
+def test_a_sample_has_no_padding_and_few_texts():
+    task, batch = batch_of(["bad", "the movie is bad", "bad"])
+    assert batch.padded
+    sample = sample_of(batch, task.task, task.filler)
+    assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
+    assert sample["attention_mask"].all()
+    task, batch = batch_of(["bad", "good", "awful"])
+    assert sample_of(batch, task.task, task.filler)["input_ids"].shape == (2, 3)
+
+
+def test_a_sample_has_two_tokens_at_least_and_for_vocabularies_not_many():
+    task, batch = batch_of(["bad"], specials=False)
+    sample = sample_of(batch, task.task, 9)
+    assert sample["input_ids"].tolist() == [[batch.encodings[0].ids[0], 9]]
+    assert sample["attention_mask"].tolist() == [[1, 1]]
+    tokenizer = tiny.tokenizer(specials=False)
+    tokenizer.model_max_length = 200
+    task = TaskModel(tiny.model("llama", "CausalLM"), tokenizer)
+    batch = task.batch(task.encoder(["bad " * 100]), [0])
+    assert sample_of(batch, task.task, 9)["input_ids"].shape == (1, TOKENS)
+
+
+def test_the_first_text_by_itself():
+    _, batch = batch_of(["bad", "the movie is bad"])
+    row = min(range(2), key=lambda i: len(batch.encodings[i]))
+    assert first_alone(batch)["input_ids"].tolist() == [batch.encodings[0].ids]
+    assert row == 0
+
+
+def test_a_copy_that_differs_is_refused():
+    task, batch = batch_of(["the movie is bad"])
+    row = first_alone(batch)
+    compare(task.copy, row, row)
+    task.module.classifier.register_forward_hook(lambda _, __, output: output + 0.01)
+    with pytest.raises(HeadMismatchError, match=r"differ from the model's own by 0\.01"):
+        compare(task.copy, row, row)
+
+
+def test_errors_of_the_model_name_the_input_and_others_pass():
+    model = tiny.model("bert")
+    with (
+        pytest.raises(InputError, match="BertForSequenceClassification cannot read a text of 4 tokens: ValueError: no"),
+        reading(model, INPUTS),
+    ):
+        raise ValueError("no\nmore")
+    with pytest.raises(UnsupportedModelError, match="mine"), reading(model, INPUTS):
+        raise UnsupportedModelError("mine")
+    with pytest.raises(MemoryError), reading(model, INPUTS):
+        raise MemoryError
+    with pytest.raises(ValueError, match="theirs"), reading(model, INPUTS, gradients=True):
+        raise ValueError("theirs")

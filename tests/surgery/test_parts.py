@@ -1,0 +1,80 @@
+"""Where the parts of a model are, and that what is found is proved."""
+
+import pytest
+import torch
+
+from normxlogit.errors import HeadMismatchError, UnsupportedModelError
+from normxlogit.surgery.clone import clone
+from normxlogit.surgery.parts import EmbeddingTap, find_parts, tolerance_for
+from normxlogit.surgery.plain_module import as_task_model
+from tests import plain, tiny
+
+INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
+TRUNKS = {"bert": "bert", "gpt2": "transformer", "llama": "model", "opt": "model", "distilbert": "distilbert"}
+
+
+@pytest.mark.parametrize("family", TRUNKS)
+def test_trunk_layers_and_embedding_output(family):
+    model = clone(tiny.model(family))
+    parts = find_parts(model, INPUTS, 3)
+    assert parts.trunk == TRUNKS[family]
+    assert parts.layers == 3
+    assert parts.tokenwise
+    assert not parts.states_late
+    seen = []
+    parts.embedding_tap.listen(model, seen.append)
+    with torch.no_grad():
+        states = model(**INPUTS, output_hidden_states=True).hidden_states
+    found = seen[0][0] if isinstance(seen[0], tuple) else seen[0]
+    torch.testing.assert_close(parts.embedding_tap.read(found, 4), states[0])
+
+
+def test_the_embedding_output_is_caught_as_early_as_it_can_be():
+    model = clone(tiny.model("bert"))
+    calls = []
+    model.bert.encoder.layer[0].register_forward_hook(lambda *_: calls.append(1))
+    parts = find_parts(model, INPUTS, 3)
+    assert parts.embedding_tap.path == "bert.embeddings.dropout" or not parts.embedding_tap.path.count("layer.")
+
+
+def test_a_tap_that_gives_fewer_positions_is_refused():
+    tap = EmbeddingTap("x", True, (1, 0, 2))
+    assert tap.read(torch.zeros(5, 2, 3), 4).shape == (2, 4, 3)
+    with pytest.raises(UnsupportedModelError, match="read 5 positions for 6 tokens"):
+        tap.read(torch.zeros(5, 2, 3), 6)
+
+
+def test_the_last_candidate_of_a_plain_module_is_its_trunk():
+    model = clone(plain.grown(plain.Transformer()))
+    as_task_model(model, torch.tensor([[0, 1, 1]]))
+    parts = find_parts(model, INPUTS, 3)
+    assert parts.trunk == "norm"
+    assert parts.layers == 3
+    assert parts.early_exit is not None
+
+
+def test_the_answer_itself_is_no_trunk_of_a_plain_tagger():
+    model = clone(plain.grown(plain.Tagger()))
+    as_task_model(model, torch.tensor([[0, 1, 1]]))
+    assert find_parts(model, INPUTS, 3).trunk == "norm"
+
+
+def test_nan_is_said_before_anything_is_tried():
+    model = tiny.model("bert")
+    with torch.no_grad():
+        model.classifier.weight.fill_(torch.nan)
+    with pytest.raises(UnsupportedModelError, match="first in what classifier returns"):
+        find_parts(clone(model), INPUTS, 3)
+
+
+def test_a_model_without_logits():
+    from transformers import BertModel
+
+    with pytest.raises(HeadMismatchError, match="returns no logits"):
+        find_parts(clone(BertModel(tiny.model("bert").config).eval()), INPUTS, 3)
+
+
+def test_tolerance_grows_with_the_logits_and_the_rounding():
+    assert tolerance_for(torch.tensor([0.1])) == pytest.approx(1e-5)
+    assert tolerance_for(torch.tensor([50.0, -1e30])) == pytest.approx(50e-5)
+    assert tolerance_for(torch.tensor([1.0], dtype=torch.bfloat16)) == pytest.approx(8 * 2**-7)
