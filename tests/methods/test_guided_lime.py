@@ -171,6 +171,19 @@ def test_alone_or_in_a_batch(family, kind, prior):
         assert one.diagnostics["r2"] == pytest.approx(alone.diagnostics["r2"], abs=1e-2)
 
 
+def test_padding_on_either_side():
+    model, made = tiny.model("llama", scale=8.0), tiny.tokenizer_for("llama")
+    expected = Explainer(model, made)(tiny.TEXTS, method="guided-lime:samples=8,prior=normxlogit", target=1)
+    for side in ("left", "right"):
+        made.padding_side = side
+        inputs = made(tiny.TEXTS, padding=True, return_tensors="pt")
+        outputs = model(**inputs, output_hidden_states=True)
+        method = "guided-lime:samples=8,prior=normxlogit"
+        found = Explainer(model, made).from_outputs(inputs, outputs, method=method, target=1)
+        for one, other in zip(found, expected, strict=True):
+            close(one.scores, other.scores, 1e-3)
+
+
 def test_seeds():
     e = Explainer(*bert(scale=8.0))
     before = torch.random.get_rng_state()

@@ -141,7 +141,7 @@ class Method(ABC):
         found = [
             f"{name}={format_value(value)}"
             for name, value in self.settings.items()
-            if value != _plain(known[name].default)
+            if value != known[name].default
         ]
         return self.info.name + (":" + ",".join(found) if found else "")
 
