@@ -68,19 +68,19 @@ def _throughput(given: argparse.Namespace) -> dict[str, Any]:
     groups = list(batches(encodings, model.batch_tokens))
     random.Random(0).shuffle(groups)  # noqa: S311
     path, out = _written(given, given.rows), given.folder / "run"
-    bare: list[float] = []
-    marks: list[float] = []
+    bare: list[tuple[float, float]] = []  # seconds, and processor seconds
+    marks: list[tuple[float, float]] = []
     attribute(explainer, [{"sentence": text} for text in texts[:64]], given.folder / "warm", text_column="sentence")
     share = len(groups) // TURNS
 
     def forward(turn: int) -> None:
         part = groups[turn * share : (turn + 1) * share if turn < TURNS - 1 else None]
         inputs = [model.batch(encodings.take(places), places).inputs for places in part]
-        begin = time.perf_counter()
+        begin = time.perf_counter(), time.process_time()
         with torch.inference_mode():
             for one in inputs:
                 model.module(**one)
-        bare.append(time.perf_counter() - begin)
+        bare.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
 
     for turn in range(TURNS):
         forward(turn)
@@ -88,14 +88,16 @@ def _throughput(given: argparse.Namespace) -> dict[str, Any]:
         part = given.folder / f"part-{turn}.jsonl"
         with path.open(encoding="utf-8") as file:
             part.write_text("".join(islice(file, turn * rows, (turn + 1) * rows)), encoding="utf-8")
-        begin = time.perf_counter()
+        begin = time.perf_counter(), time.process_time()
         attribute(explainer, part, out / str(turn), text_column="sentence")
-        marks.append(time.perf_counter() - begin)
-    forward_rate, run_rate = given.rows / sum(bare), given.rows // TURNS * TURNS / sum(marks)
+        marks.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
+    forward_rate, forward_cpu = (given.rows / sum(column) for column in zip(*bare, strict=True))
+    run_rate, run_cpu = (given.rows // TURNS * TURNS / sum(column) for column in zip(*marks, strict=True))
     return {
         "forward texts/s": round(forward_rate, 1),
         "run texts/s": round(run_rate, 1),
         "ratio": round(run_rate / forward_rate, 3),
+        "ratio of processor time": round(run_cpu / forward_cpu, 3),
     }
 
 

@@ -66,7 +66,7 @@ def test_the_sums(runs):
 
 
 def test_right_and_wrong_answers(runs):
-    folder, _rows = runs
+    folder, _ = runs
     summary = summarize(folder / "one", gold="gold", min_count=1, top=1000)
     table = results(folder / "one").to_pylist()
     right = {r["row"]: r["gold"] in (r["prediction"], str(r["prediction_id"])) for r in table}

@@ -139,9 +139,7 @@ class Method(ABC):
         """The method as one writes it: its name, and the settings that differ from their defaults."""
         known = settings_of(type(self))
         found = [
-            f"{name}={format_value(value)}"
-            for name, value in self.settings.items()
-            if value != known[name].default
+            f"{name}={format_value(value)}" for name, value in self.settings.items() if value != known[name].default
         ]
         return self.info.name + (":" + ",".join(found) if found else "")
 

@@ -1,0 +1,84 @@
+"""The Ray engine gives what the local engine gives, also when a worker is killed."""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from normxlogit import attribute
+from normxlogit.corpus.ray_engine import Cluster
+from normxlogit.errors import DataError
+
+from .corpora import errors, explainer, jsonl, results, texts
+
+pytest.importorskip("ray")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]
+COUNT = 400
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """A cluster of this machine whose workers find the tests."""
+    import ray
+
+    root = str(Path(__file__).parents[2])
+    ray.init(
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        runtime_env={"env_vars": {"PYTHONPATH": f"{root}/src:{root}"}},
+    )
+    yield
+    ray.shutdown()
+
+
+def workers():
+    """Our own actors: descendants of this process that Ray calls so."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError):  # it has ended meanwhile
+            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+            found[int(stat.parent.name)] = (parent, (stat.parent / "cmdline").read_bytes())
+
+    def ours(process):
+        while process in found:
+            process = found[process][0]
+            if process == os.getpid():
+                return True
+        return False
+
+    return [process for process, (_, name) in found.items() if b"MapWorker" in name and ours(process)]
+
+
+def test_a_killed_worker_loses_nothing(tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", [{"text": None if i == 9 else t} for i, t in enumerate(texts(COUNT))])
+    model, killed = explainer(), []
+
+    def kill(progress):
+        if not killed:
+            killed.extend(workers()[:1])
+            os.kill(killed[0], signal.SIGKILL)
+
+    attribute(model, path, tmp_path / "ray", shard_rows=8, engine="ray", cluster=Cluster(2), watch=kill)
+    assert killed
+    attribute(model, path, tmp_path / "local", shard_rows=8)
+    one, two = results(tmp_path / "ray"), results(tmp_path / "local")
+    floats = ["scores", "value", "probability"]
+    assert one.drop_columns(floats).equals(two.drop_columns(floats))
+    assert errors(tmp_path / "ray") == errors(tmp_path / "local") == {9: "no text: column 'text' is null"}
+    (tmp_path / "ray/shards/00000003.parquet").unlink()
+    again = attribute(model, path, tmp_path / "ray", shard_rows=8, engine="ray", cluster=Cluster(2))
+    assert (again.fresh, results(tmp_path / "ray").num_rows) == (8, COUNT - 1)
+
+
+def test_errors_are_ours_and_streams_are_refused(tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", [{"text": "the movie is good"}] * 100)
+    with pytest.raises(DataError, match="more than --max-errors 1"):
+        attribute(
+            explainer(), path, tmp_path / "a", shard_rows=8, engine="ray", long_text="error", max_errors=1,
+            cluster=Cluster(1), target_column="text",
+        )  # fmt: skip
+    with pytest.raises(DataError, match="on this machine only"):
+        attribute(explainer(), ({"text": t} for t in texts(4)), tmp_path / "b", engine="ray")
