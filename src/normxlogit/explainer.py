@@ -6,31 +6,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from .errors import InputError
-from .inputs.batching import Batch
 from .inputs.chat import Prompt
 from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
-from .models.factory import as_language_model, refuse_source, task_model
-from .models.given_outputs import read_outputs
+from .models.factory import as_language_model, model_summary, module_and_reader, refuse_source, task_model
 from .models.layers import Layers
 from .models.loading import load
-from .models.positions import Position, locate
+from .models.positions import Position
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.task_model import TaskModel
 from .models.tasks import TaskName
 from .pipeline import completion as completions
 from .pipeline.cite import cite
-from .pipeline.explain import explain_batch
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options
 from .pipeline.signals import explain_signals
-from .pipeline.texts import explain_texts
+from .pipeline.texts import explain_outputs, explain_texts
 from .results.attribution import Attribution
 from .results.citations import Citations
 from .results.collection import Attributions
@@ -42,9 +39,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["Explainer"]
-
-SHOWN_LABELS = 6
-"""Most labels that an explainer's own description lists."""
 
 
 class Explainer:
@@ -82,20 +76,13 @@ class Explainer:
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
-        module, reader = _taken_apart(model, tokenizer)
+        module, reader = module_and_reader(model, tokenizer)
         about = {"task": task, "labels": labels, "name": name, "batch_tokens": batch_tokens}
         self._given = {"model": module, "tokenizer": reader} | about
         self.model = task_model(module, reader, name, batch_tokens, task, labels)
 
     def __repr__(self) -> str:
-        task = self.model.task
-        about = f"{self.model.name!r}, task={task.name!r}"
-        if task.labels:
-            shown = ", ".join(map(repr, task.labels[:SHOWN_LABELS]))
-            more = len(task.labels) - SHOWN_LABELS
-            about += f", labels=[{shown}{f', ... {more} more' if more > 0 else ''}]"
-        layers = getattr(self.model.config.get_text_config(), "num_hidden_layers", None)
-        return f"Explainer({about}{'' if layers is None else f', layers={layers}'})"
+        return f"Explainer({model_summary(self.model)})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what the explainer was made of; the model is taken apart anew where it is read back."""
@@ -115,6 +102,7 @@ class Explainer:
         device: torch.device | str | None = None,
         trust_remote_code: bool = False,
         allow_pickle: bool = False,
+        allow_missing_weights: bool = False,
         batch_tokens: int = 8192,
         **options: Any,
     ) -> "Explainer":
@@ -127,11 +115,12 @@ class Explainer:
             device: Where to put the model.
             trust_remote_code: Allow code from the model's repository to run.
             allow_pickle: Allow weights that are not safetensors, whose loading can run code.
+            allow_missing_weights: Allow a checkpoint without some weights of the model, which are then random.
             batch_tokens: Most tokens (padding included) in one forward pass.
             **options: Passed to transformers' `from_pretrained`.
 
         Raises:
-            InputError: If there is no such model.
+            InputError: If there is no such model, or weights are missing.
             UnsupportedModelError: If it has no head of a supported kind.
         """
         model, tokenizer = load(
@@ -141,10 +130,10 @@ class Explainer:
             device=device,
             trust_remote_code=trust_remote_code,
             allow_pickle=allow_pickle,
+            allow_missing_weights=allow_missing_weights,
             **options,
         )
-        label = "normxlogit/default" if name is None else str(name)
-        return cls(model, tokenizer, name=label, batch_tokens=batch_tokens)
+        return cls(model, tokenizer, name=str(name or "normxlogit/default"), batch_tokens=batch_tokens)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -293,17 +282,7 @@ class Explainer:
         refuse_source(self.model)
         if self.model.task.kind == "choice":
             raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
-        encodings = locate(self.model.encoder.from_batch(inputs), position, self.model.task)
-        options.check_count(len(encodings))
-        tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
-        ids = tensors.get("input_ids")
-        if ids is None:
-            raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
-        mask = tensors.get("attention_mask", torch.ones_like(ids)).bool()  # (B, T)
-        batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
-        with torch.inference_mode():
-            run = read_outputs(self.model, batch, outputs, layers=layers is not None)
-        return Attributions(explain_batch(self.model, run, options))
+        return explain_outputs(self.model, inputs, outputs, options)
 
     def generate(
         self,
@@ -419,24 +398,3 @@ class Explainer:
     @cached_property
     def _language_model(self) -> TaskModel:
         return as_language_model(self.model)
-
-
-def _taken_apart(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and what reads its inputs, also of a pipeline.
-
-    Raises:
-        InputError: If there is no module, or nothing that reads its inputs.
-    """
-    module = model
-    if not isinstance(model, nn.Module):
-        module = getattr(model, "model", None)
-        readers = ("tokenizer", "image_processor", "feature_extractor")
-        tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
-    if not isinstance(module, nn.Module):
-        raise InputError(
-            f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "
-            "Explainer.from_pretrained takes a name or folder"
-        )
-    if tokenizer is None:
-        raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
-    return module, tokenizer

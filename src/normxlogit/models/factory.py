@@ -6,14 +6,17 @@ from typing import Any
 from torch import nn
 from transformers.models.auto import modeling_auto as auto
 
-from ..errors import UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError
 from ..surgery.clone import unwrapped
 from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
 from .task_model import TaskModel
 from .tasks import TaskName, task_of
 
-__all__ = ["as_language_model", "refuse_source", "task_model"]
+__all__ = ["as_language_model", "model_summary", "module_and_reader", "refuse_source", "task_model"]
+
+SHOWN_LABELS = 6
+"""Most labels that a summary lists."""
 
 
 def task_model(
@@ -66,3 +69,35 @@ def refuse_source(model: TaskModel) -> None:
             "head has no logit for a source token and the scores are undefined there; generate and explain_completion "
             "explain the tokens that the decoder writes"
         )
+
+
+def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
+    """Return the module and what reads its inputs, also of a pipeline.
+
+    Raises:
+        InputError: If there is no module, or nothing that reads its inputs.
+    """
+    module = model
+    if not isinstance(model, nn.Module):
+        module = getattr(model, "model", None)
+        readers = ("tokenizer", "image_processor", "feature_extractor")
+        tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "
+            "Explainer.from_pretrained takes a name or folder"
+        )
+    if tokenizer is None:
+        raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
+    return module, tokenizer
+
+
+def model_summary(model: TaskModel) -> str:
+    """Say in a line what a model is: its name, task, labels and layers."""
+    labels = model.task.labels
+    found = [repr(model.name), f"task={model.task.name!r}"]
+    if labels:
+        more = [f"... {len(labels) - SHOWN_LABELS} more"] if len(labels) > SHOWN_LABELS else []
+        found.append(f"labels=[{', '.join([*map(repr, labels[:SHOWN_LABELS]), *more])}]")
+    layers = getattr(model.config.get_text_config(), "num_hidden_layers", None)
+    return ", ".join(found + ([] if layers is None else [f"layers={layers}"]))

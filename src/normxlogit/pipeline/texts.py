@@ -1,10 +1,15 @@
 """Texts, pairs and encoded inputs to results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from ..errors import InputError
+from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..models.given_outputs import read_outputs
 from ..models.map_batches import map_batches
 from ..models.positions import locate
 from ..models.task_model import TaskModel
@@ -14,7 +19,7 @@ from .explain import explain_batch
 from .long_texts import explain_long
 from .options import Options
 
-__all__ = ["explain_texts"]
+__all__ = ["explain_outputs", "explain_texts"]
 
 
 def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
@@ -61,3 +66,30 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     for group, explained in map_batches(model, [encodings[i] for i in short], work, options.method.memory):
         results.update(zip((short[i] for i in group), explained, strict=True))
     return [results[i] for i in range(len(encodings))]
+
+
+def explain_outputs(
+    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
+) -> Attributions[Attribution]:
+    """Explain a forward pass that the caller has run.
+
+    Args:
+        model: The model.
+        inputs: What it was given.
+        outputs: What it returned, with hidden states.
+        options: What is wanted.
+
+    Raises:
+        InputError: If the outputs are not those of these inputs, or lack something.
+    """
+    encodings = locate(model.encoder.from_batch(inputs), options.position, model.task)
+    options.check_count(len(encodings))
+    tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
+    ids = tensors.get("input_ids")
+    if ids is None:
+        raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
+    mask = tensors.get("attention_mask", torch.ones_like(ids)).bool()  # (B, T)
+    batch = Batch(tensors, mask, encodings, list(range(len(encodings))))
+    with torch.inference_mode():
+        run = read_outputs(model, batch, outputs, layers=options.layers is not None)
+    return Attributions(explain_batch(model, run, options))
