@@ -6,7 +6,7 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError
-from normxlogit.models.map_batches import map_batches
+from normxlogit.models.map_batches import run_batches
 from tests import tiny
 from tests.architectures.base import build, stir
 
@@ -19,7 +19,7 @@ def bert():
 
 
 def groups(explainer, encodings, work=lambda places: places):
-    return [places for places, _ in map_batches(explainer.model, encodings, work)]
+    return [places for places, _ in run_batches(explainer.model, encodings, work)]
 
 
 @pytest.mark.parametrize(("family", "ignores"), [("fnet", False), ("funnel", False), ("bert", True)])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normxlogit import InputError
-from normxlogit.models.map_batches import map_batches
+from normxlogit.models.map_batches import map_batches, run_batches
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.memory import out_of_memory
 from tests import tiny
@@ -25,7 +25,7 @@ def sizes_tried(model, encodings, most):
             raise torch.OutOfMemoryError("CUDA out of memory")
         return places
 
-    done = [len(result) for _, result in map_batches(model, encodings, work)]
+    done = [len(result) for _, result in run_batches(model, encodings, work)]
     return tried, done
 
 
@@ -56,6 +56,6 @@ def test_other_errors_are_not_taken_for_memory():
         raise RuntimeError("sizes do not match")
 
     with pytest.raises(RuntimeError, match="sizes do not match"):
-        list(map_batches(model, encodings, work))
+        map_batches(model, encodings, work)
     assert not out_of_memory(RuntimeError("sizes do not match"))
     assert out_of_memory(RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"))

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import HeadMismatchError, NormXLogitError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, places_of
 from ..models.factory import refuse_source
-from ..models.map_batches import map_batches
+from ..models.map_batches import run_batches
 from ..models.targets import Choice, choice_from_text, index_of
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
@@ -160,7 +160,7 @@ class ShardWorker:
         def work(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
             return self._halved(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
 
-        for _, found in map_batches(model, read, work, options.method.memory) if short else ():
+        for _, found in run_batches(model, read, work, options.method.memory) if short else ():
             parts += found
 
         def whole(places: list[int]) -> list[Any]:

@@ -223,7 +223,7 @@ class Answers:
         """Return softmax probabilities, or the output of a regression model, (N, C)."""
         keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
         new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
-        request, todo = list(new), list(new.values())
+        todo = list(new.values())
 
         def work(places: list[int]) -> npt.NDArray[np.float32]:
             batch = self.model.batch([todo[i] for i in places], places)
@@ -233,9 +233,7 @@ class Answers:
             found: npt.NDArray[np.float32] = values.cpu().numpy()
             return found
 
-        for places, values in map_batches(self.model, todo, work):
-            for place, row in zip(places, values, strict=True):
-                self._known[request[place]] = row
+        self._known.update(zip(new, map_batches(self.model, todo, work), strict=True))
         return np.stack([self._known[key] for key in keys]).astype(np.float64)
 
 

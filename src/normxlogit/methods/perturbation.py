@@ -71,9 +71,7 @@ class Coalitions:
         def work(places: list[int]) -> Tensor:
             return self._answers([encodings[i] for i in places], [new[i] for i in places]).cpu()  # (B, K)
 
-        for places, answers in map_batches(self.model, encodings, work):
-            for place, answer in zip(places, answers, strict=True):
-                self._known[new[place]] = answer
+        self._known.update(zip(new, map_batches(self.model, encodings, work), strict=True))
         return torch.stack([self._known[key] for key in keys])
 
     def _gone(self, text: int, there: Sequence[bool]) -> list[int]:

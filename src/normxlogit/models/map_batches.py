@@ -1,7 +1,7 @@
 """Feeding a model many encodings: batches that it can take, smaller ones when memory runs out."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -15,7 +15,7 @@ from ..surgery.memory import out_of_memory
 from ..surgery.parts import EXCLUDED, tolerance_for
 from .task_model import TaskModel
 
-__all__ = ["map_batches"]
+__all__ = ["map_batches", "run_batches"]
 
 STATES_AGREE = 1e-4
 """Difference that padding may make to a state, relative to the largest."""
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def map_batches(
+def run_batches(
     model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Result], share: int = 1
 ) -> Iterator[tuple[list[int], Result]]:
     """Work through encodings in batches; when memory runs out, go on with half the token budget.
@@ -64,6 +64,29 @@ def map_batches(
         waiting = deque(
             [left[i] for i in group] for group in batches([encodings[i] for i in left], smaller // share, pad=pad)
         )
+
+
+def map_batches(
+    model: TaskModel, encodings: Sequence[Encoding], work: Callable[[list[int]], Iterable[Item]], share: int = 1
+) -> list[Item]:
+    """Work through encodings in batches, as `run_batches` does, and return a result for each.
+
+    Args:
+        model: Holds the token budget.
+        encodings: What to work through.
+        work: Returns a result for each of the encodings at some places.
+        share: How many times the memory of a plain pass the work takes.
+
+    Returns:
+        The results in the order of the encodings.
+
+    Raises:
+        InputError: If there is not enough memory for a single text.
+    """
+    found: dict[int, Item] = {}
+    for places, results in run_batches(model, encodings, work, share):
+        found.update(zip(places, results, strict=True))
+    return [found[place] for place in range(len(encodings))]
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:

@@ -56,10 +56,9 @@ class Ablations:
             out = {i for source, there in zip(self.sources, row, strict=True) if not there for i in source.tokens}
             whole = self.completed.encoding
             encodings.append(whole.take(i for i in range(len(whole)) if i not in out))
-        for places, found in map_batches(self.model, encodings, lambda some: self._read([encodings[i] for i in some])):
-            for place, values in zip(places, found, strict=True):
-                self._known[new[place]] = values
-                self.passes += 1
+        found = map_batches(self.model, encodings, lambda some: self._read([encodings[i] for i in some]))
+        self._known.update(zip(new, found, strict=True))
+        self.passes += len(new)
         return np.stack([self._known[row] for row in rows])
 
     def _read(self, encodings: list[object]) -> list[Array]:

@@ -60,8 +60,8 @@ def _explain_question(model: TaskModel, question: Question, options: Options) ->
             run = model.run(batch, layers=options.layers is not None)
         return [(run, row) for row in range(len(group))]
 
-    read = dict(pair for group, found in map_batches(model, encodings, work) for pair in zip(group, found, strict=True))
-    logits = torch.stack([run.logits[row] for run, row in (read[i] for i in range(len(choices)))])  # (C, 1)
+    read = map_batches(model, encodings, work)
+    logits = torch.stack([run.logits[row] for run, row in read])  # (C, 1)
     index = chosen_index(choices, logits, options.target, options.contrast)
     run, row = read[index]
     result = explain_batch(model, run.row(row), replace(options, target=None))[0]

@@ -58,9 +58,9 @@ def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attrib
             batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
             return explain_batch(model, options.method.forward(model, batch, options.layers), options)
 
-        for group, explained in map_batches(model, [encoding] * len(places), work, options.method.memory):
-            for i, result in zip(group, explained, strict=True):
-                results[places[i]] = _placed(model, result, signals[places[i]], seconds[places[i]])
+        explained = map_batches(model, [encoding] * len(places), work, options.method.memory)
+        for place, result in zip(places, explained, strict=True):
+            results[place] = _placed(model, result, signals[place], seconds[place])
     found = [r for r in results if r is not None]
     return Attributions(found) if many else found[0]
 

@@ -63,8 +63,8 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
         batch = model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
         return explain_batch(model, options.method.forward(model, batch, options.layers), options)
 
-    for group, explained in map_batches(model, [encodings[i] for i in short], work, options.method.memory):
-        results.update(zip((short[i] for i in group), explained, strict=True))
+    explained = map_batches(model, [encodings[i] for i in short], work, options.method.memory)
+    results.update(zip(short, explained, strict=True))
     return [results[i] for i in range(len(encodings))]
 
 

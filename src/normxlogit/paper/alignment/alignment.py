@@ -229,7 +229,7 @@ def _scored(
     fixed = [index_of(model, word, model.vocabulary_size) for word in words] if info.name == "logat" else []
     each = info.per_layer and info.name not in LAST_LAYER
 
-    def work(chunk: Sequence[Item], places: list[int]) -> tuple[Array, Mask, tuple[int, ...]]:
+    def work(chunk: Sequence[Item], places: list[int]) -> list[tuple[Array, tuple[int, ...]]]:
         batch = model.batch([chunk[i].encoding for i in places], places)
         model.prepare(batch)
         layers = tuple(range(1, model.layer_count() + 1)) if each else ()
@@ -243,14 +243,13 @@ def _scored(
         real = batch.mask.cpu().numpy()  # (B, T)
         check_finite(method, request, scores.transpose(0, 3, 2, 1)[real])  # (N, L, K)
         shown = layers or ((0,) if info.name in ("input-norm", "random") else (model.layer_count(),))
-        return scores, real, shown
+        return [(own[..., there], shown) for own, there in zip(scores, real, strict=True)]  # (K, L, T) each
 
     for start in range(0, len(items), CHUNK):
         chunk = items[start : start + CHUNK]
         found = map_batches(model, [item.encoding for item in chunk], partial(work, chunk))
-        for places, (scores, real, layers) in found:
-            for row, place in enumerate(places):
-                yield start + place, scores[row][..., real[row]], layers  # (K, L, T)
+        for place, (scores, layers) in enumerate(found, start):
+            yield place, scores, layers
         if on_progress is not None:
             on_progress(method.spec, min(start + CHUNK, len(items)), len(items))
 
