@@ -95,8 +95,10 @@ def attribute(
         raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
     with quiet(), _stoppable(output):
         from ..corpus import attribute as run
+        from ..corpus.local import bound_kernels
         from ..explainer import Explainer
 
+        bound_kernels()
         explainer = Explainer.from_pretrained(model, device=device, dtype=dtype, batch_tokens=batch_tokens)
         wanted: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
         if engine is Engine.ray:

@@ -1,5 +1,6 @@
 """The local engine: reading, tokenising, the model and writing at once, each in a thread of its own."""
 
+import os
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -14,10 +15,18 @@ from .shards import Done, Shard
 from .tables import error_table, result_table
 from .worker import Explained, ShardWorker
 
-__all__ = ["ahead", "run_local", "write"]
+__all__ = ["ahead", "bound_kernels", "run_local", "write"]
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+def bound_kernels() -> None:
+    """Let torch keep few kernels: it has one for every shape of a batch, and a corpus has thousands of shapes.
+
+    It has an effect in a process that has not run a model yet; who set a number already knows better.
+    """
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
 
 def run_local(

@@ -12,7 +12,7 @@ from ..explainer import Explainer
 from ..results.tables import optional_module
 from .folder import Folder, Manifest
 from .formats import arrow_module
-from .local import write
+from .local import bound_kernels, write
 from .reading import Source
 from .settings import Settings
 from .shards import Done, left_shards
@@ -130,6 +130,7 @@ class _Actor:
     def __init__(self, explainer: Any, settings: Settings, place: str, run: str, gpu: bool) -> None:
         import ray
 
+        bound_kernels()
         found = ray.get(explainer) if isinstance(explainer, ray.ObjectRef) else explainer
         if gpu:
             state = found.__getstate__()
