@@ -7,11 +7,13 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 import transformers
 import typer
 from PIL import Image
+from pyarrow import parquet
 
 import normxlogit.explainer
 from benchmarks.commands import app as benchmarks_app
@@ -79,6 +81,7 @@ GIVEN = {
         "text": "The pool opened in 1974. It was built by Karl Brenner.",
         "other": "The library opened in 1980.",
     },
+    "docs/corpus.md": lambda: reviews(),
     "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
 
@@ -116,6 +119,14 @@ def own_models():
     pipeline = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
     given = {"model": model, "tokenizer": tokenizer, "pipeline": pipeline, "inputs": inputs, "outputs": outputs}
     return given | {"module": plain.grown(plain.Transformer(outputs=2))}
+
+
+def reviews():
+    body = ["a fine film", "a dull one", "The movie is mediocre, maybe even bad."] * 4
+    stars = ["positive", "negative", "negative"] * 4
+    columns = {"body": body, "stars": stars, "key": list(map(str, range(12)))}
+    parquet.write_table(pa.table(columns), "reviews.parquet")
+    return {}
 
 
 def blocks(page, language):
@@ -180,7 +191,7 @@ def test_commands_and_their_options_exist(page):
     for program, words in commands(page):
         command, name, rest = typer.main.get_command(apps[program]), program, words
         while hasattr(command, "commands"):
-            assert rest and rest[0] in command.commands, f"{page}: {name} has no {rest[:1]}"
+            assert next(iter(rest), None) in command.commands, f"{page}: {name} has no {rest[:1]}"
             command, name, rest = command.commands[rest[0]], f"{name} {rest[0]}", rest[1:]
         command.make_context(name, list(rest))
 
