@@ -1,9 +1,30 @@
 """The docs keep their word: code runs, commands exist, and what is drawn from the code is up to date."""
 
 import importlib.util
+import re
+import shlex
+import textwrap
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+import transformers
+import typer
+from PIL import Image
+from pyarrow import parquet
+
+import normxlogit.explainer
+from benchmarks.commands import app as benchmarks_app
+from normxlogit import Explainer, cli
+from normxlogit.methods import method_named, registry
+from tests import plain, tiny
+from tests.pipeline.test_cite import TEMPLATE
+from tests.pipeline.test_signals import PROCESSOR, vit
+
 ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
 
 
 def house():
@@ -37,3 +58,149 @@ def test_the_drawn_imports_are_those_of_the_files(tmp_path):
     found = script.imports(package)
     assert found == {"explainer": {"upper"}, "lower": {"middle"}, "middle": {"lower"}, "upper": {"middle", "lower"}}
     assert script.arrows(found | {"lower": set()})["upper"] == {"middle"}
+
+
+# What stands in for the models that a page names: of the same kind, with random weights.
+STAND_INS = {
+    "your-org/your-model": lambda: encoder("SequenceClassification"),
+    "a-causal-language-model": lambda: writer(),
+    "a-token-classifier": lambda: encoder("TokenClassification", id2label=ENTITIES, label2id=TAGS),
+    "a-question-answering-model": lambda: encoder("QuestionAnswering"),
+    "a-multiple-choice-model": lambda: encoder("MultipleChoice"),
+    "an-image-classifier": lambda: (vit(), PROCESSOR),
+    "an-audio-classifier": lambda: hearer(),
+}
+ENTITIES = dict(enumerate(["O", "PER", "LOC"]))
+TAGS = {name: index for index, name in ENTITIES.items()}
+
+# What a page takes for granted: the reader's own model, texts and pictures.
+GIVEN = {
+    "README.md": lambda: own_models(),
+    "docs/how-to-cite.md": lambda: {
+        "explainer": Explainer(*writer()),
+        "text": "The pool opened in 1974. It was built by Karl Brenner.",
+        "other": "The library opened in 1980.",
+    },
+    "docs/corpus.md": lambda: reviews(),
+    "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
+}
+
+# Blocks that cannot run here, by the page and a piece of the block, each with the reason.
+NOT_RUN = {
+    ("docs/results.md", "out/sst-2-minilm/results.json"): "reads what an hour of `reproduce table1` writes",
+    ("README.md", "[MASK]"): "explains a masked language model; run by the test below",
+}
+
+
+def encoder(kind, **options):
+    return tiny.model("bert", kind, **options), tiny.tokenizer_for("bert")
+
+
+def writer():
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 400
+    tokenizer.chat_template = TEMPLATE
+    return tiny.model("llama", "CausalLM"), tokenizer
+
+
+def hearer():
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    shapes = {"conv_dim": (32, 32), "conv_stride": (5, 4), "conv_kernel": (10, 8), "num_feat_extract_layers": 2}
+    more = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4, "classifier_proj_size": 16}
+    config = transformers.Wav2Vec2Config(**sizes, **shapes, **more)
+    return transformers.Wav2Vec2ForSequenceClassification(config).eval(), transformers.Wav2Vec2FeatureExtractor()
+
+
+def own_models():
+    model, tokenizer = encoder("SequenceClassification")
+    inputs = tokenizer(["a fine film", "bad"], padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        outputs = model(**inputs, output_hidden_states=True)
+    pipeline = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
+    given = {"model": model, "tokenizer": tokenizer, "pipeline": pipeline, "inputs": inputs, "outputs": outputs}
+    return given | {"module": plain.grown(plain.Transformer(outputs=2))}
+
+
+def reviews():
+    body = ["a fine film", "a dull one", "The movie is mediocre, maybe even bad."] * 4
+    stars = ["positive", "negative", "negative"] * 4
+    columns = {"body": body, "stars": stars, "key": list(map(str, range(12)))}
+    parquet.write_table(pa.table(columns), "reviews.parquet")
+    return {}
+
+
+def blocks(page, language):
+    """The code blocks of a page, indented ones too."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.findall(rf"^( *)```{language}\n(.*?)^\1```", text, re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(code) for _, code in found]
+
+
+def reason(page, code):
+    return next((why for (where, piece), why in NOT_RUN.items() if where == page and piece in code), None)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Image.new("RGB", (60, 50), "teal").save("cat.jpg")
+    load = normxlogit.explainer.load
+    monkeypatch.setattr(
+        normxlogit.explainer, "load", lambda name, **o: STAND_INS[name]() if name in STAND_INS else load(name, **o)
+    )
+    names = GIVEN.get(page, dict)()
+    registered = dict(registry._METHODS)
+    try:
+        for code in blocks(page, "python"):
+            run_block(page, code, names)
+    finally:
+        registry._METHODS.clear()
+        registry._METHODS.update(registered)
+
+
+def run_block(page, code, names):
+    """Run a block and keep its names, so that the next block of the page goes on with them."""
+    compiled = compile(code, page, "exec")
+    if not reason(page, code):
+        exec(compiled, names)
+
+
+def test_the_masked_example_of_the_readme_runs():
+    code = next(code for code in blocks("README.md", "python") if "[MASK]" in code)
+    exec(compile(code, "README.md", "exec"), {"explainer": Explainer(*encoder("MaskedLM"))})
+
+
+def test_blocks_that_are_left_out_are_there():
+    for page, piece in NOT_RUN:
+        assert sum(piece in code for code in blocks(page, "python")) == 1, (page, piece)
+
+
+def commands(page):
+    """The lines of a page that call the program or the benchmarks, as words, without shell variables."""
+    for code in blocks(page, "console"):
+        for line in code.replace("\\\n", " ").splitlines():
+            program = re.search(r"(?:^\$ |[|&] |/)(normxlogit|python -m benchmarks) ([^|]*)", line)
+            if program:
+                yield program[1], shlex.split(program[2], comments=True)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))])
+def test_commands_and_their_options_exist(page):
+    """Every command is parsed as the program parses it; nothing is run."""
+    apps = {"normxlogit": cli.app, "python -m benchmarks": benchmarks_app}
+    for program, words in commands(page):
+        command, name, rest = typer.main.get_command(apps[program]), program, words
+        while hasattr(command, "commands"):
+            assert next(iter(rest), None) in command.commands, f"{page}: {name} has no {rest[:1]}"
+            command, name, rest = command.commands[rest[0]], f"{name} {rest[0]}", rest[1:]
+        command.make_context(name, list(rest))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")])
+def test_methods_that_commands_name_exist(page):
+    listed = re.findall(r'METHODS="([^"]*)"', "".join(blocks(page, "console")).replace("\\\n", " "))
+    for _, words in commands(page):
+        listed += [words[i + 1] for i, word in enumerate(words) if word in ("--method", "--methods")]
+    for spec in " ".join(listed).split():
+        if spec not in ("all", "default", "$METHODS"):
+            method_named(spec)
