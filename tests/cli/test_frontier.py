@@ -41,18 +41,19 @@ def test_several_models_and_tasks(capsys, tmp_path, split):
     command = ["evaluate", "frontier", "--data-dir", tmp_path, "--methods", "random logat", "--rounds", 1]
     for task in rows:
         command += ["--checkpoint", f"BERT:{task}={tmp_path / f'bert-{task}'}"]
-    code, text, err = run(capsys, *command, "--split", split)
+    code, text, err = run(capsys, *command, "--checkpoint", "packaged:sst2", "--split", split)
     assert code == 0, err
+    assert f"sst2, packaged: texts 3, split {split}\n" in text
     assert f"sst2, BERT: texts 3, split {split}\n" in text
     assert f"mnli, BERT: texts 3, split {split}\n" in text
-    assert text.count("| random |") == 2
+    assert text.count("| random |") == 3
 
 
 def test_mistakes_are_one_line(capsys, tmp_path, reviews):  # noqa: F811
     for arguments, reason in (
         (["--dataset", reviews, "--columns", "body"], "no column 'body'"),
         (["--dataset", reviews, "--columns", "text", "--methods", "magic"], "no method named 'magic'"),
-        (["--checkpoint", "sst2=runs"], "--checkpoint takes NAME:DATASET=FOLDER, not 'sst2=runs'"),
+        (["--checkpoint", "sst2=runs"], "--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not 'sst2=runs'"),
         (["--checkpoint", f"B:sst2={tmp_path / 'none'}", "--data-dir", tmp_path], "no validation.jsonl"),
     ):
         code, out, err = run(capsys, "evaluate", "frontier", *arguments)

@@ -17,7 +17,10 @@ def frontier(
     model: Annotated[str | None, typer.Option(help="Name or folder; the small sentiment model by default.")] = None,
     checkpoint: Annotated[
         list[str] | None,
-        typer.Option(help="Instead of both, several: NAME:DATASET=FOLDER, such as BERT:sst2=runs/bert; repeatable."),
+        typer.Option(
+            help="Instead of both, several: NAME:DATASET=FOLDER, such as BERT:sst2=runs/bert, or NAME:DATASET for the "
+            "small model; repeatable."
+        ),
     ] = None,
     methods: Annotated[
         str, typer.Option(help='"default", "all", or names separated by spaces; settings as name:setting=value.')
@@ -79,7 +82,7 @@ def frontier(
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
-    """Read NAME:DATASET=FOLDER.
+    """Read NAME:DATASET=FOLDER, or NAME:DATASET.
 
     Raises:
         InputError: If it is written in another way.
@@ -88,7 +91,7 @@ def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]
     for entry in entries or []:
         name, colon, rest = entry.partition(":")
         data, equals, folder = rest.partition("=")
-        if not (name and colon and data and equals and folder):
-            raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER, not {entry!r}")
-        found.append((name, data, folder))
+        if not (name and colon and data) or (equals and not folder):
+            raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
+        found.append((name, data, folder or None))
     return found

@@ -52,6 +52,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]], path: Path) -> list[P
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     across = min(len(panels), 2)
     down = -(-len(panels) // across)
@@ -72,6 +73,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]], path: Path) -> list[P
                 [cost.passes], [result.aopc], errors, fmt=marker, color=color, markersize=6, elinewidth=0.7, alpha=0.9
             )
         axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC", title=title)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter("{x:g}")
         axes.grid(alpha=0.3, which="both")
     for axes in list(grid.flat)[len(panels) :]:
