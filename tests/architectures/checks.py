@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from normxlogit import ALL, Attribution, Explainer
 from normxlogit.inputs.batching import Batch
-from normxlogit.methods.normxlogit import NormXLogit
+from normxlogit.methods import NormXLogit, Request
 from normxlogit.models.targets import resolve
 from normxlogit.models.tasks import at
 from normxlogit.surgery.headpiece import answer_of
@@ -131,7 +131,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         loop = torch.stack(wanted)  # (T,)
         run = explainer.model.run(batch)
         target = resolve(explainer.model, run, label)
-        alone = NormXLogit()(explainer.model, run, target, ())[0, 0, 0]  # (T,)
+        alone = NormXLogit().score(Request(explainer.model, run, target)).values[0, 0, 0]  # (T,)
         near(alone, loop, "NormXLogit against a plain loop")
         near(torch.tensor(together.scores), loop, "NormXLogit among others")
 
