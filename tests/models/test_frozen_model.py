@@ -1,0 +1,70 @@
+"""A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
+
+import pytest
+import torch
+
+from normxlogit.models.frozen_model import FrozenModel
+from normxlogit.models.task_model import TaskModel
+from tests import tiny
+
+
+def made(family, kind="SequenceClassification", **options):
+    task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
+    task.prepare(batch)
+    return task, batch
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("bert", "SequenceClassification"),
+        ("bert", "TokenClassification"),
+        ("roberta", "MaskedLM"),
+        ("llama", "CausalLM"),
+    ],
+)
+@pytest.mark.parametrize("places", [(0,), (1, 3), (2,)])
+def test_its_answers_are_the_models_own(family, kind, places):
+    if kind == "MaskedLM":
+        task = TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
+        batch = task.batch(task.encoder(["the cat [MASK] on the mat", "the [MASK] is good"]), [0, 1])
+        task.prepare(batch)
+    else:
+        task, batch = made(family, kind)
+    with torch.no_grad():
+        plain = task.run(batch)
+    frozen = FrozenModel.of(task).run(batch, places)
+    torch.testing.assert_close(frozen.logits, plain.logits, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
+    assert set(frozen.frozen.states) == set(places)
+    assert not frozen.logits.requires_grad
+
+
+def test_one_is_kept_until_the_model_changes():
+    task, batch = made("bert")
+    first = FrozenModel.of(task)
+    assert FrozenModel.of(task) is first
+    first.run(batch, (0,))
+    assert FrozenModel.of(task) is first, "nothing was written on it"
+    task.given.classifier = torch.nn.Linear(32, 2)
+    task.prepare(task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS)))))
+    assert FrozenModel.of(task) is not first
+
+
+def test_what_a_pass_writes_is_not_part_of_the_next_one():
+    options = {
+        "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0},
+        "max_position_embeddings": 8,
+    }
+    task, _ = made("llama", **options)
+    short, long = "the cat sat", " ".join(["the movie is very good but the plot is bad"] * 3)
+
+    def logits(text):
+        batch = task.batch(task.encoder([text], long_text="window"), [0])
+        return FrozenModel.of(task).run(batch, (0,)).logits
+
+    alone = logits(short)
+    logits(long)
+    torch.testing.assert_close(logits(short), alone)
