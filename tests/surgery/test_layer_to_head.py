@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer
+from normxlogit.models.given_outputs import read_outputs
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
 
@@ -80,6 +81,6 @@ def test_states_that_begin_a_layer_late_are_set_right():
         torch.testing.assert_close(run.states[1], own[0])
         torch.testing.assert_close(task.final(run, 1), plain.backbone.norm_f(own[0]))
         torch.testing.assert_close(task.final(run, 3), own[-1])
-        given = task.from_outputs(batch, plain(**batch.inputs, output_hidden_states=True), layers=True)
+        given = read_outputs(task, batch, plain(**batch.inputs, output_hidden_states=True), layers=True)
     torch.testing.assert_close(given.embedded, run.embedded)
     torch.testing.assert_close(task.final(given, 1), task.final(run, 1))
