@@ -86,6 +86,13 @@ def test_alone_equals_in_a_batch(family, kind):
         np.testing.assert_allclose(a.scores, e(text, method="frozen-gradient").scores, rtol=1e-3, atol=1e-5)
 
 
+def test_autocast_does_not_reach_it():
+    e = explainer("bert")
+    plain = e(TEXT, method="frozen-gradient").scores
+    with torch.autocast("cpu", torch.bfloat16):
+        np.testing.assert_allclose(e(TEXT, method="frozen-gradient").scores, plain, **CLOSE)
+
+
 class Linear(nn.Module):
     """An answer that is linear in the words, so that the shares are known."""
 

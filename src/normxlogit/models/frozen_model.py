@@ -13,7 +13,7 @@ from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
-from ..surgery.isolated import private_clone
+from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.parts import tolerance_for
 from ..surgery.snapshot import Snapshot
@@ -125,6 +125,7 @@ class FrozenModel:
         with ExitStack() as stack:
             record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
             stack.enter_context(self._listening(places))
+            stack.enter_context(without_autocast(batch.inputs))
             states: dict[int, Tensor] = {}
             if first is None and self._embeddings is not None:
                 vectors = self.vectors(batch) if vectors is None else vectors
