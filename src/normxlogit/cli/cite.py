@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError, InputError
-from .console import Format, deliver, format_for, quiet
+from .console import Format, ascii_only, deliver, format_for, quiet
 
 __all__ = ["cite"]
 
@@ -53,8 +53,7 @@ def cite(
     if kind is Format.html:
         content = result.to_html()
     elif kind is Format.json:
-        utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
-        content = json_text(result.to_dict(), ascii_only=not utf8)
+        content = json_text(result.to_dict(), ascii_only=ascii_only(output))
     else:
         from ..render.sources import to_text
 

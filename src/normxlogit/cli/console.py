@@ -16,7 +16,7 @@ from ..results.files import write_text
 if TYPE_CHECKING:
     from ..models.layers import Layers
 
-__all__ = ["Format", "check_output", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
+__all__ = ["Format", "ascii_only", "check_output", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
 
 
 class Format(str, Enum):
@@ -43,6 +43,11 @@ def write(text: str) -> None:
     text = safe_output(text)
     sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
     sys.stdout.flush()
+
+
+def ascii_only(output: Path | None) -> bool:
+    """Return whether JSON must be written in ASCII: on a standard output that cannot show other characters."""
+    return output is None and "utf" not in (sys.stdout.encoding or "").lower()
 
 
 def deliver(content: str, output: Path | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from .console import Format, check_output, deliver, format_for, layers_of, quiet, write
+from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -241,8 +241,7 @@ def _render(
         from ..results.files import json_text
 
         states = [_state(result, words, merge) for result in results]
-        utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
-        return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=not utf8)
+        return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=ascii_only(output))
     from ..render.terminal import to_text
 
     color = None if output is None else False

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
-from .console import Format, deliver, format_for, layers_of, quiet
+from .console import Format, ascii_only, deliver, format_for, layers_of, quiet
 from .explain import targets_of
 
 __all__ = ["generate"]
@@ -69,8 +69,7 @@ def generate(
     elif kind is Format.json:
         from ..results.files import json_text
 
-        utf8 = output is not None or "utf" in (sys.stdout.encoding or "").lower()
-        content = json_text(result.to_dict(), ascii_only=not utf8)
+        content = json_text(result.to_dict(), ascii_only=ascii_only(output))
     else:
         from ..render.generation import to_text
 

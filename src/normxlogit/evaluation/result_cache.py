@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..explainer import Explainer
+from ..results.files import write_text
 
 __all__ = ["ResultCache", "fingerprint"]
 
@@ -39,9 +39,7 @@ class ResultCache:
         path = self._path(name, request)
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_suffix(".part")
-            part.write_text(json.dumps(state), encoding="utf-8")
-            os.replace(part, path)
+            write_text(json.dumps(state), path)
         return state
 
     def _path(self, name: str, request: Sequence[Any]) -> Path | None:
