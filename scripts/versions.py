@@ -44,6 +44,10 @@ FAST = [
 """The tests of the core; what needs a package that is not installed is skipped."""
 
 
+OLD_AND_NEW = [f"-Wdefault::{kind}" for kind in ("DeprecationWarning", "PendingDeprecationWarning", "FutureWarning")]
+"""Old packages call what newer ones are about to drop; that it still works is all that is asked here."""
+
+
 class Run(NamedTuple):
     """One environment: the Python, and which versions of the packages."""
 
@@ -88,7 +92,7 @@ def tried(run: Run, torch: str | None, workers: str, tests: list[str]) -> str:
         except subprocess.CalledProcessError:
             return "not tried: the environment could not be made"
         print(f"\n== Python {run.python}, {run.versions}: {installed(python)}", flush=True)
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, *tests]
+        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, *OLD_AND_NEW, *tests]
         unset = {"PYTHONPATH", "VIRTUAL_ENV"}  # what is tried is the package as it is installed
         own = {name: value for name, value in os.environ.items() if name not in unset}
         code = subprocess.run(command, cwd=ROOT, env=own, check=False).returncode  # noqa: S603
