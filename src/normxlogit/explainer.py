@@ -12,16 +12,18 @@ from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
-from .models.factory import model_summary, module_and_reader, refuse_source, task_model
+from .models.factory import model_summary, module_and_reader, check_answers, task_model
 from .models.layers import Layers
 from .models.loading import load
 from .models.positions import Position
+from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.tasks import TaskName
 from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options
+from .pipeline.retrieval import RetrievalMixin
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_outputs, explain_texts
 from .results.attribution import Attribution
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Explainer"]
 
 
-class Explainer(LanguageMixin):
+class Explainer(LanguageMixin, RetrievalMixin):
     """Explains a model's answers token by token.
 
     The model is only read: its parameters, mode, hooks, configuration and device stay as they are. One explainer may
@@ -47,6 +49,8 @@ class Explainer(LanguageMixin):
         tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
         task: What the model is for, where its class does not say.
         labels: Names of its outputs, in the place of those in its configuration.
+        pooling: How an embedding model makes one vector of its tokens' states: "mean", "first" or "last"; by default as
+            its sentence-transformers files say.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -67,13 +71,14 @@ class Explainer(LanguageMixin):
         *,
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
+        pooling: Pooling | None = None,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
         module, reader = module_and_reader(model, tokenizer)
-        about = {"task": task, "labels": labels, "name": name, "batch_tokens": batch_tokens}
+        about = {"task": task, "labels": labels, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
         self._given = {"model": module, "tokenizer": reader} | about
-        self.model = task_model(module, reader, name, batch_tokens, task, labels)
+        self.model = task_model(module, reader, name, batch_tokens, task, labels, pooling)
 
     def __repr__(self) -> str:
         return f"Explainer({model_summary(self.model)})"
@@ -92,6 +97,7 @@ class Explainer(LanguageMixin):
         name: str | Path | None = None,
         *,
         task: TaskName | None = None,
+        pooling: Pooling | None = None,
         dtype: torch.dtype | str | None = None,
         device: torch.device | str | None = None,
         trust_remote_code: bool = False,
@@ -105,6 +111,7 @@ class Explainer(LanguageMixin):
         Args:
             name: Hub name or folder; None for the small sentiment model in the package.
             task: Which head to load, for checkpoints that do not say.
+            pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
             device: Where to put the model.
             trust_remote_code: Allow code from the model's repository to run.
@@ -127,7 +134,9 @@ class Explainer(LanguageMixin):
             allow_missing_weights=allow_missing_weights,
             **options,
         )
-        return cls(model, tokenizer, name=str(name or "normxlogit/default"), batch_tokens=batch_tokens)
+        about = str(name or "normxlogit/default")
+        embedding: TaskName | None = "embedding" if model.base_model is model else None  # no class of its own says so
+        return cls(model, tokenizer, task=embedding, pooling=pooling, name=about, batch_tokens=batch_tokens)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -185,7 +194,7 @@ class Explainer(LanguageMixin):
         options = Options(
             target, targets, contrast, layers, method_named(method), position, long_text, token_predictions
         )
-        refuse_source(self.model)
+        check_answers(self.model)
         if isinstance(self.model, SignalModel):
             return explain_signals(self.model, inputs, options)
         if self.model.task.kind == "choice":
@@ -273,7 +282,7 @@ class Explainer(LanguageMixin):
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
         options = Options(target, targets, contrast, layers, method_named(method), position, None, token_predictions)
-        refuse_source(self.model)
+        check_answers(self.model)
         if self.model.task.kind == "choice":
             raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
         return explain_outputs(self.model, inputs, outputs, options)
