@@ -18,6 +18,7 @@ from .frontier import frontier
 from .generate import generate
 from .generation import generation
 from .reproduce import reproduce
+from .similarity import similarity
 from .summarize import summarize
 
 __all__ = ["app", "main"]
@@ -69,6 +70,7 @@ app.command()(generate)
 app.command()(attribute)
 app.command()(summarize)
 app.command()(cite)
+app.command()(similarity)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(frontier)
