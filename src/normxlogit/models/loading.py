@@ -22,7 +22,8 @@ from transformers.models.auto import modeling_auto as auto
 from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
 from .devices import device_named
-from .tasks import TASKS, TaskName, no_head, task_name
+from .sentence_embedding import is_embedding_folder
+from .tasks import NAMES, TaskName, no_head, task_name
 
 __all__ = ["default_model_folder", "load"]
 
@@ -72,8 +73,8 @@ def load(
     with _one_line(source, "its configuration"):
         config = AutoConfig.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
     found = task or _declared_task(source, config, gguf="gguf_file" in options)
-    if found not in TASKS:
-        raise InputError(f"no task {found!r}; it is one of {', '.join(TASKS)}")
+    if found not in NAMES:
+        raise InputError(f"no task {found!r}; it is one of {', '.join(NAMES)}")
     place = None if device is None else device_named(device)
     if dtype is None:
         on_cpu = (place is None or place.type == "cpu") and "device_map" not in options
@@ -170,7 +171,8 @@ def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any])
     Raises:
         InputError: If some weights were not in the checkpoint, or in another shape.
     """
-    missing = sorted(info["missing_keys"])
+    unused = "pooler." if model.base_model is model else None  # an embedding model pools by itself
+    missing = sorted(key for key in info["missing_keys"] if unused is None or not key.startswith(unused))
     mismatched = sorted(f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"])
     problems = [
         f"{what} {_some(keys)}"
@@ -217,6 +219,7 @@ _AUTO: dict[TaskName, str] = {
     "image-classification": "AutoModelForImageClassification",
     "audio-classification": "AutoModelForAudioClassification",
     "seq2seq-lm": "AutoModelForSeq2SeqLM",
+    "embedding": "AutoModel",
 }
 
 _READERS: dict[TaskName, Any] = {
@@ -234,11 +237,13 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
         found = task_name(name)
         if found is not None:
             return found
+    if names and is_embedding_folder(source):
+        return "embedding"
     if names:
         raise UnsupportedModelError(f"{source}: {names[0]} {no_head(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
-    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")
+    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(NAMES)}")
 
 
 def _looks_like_path(source: str) -> bool:

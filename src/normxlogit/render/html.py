@@ -14,7 +14,19 @@ from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, n
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["FAINT", "KEYS", "Cell", "HeatMap", "environment", "fragment", "fragments", "page", "safely"]
+__all__ = [
+    "FAINT",
+    "KEYS",
+    "Cell",
+    "Figure",
+    "HeatMap",
+    "environment",
+    "figure_of",
+    "fragment",
+    "fragments",
+    "page",
+    "safely",
+]
 
 FAINT = 0.03
 """Strength below which a piece is drawn like any other text."""
@@ -129,7 +141,7 @@ def fragment(a: Attribution, *, words: bool | None = None, merge: Merge | None =
     Raises:
         DataError: If words are asked for and the result cannot tell them.
     """
-    return environment().get_template("fragment.html.j2").render(figure=_figure(a, words, merge), style=style)
+    return environment().get_template("fragment.html.j2").render(figure=figure_of(a, words, merge), style=style)
 
 
 def fragments(results: Sequence[Result]) -> str:
@@ -172,7 +184,7 @@ def page(
         DataError: If words are asked for and a result cannot tell them.
     """
     paid = costs or [""] * len(attributions)
-    figures = [_figure(a, words, merge, cost) for a, cost in zip(attributions, paid, strict=True)]
+    figures = [figure_of(a, words, merge, cost) for a, cost in zip(attributions, paid, strict=True)]
     template = environment().get_template("page.html.j2")
     return template.render(figures=figures, curves=draw(curves), title=safe(title or "Token attributions"))
 
@@ -191,7 +203,8 @@ def environment() -> "Environment":
     )
 
 
-def _figure(a: Attribution, words: bool | None, merge: Merge | None, cost: str = "") -> Figure:
+def figure_of(a: Attribution, words: bool | None = None, merge: Merge | None = None, cost: str = "") -> Figure:
+    """Return what the template of one result needs; arguments as for `fragment`."""
     drawn, found = layout(a, words=words, merge=merge), safely(facts(a))
     single = len(drawn.rows) == 1
     strongest = lead(drawn.rows[0], drawn.columns, STRONGEST) if single else []

@@ -16,6 +16,7 @@ from .fields import document, plain
 from .files import json_text, read_json, replacing, write_text
 from .generation import GenerationAttribution
 from .signals import AudioAttribution, ImageAttribution
+from .similarity import Similarity
 from .tables import optional_module, stacked, to_csv, to_pandas, to_shap
 from .words import Merge
 
@@ -26,7 +27,13 @@ __all__ = ["Attributions", "WordTotal"]
 
 R = TypeVar("R", bound=Result)
 
-_CLASSES: tuple[type[Result], ...] = (Attribution, AudioAttribution, GenerationAttribution, ImageAttribution)
+_CLASSES: tuple[type[Result], ...] = (
+    Attribution,
+    AudioAttribution,
+    GenerationAttribution,
+    ImageAttribution,
+    Similarity,
+)
 KINDS = {found.kind: found for found in _CLASSES}
 """What can stand in a file."""
 
