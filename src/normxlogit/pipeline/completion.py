@@ -13,7 +13,7 @@ from .._version import __version__
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
-from ..methods import Method, Request, check_finite, method_named, run_method
+from ..methods import FrozenGradient, Method, NormXLogit, Request, check_finite, run_method
 from ..models.append_tokens import append_tokens
 from ..models.layers import layer_numbers
 from ..models.seq2seq import Seq2SeqModel
@@ -35,9 +35,10 @@ def default_method(model: TaskModel) -> Method:
     """Return the method that explains completions unless another is asked for.
 
     The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's
-    length (docs, "Results: sources of answers"). It does not work on encoder-decoder models.
+    length, and reads them more surely in the middle of the network than at the word embeddings (docs, "Results: sources
+    of answers"). It does not work on encoder-decoder models.
     """
-    return method_named("normxlogit" if isinstance(model, Seq2SeqModel) else "frozen-gradient")
+    return NormXLogit() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
