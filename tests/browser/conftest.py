@@ -70,7 +70,8 @@ def violations(page) -> list[str]:
 
     found = Axe().run(page).response["violations"]
     return [
-        f"{v['id']}: {v['help']}: " + "; ".join(n["html"][:160] + str(n.get("failureSummary"))[:200] for n in v["nodes"][:3])
+        f"{v['id']}: {v['help']}: "
+        + "; ".join(n["html"][:160] + str(n.get("failureSummary"))[:200] for n in v["nodes"][:3])
         for v in found
         if v["impact"] in ("serious", "critical")
     ]
