@@ -44,8 +44,12 @@ def similarity(
     with quiet():
         from ..explainer import Explainer
 
-        read = None if pooling is None else pooling.value
-        explainer = Explainer.from_pretrained(model, task="embedding", pooling=read, **loading(device, dtype))
+        explainer = Explainer.from_pretrained(
+            model,
+            task="embedding",
+            pooling=None if pooling is None else pooling.value,
+            **loading(device, dtype),
+        )
         results = explainer.similarity(first, others, method=method, matrix=matrix)
     if kind is Format.html:
         from ..render.similarity import page

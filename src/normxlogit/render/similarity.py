@@ -12,7 +12,8 @@ from rich.text import Text
 from ..results.base import FloatArray
 from ..results.characters import one_line, safe
 from ..results.similarity import Similarity
-from .html import FAINT, Cell, Figure, HeatMap, environment, figure_of
+from .cells import FAINT, Cell
+from .html import Figure, HeatMap, environment, figure_of
 from .terminal import DIM, lines, shade, wants_color
 from .terminal import to_text as attribution_text
 
