@@ -12,7 +12,7 @@ from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
-from .models.factory import model_summary, module_and_reader, check_answers, task_model
+from .models.factory import check_answers, model_summary, module_and_reader, task_model
 from .models.layers import Layers
 from .models.loading import load
 from .models.positions import Position

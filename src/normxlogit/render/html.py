@@ -13,7 +13,19 @@ from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, n
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["FAINT", "KEYS", "Cell", "Figure", "HeatMap", "environment", "figure_of", "fragment", "fragments", "page", "safely"]
+__all__ = [
+    "FAINT",
+    "KEYS",
+    "Cell",
+    "Figure",
+    "HeatMap",
+    "environment",
+    "figure_of",
+    "fragment",
+    "fragments",
+    "page",
+    "safely",
+]
 
 FAINT = 0.03
 """Strength below which a piece is drawn like any other text."""
