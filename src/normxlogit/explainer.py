@@ -113,7 +113,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             task: Which head to load, for checkpoints that do not say.
             pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
-            device: Where to put the model.
+            device: Where to put the model; "auto" for the accelerator of the machine if it has one.
             trust_remote_code: Allow code from the model's repository to run.
             allow_pickle: Allow weights that are not safetensors, whose loading can run code.
             allow_missing_weights: Allow a checkpoint without some weights of the model, which are then random.

@@ -9,6 +9,7 @@ import typer
 from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
+from .app import app as serve_app
 from .attribute import attribute
 from .cite import cite
 from .explain import explain, methods
@@ -71,6 +72,7 @@ app.command()(generate)
 app.command()(attribute)
 app.command()(summarize)
 app.command()(cite)
+app.command(name="app")(serve_app)
 app.command()(similarity)
 app.command()(methods)
 evaluate.command()(faithfulness)

@@ -21,6 +21,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
+from .devices import device_named
 from .sentence_embedding import is_embedding_folder
 from .tasks import NAMES, TaskName, no_head, task_name
 
@@ -55,7 +56,8 @@ def load(
         name: Hub name or folder; None for the model in the package.
         task: Which head, for checkpoints that do not say.
         dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
-        device: Where to put the model; leave it out when `device_map` is among the options.
+        device: Where to put the model, "auto" for the accelerator of the machine if it has one; leave it out when
+            `device_map` is among the options.
         trust_remote_code: Allow code from the model's repository to run.
         allow_pickle: Allow weights that are not safetensors, whose loading can run code.
         allow_missing_weights: Allow random numbers in the place of weights that the checkpoint does not hold or holds
@@ -73,7 +75,7 @@ def load(
     found = task or _declared_task(source, config, gguf="gguf_file" in options)
     if found not in NAMES:
         raise InputError(f"no task {found!r}; it is one of {', '.join(NAMES)}")
-    place = _device(device)
+    place = None if device is None else device_named(device)
     if dtype is None:
         on_cpu = (place is None or place.type == "cpu") and "device_map" not in options
         dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
@@ -109,18 +111,6 @@ def _source(name: str | Path | None) -> str:
     if Path(source).is_file() or (_looks_like_path(source) and not Path(source).exists()):
         raise InputError(f"{source}: no such model folder")
     return source
-
-
-def _device(device: torch.device | str | None) -> torch.device | None:
-    """Return the device, if the machine has it."""
-    if device is None:
-        return None
-    try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
-        raise InputError(f"there is no device {str(device)!r}: {_first_line(error)}") from error
-    return place
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..results.attribution import Attribution, Merge
 from ..results.base import Result
 from ..results.characters import safe
+from .curves import Curve, draw
 from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, said, uncoloured
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ class Figure(NamedTuple):
     layers: bool
     uncoloured: str
     keys: tuple[Cell, Cell]
+    cost: str = ""
 
 
 def fragment(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, style: bool = True) -> str:
@@ -162,6 +164,8 @@ def page(
     *,
     words: bool | None = None,
     merge: Merge | None = None,
+    costs: Sequence[str] = (),
+    curves: Sequence[Curve] = (),
 ) -> str:
     """Draw results on a page that needs nothing but a browser.
 
@@ -170,6 +174,8 @@ def page(
         title: Heading of the page.
         words: Whether to merge tokens to words; by default where a result can tell them.
         merge: How, see `Attribution.words`.
+        costs: What each result cost, in words, where that is known.
+        curves: Deletion curves, drawn below the results.
 
     Returns:
         An HTML document.
@@ -177,9 +183,10 @@ def page(
     Raises:
         DataError: If words are asked for and a result cannot tell them.
     """
-    figures = [figure_of(a, words, merge) for a in attributions]
+    paid = costs or [""] * len(attributions)
+    figures = [figure_of(a, words, merge, cost) for a, cost in zip(attributions, paid, strict=True)]
     template = environment().get_template("page.html.j2")
-    return template.render(figures=figures, title=safe(title or "Token attributions"))
+    return template.render(figures=figures, curves=draw(curves), title=safe(title or "Token attributions"))
 
 
 @cache
@@ -196,7 +203,7 @@ def environment() -> "Environment":
     )
 
 
-def figure_of(a: Attribution, words: bool | None = None, merge: Merge | None = None) -> Figure:
+def figure_of(a: Attribution, words: bool | None = None, merge: Merge | None = None, cost: str = "") -> Figure:
     """Return what the template of one result needs; arguments as for `fragment`."""
     drawn, found = layout(a, words=words, merge=merge), safely(facts(a))
     single = len(drawn.rows) == 1
@@ -212,6 +219,7 @@ def figure_of(a: Attribution, words: bool | None = None, merge: Merge | None = N
         layers=a.layers is not None,
         uncoloured=uncoloured(drawn.rows, FAINT, signed=a.signed),
         keys=KEYS,
+        cost=safe(cost),
     )
 
 

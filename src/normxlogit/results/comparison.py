@@ -1,6 +1,6 @@
 """Several methods on one text, side by side, and how far their rankings agree."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,9 @@ from ..errors import DataError
 from .attribution import Attribution
 from .base import FloatArray
 from .collection import Attributions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Comparison", "rank_agreement"]
 
@@ -20,6 +23,20 @@ class Comparison(Attributions[Attribution]):
     def agreement(self) -> npt.NDArray[np.float64]:
         """Spearman's rank correlation between each two methods over the tokens of the text, (M, M)."""
         return np.array([[rank_agreement(a, b) for b in self] for a in self])
+
+    def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
+        """Return a matplotlib heat map, a row for each method on the scale of its own largest score.
+
+        Args:
+            k: How many words: those that are strongest by any method, in the order of the text.
+
+        Raises:
+            DataError: If matplotlib is missing.
+            ValueError: If a result has several labels or layers; use `select` on each first.
+        """
+        from ..render.plots import plot_comparison
+
+        return plot_comparison(self, k=k)
 
     def __str__(self) -> str:
         pairs = [(self[0], other) for other in self[1:]]
