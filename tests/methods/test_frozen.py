@@ -46,7 +46,7 @@ def test_without_biases_it_is_decompx(family):
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert", "xlnet"])
 def test_the_part_of_the_biases_is_what_is_left(family):
     e = explainer(family)
     for method in ("frozen-gradient", "frozen-gradient:read_at=1", "frozen-gradient:read_at=all"):
