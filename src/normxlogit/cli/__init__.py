@@ -9,6 +9,7 @@ import typer
 from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
+from .app import app as serve_app
 from .attribute import attribute
 from .cite import cite
 from .explain import explain, methods
@@ -18,6 +19,7 @@ from .frontier import frontier
 from .generate import generate
 from .generation import generation
 from .reproduce import reproduce
+from .similarity import similarity
 from .summarize import summarize
 
 __all__ = ["app", "main"]
@@ -69,6 +71,8 @@ app.command()(generate)
 app.command()(attribute)
 app.command()(summarize)
 app.command()(cite)
+app.command(name="app")(serve_app)
+app.command()(similarity)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(frontier)

@@ -6,6 +6,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..results.files import write_json, write_text
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
@@ -101,19 +103,25 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Map
     )
 
 
-def write_frontier(folder: Path, panels: Mapping[str, Sequence[Point]], about: Mapping[str, Mapping[str, Any]]) -> None:
+def write_frontier(
+    folder: Path,
+    panels: Mapping[str, Sequence[Point]],
+    about: Mapping[str, Mapping[str, Any]],
+    device: torch.device,
+) -> None:
     """Write `frontier.json`, `frontier.md` and the figure into a folder.
 
     Args:
         folder: Where to.
         panels: The points of each model and task, by title.
         about: What to say of each, by title.
+        device: Where the models ran.
     """
     from ..render.matplotlib_figure import save_figure
 
     folder.mkdir(parents=True, exist_ok=True)
     state = {
-        "environment": environment(),
+        "environment": environment(device),
         "panels": [
             {"title": title, "about": dict(about[title]), "points": [asdict(point) for point in points]}
             for title, points in panels.items()

@@ -8,12 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..results.attribution import Attribution, Merge
 from ..results.base import Result
 from ..results.characters import safe
+from .curves import Curve, draw
 from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, said, uncoloured
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["FAINT", "KEYS", "Cell", "HeatMap", "environment", "fragment", "fragments", "page", "safely"]
+__all__ = [
+    "FAINT",
+    "KEYS",
+    "Cell",
+    "Figure",
+    "HeatMap",
+    "environment",
+    "figure_of",
+    "fragment",
+    "fragments",
+    "page",
+    "safely",
+]
 
 FAINT = 0.03
 """Strength below which a piece is drawn like any other text."""
@@ -113,6 +126,7 @@ class Figure(NamedTuple):
     layers: bool
     uncoloured: str
     keys: tuple[Cell, Cell]
+    cost: str = ""
 
 
 def fragment(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, style: bool = True) -> str:
@@ -127,7 +141,7 @@ def fragment(a: Attribution, *, words: bool | None = None, merge: Merge | None =
     Raises:
         DataError: If words are asked for and the result cannot tell them.
     """
-    return environment().get_template("fragment.html.j2").render(figure=_figure(a, words, merge), style=style)
+    return environment().get_template("fragment.html.j2").render(figure=figure_of(a, words, merge), style=style)
 
 
 def fragments(results: Sequence[Result]) -> str:
@@ -150,6 +164,8 @@ def page(
     *,
     words: bool | None = None,
     merge: Merge | None = None,
+    costs: Sequence[str] = (),
+    curves: Sequence[Curve] = (),
 ) -> str:
     """Draw results on a page that needs nothing but a browser.
 
@@ -158,6 +174,8 @@ def page(
         title: Heading of the page.
         words: Whether to merge tokens to words; by default where a result can tell them.
         merge: How, see `Attribution.words`.
+        costs: What each result cost, in words, where that is known.
+        curves: Deletion curves, drawn below the results.
 
     Returns:
         An HTML document.
@@ -165,9 +183,10 @@ def page(
     Raises:
         DataError: If words are asked for and a result cannot tell them.
     """
-    figures = [_figure(a, words, merge) for a in attributions]
+    paid = costs or [""] * len(attributions)
+    figures = [figure_of(a, words, merge, cost) for a, cost in zip(attributions, paid, strict=True)]
     template = environment().get_template("page.html.j2")
-    return template.render(figures=figures, title=safe(title or "Token attributions"))
+    return template.render(figures=figures, curves=draw(curves), title=safe(title or "Token attributions"))
 
 
 @cache
@@ -184,7 +203,8 @@ def environment() -> "Environment":
     )
 
 
-def _figure(a: Attribution, words: bool | None, merge: Merge | None) -> Figure:
+def figure_of(a: Attribution, words: bool | None = None, merge: Merge | None = None, cost: str = "") -> Figure:
+    """Return what the template of one result needs; arguments as for `fragment`."""
     drawn, found = layout(a, words=words, merge=merge), safely(facts(a))
     single = len(drawn.rows) == 1
     strongest = lead(drawn.rows[0], drawn.columns, STRONGEST) if single else []
@@ -199,6 +219,7 @@ def _figure(a: Attribution, words: bool | None, merge: Merge | None) -> Figure:
         layers=a.layers is not None,
         uncoloured=uncoloured(drawn.rows, FAINT, signed=a.signed),
         keys=KEYS,
+        cost=safe(cost),
     )
 
 

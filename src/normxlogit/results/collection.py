@@ -15,6 +15,7 @@ from .files import json_text, read_json, write_text
 from .generation import GenerationAttribution
 from .parquet import read_parquet, to_dataset, write_parquet
 from .signals import AudioAttribution, ImageAttribution
+from .similarity import Similarity
 from .tables import stacked, to_csv, to_pandas, to_shap
 from .words import Merge
 
@@ -26,7 +27,13 @@ __all__ = ["Attributions", "WordTotal"]
 
 R = TypeVar("R", bound=Result)
 
-_CLASSES: tuple[type[Result], ...] = (Attribution, AudioAttribution, GenerationAttribution, ImageAttribution)
+_CLASSES: tuple[type[Result], ...] = (
+    Attribution,
+    AudioAttribution,
+    GenerationAttribution,
+    ImageAttribution,
+    Similarity,
+)
 KINDS = {found.kind: found for found in _CLASSES}
 """What can stand in a file."""
 
