@@ -13,7 +13,10 @@ __all__ = ["frontier"]
 
 
 def frontier(
-    dataset: Annotated[str, typer.Option(help="sst2, mnli, qnli, stsb, a file, or a data set on the hub.")] = "sst2",
+    dataset: Annotated[
+        str,
+        typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name."),
+    ] = "reviews",
     model: Annotated[str | None, typer.Option(help="Name or folder; the small sentiment model by default.")] = None,
     checkpoint: Annotated[
         list[str] | None,
