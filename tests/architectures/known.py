@@ -104,3 +104,6 @@ BROKEN_BEFORE: dict[str, set[str]] = {
     "multiple-choice": {"camembert", "xlm-roberta"},
 }
 """Classes whose own forward pass fails on these inputs in transformers 5.5, before any explanation; 5.23 runs them."""
+
+ALIKE: dict[str, str] = {"mra": "its attention is a CUDA kernel; elsewhere transformers puts zeros in its place"}
+"""Families that answer all texts alike here, so that their first token tells nothing of the text."""
