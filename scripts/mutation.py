@@ -62,7 +62,7 @@ def main() -> int:
             found = mutations(room, asked.only)
             drawn = sampled(found, asked.sample, asked.seed)
             print(f"{room}: {len(drawn)} of {sum(map(len, found.values()))} changes at {len(found)} places", flush=True)
-            if subprocess.run(shlex.split(tests_of(room)), check=False).returncode:  # noqa: S603
+            if subprocess.run(shlex.split(command_for(room)), check=False).returncode:  # noqa: S603
                 sys.exit(f"the tests of {room} fail without a change, so they would seem to notice every one")
             lines.append(row(room, sum(tried(room, one) for one in drawn), len(drawn)))
     print("\n".join(["", *lines]))
@@ -121,7 +121,7 @@ def sampled(found: Mutations, count: int, seed: int) -> list[MutationSpec]:
 def tried(room: str, one: MutationSpec) -> bool:
     """Make a change, run the room's tests, take the change back, and print what became of it."""
     began = time.monotonic()
-    result = mutate_and_test([one], tests_of(room, f"test_{one.module_path.name}"), TIMEOUT)
+    result = mutate_and_test([one], command_for(room, f"test_{one.module_path.name}"), TIMEOUT)
     place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
     killed = result.test_outcome is not TestOutcome.SURVIVED
     print(f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name} ({time.monotonic() - began:.0f} s)")
@@ -131,7 +131,7 @@ def tried(room: str, one: MutationSpec) -> bool:
     return killed
 
 
-def tests_of(room: str, first: str = "") -> str:
+def command_for(room: str, first: str = "") -> str:
     """Return the command that runs a room's tests, those of a file of this name first: they mostly notice."""
     own = [str(path) for path in sorted(Path("tests", room).rglob(first))] if first else []
     return shlex.join([sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *own, *ROOMS[room]])
