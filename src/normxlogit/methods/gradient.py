@@ -11,7 +11,7 @@ from torch import Tensor
 from ..errors import UnsupportedModelError
 from ..models.task_model import TaskModel
 from ..surgery.memory import out_of_memory
-from .base import Method, Request, Scores
+from .base import Method, Request, Scores, imported
 from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register
 
@@ -81,11 +81,10 @@ class _Gradient(Method):
     """Whether it is an integral whose error can be told."""
 
     def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
-        import captum.attr  # only to say now that it is missing
 
         self.aggregate: Aggregate = aggregate
         self.protocol: Protocol = protocol
-        self.captum = captum.attr
+        self.captum = imported("captum.attr")  # now, to say that it is missing
 
     @property
     def signed(self) -> bool:

@@ -11,7 +11,7 @@ from ..inputs.batching import Batch
 from ..models.forward_pass import ForwardPass
 from ..models.layers import Layers
 from ..models.task_model import TaskModel
-from .base import Method, Request, Scores, run_method
+from .base import Method, Request, Scores, imported, run_method
 from .perturbation import Coalitions
 from .registry import method_named, register
 
@@ -53,7 +53,7 @@ class GuidedLime(Method):
         alpha: float = 2.0,
         seed: int = 0,
     ) -> None:
-        import scipy.linalg  # noqa: F401  # only to say now that it is missing
+        imported("scipy.linalg")  # now, to say that it is missing
 
         if samples < 4 or samples % 2:
             raise ValueError("samples must be an even number, 4 or more: texts come in pairs")
