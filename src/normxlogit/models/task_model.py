@@ -23,7 +23,7 @@ from ..surgery.trace import embedded_of, hidden_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
 from .input_limits import position_limit, vocabulary_limit
-from .model_copy import ModelCopy
+from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
 from .tasks import Task, TaskName, at, causal, task_of
@@ -63,7 +63,8 @@ class TaskModel:
         self.tokenizer = tokenizer
         self._asked = task, labels
         self._lock = threading.RLock()
-        self.copy = self._copied()
+        self._pinned = Pinned()
+        self._newest = self._copied()
         self.name = name or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
 
     def _copied(self) -> ModelCopy:
@@ -91,6 +92,11 @@ class TaskModel:
     def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
         """Return the token id to pad with, and whether a head that pools by it finds it."""
         return padding_id(module, self.config, self.tokenizer)
+
+    @property
+    def copy(self) -> ModelCopy:
+        """The copies that this thread's call began with: another thread may make new ones meanwhile."""
+        return self._pinned.copy or self._newest
 
     @property
     def module(self) -> PreTrainedModel:
@@ -153,12 +159,13 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        known = self.copy
+        known = self._pinned.copy = self.copy
         if known.current:
             return False
         with self._lock:
-            if self.copy is known:
-                self.copy = self._copied()
+            if self._newest is known:
+                self._newest = self._copied()
+            self._pinned.copy = self._newest
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int]) -> Batch:

@@ -22,6 +22,7 @@ from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
+from ..surgery.memory import enough_memory
 from .completed import Completed
 from .options import Options
 
@@ -41,6 +42,7 @@ def default_method(model: TaskModel) -> Method:
     return NormXLogit() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
 
 
+@enough_memory("let the model go on with this prompt")
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
     """Let the model continue a prompt.
 
@@ -117,6 +119,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     return Completed(encoding, count, len(text), read.contents)
 
 
+@enough_memory("explain this completion")
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
     """Explain every token of a completion, from one forward pass over the sequence.
 
