@@ -10,9 +10,9 @@ import torch
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..evaluation.deletion import DeletionCurve, deletion_curve
-from ..evaluation.timing import synchronise
 from ..explainer import Explainer
 from ..methods import Method
+from ..models.devices import synchronise
 from ..models.signals import SignalModel
 from ..models.targets import ALL, choice_from_text
 from ..render.curves import Curve

@@ -19,6 +19,7 @@ from .frontier import frontier
 from .generate import generate
 from .generation import generation
 from .reproduce import reproduce
+from .similarity import similarity
 from .summarize import summarize
 
 __all__ = ["app", "main"]
@@ -71,6 +72,7 @@ app.command()(attribute)
 app.command()(summarize)
 app.command()(cite)
 app.command(name="app")(serve_app)
+app.command()(similarity)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(frontier)

@@ -10,6 +10,7 @@ import typer
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
+from .options import AUTO, Device, DType, loading
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -54,6 +55,8 @@ def explain(
     model: Annotated[
         str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
     ] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated."),
@@ -96,7 +99,7 @@ def explain(
 
         drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
         calls = [method_named(text) for text in method or (SHOWN if drawn else SHOWN[:1])]
-        explainer = Explainer.from_pretrained(model)
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype))
         common: ExplainOptions = {"layers": chosen}
         if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
             common["long_text"] = long_text.value

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .console import quiet, write
-from .options import DataDir, Limit
+from .options import AUTO, DataDir, Device, GGUFFile, Limit
 
 __all__ = ["finetune"]
 
@@ -25,9 +25,10 @@ def finetune(
     lora_rank: Annotated[int, typer.Option(help="Train LoRA adapters of this rank; the paper's is 4.")] = 0,
     patience: Annotated[int, typer.Option(help="Epochs without improvement before stopping.")] = 2,
     bf16: Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")] = False,
+    device: Device = AUTO,
     seed: Annotated[int, typer.Option(help="Of data order, dropout and new weights.")] = 0,
     limit: Limit = None,
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    gguf_file: GGUFFile = None,
 ) -> None:
     """Fine-tune a model on a GLUE task, all weights or LoRA, or a language model on BLiMP's pairs of sentences."""
     with quiet(), redirect_stdout(sys.stderr):  # Trainer prints its log; standard output is for the result
@@ -44,6 +45,7 @@ def finetune(
             lora_rank=lora_rank,
             patience=patience,
             bf16=bf16,
+            device=device,
             seed=seed,
         )
         options: dict[str, Any] = {"data_dir": data_dir, "recipe": recipe, "limit": limit}

@@ -19,7 +19,18 @@ from .overview import Overview, overview
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["LARGEST", "HeatMap", "environment", "fragment", "fragments", "page", "safely", "sentences"]
+__all__ = [
+    "LARGEST",
+    "Figure",
+    "HeatMap",
+    "environment",
+    "figure_of",
+    "fragment",
+    "fragments",
+    "page",
+    "safely",
+    "sentences",
+]
 
 LONGEST = 14.0
 """The longest bar in em."""
@@ -106,7 +117,7 @@ def fragment(a: Attribution, *, words: bool | None = None, merge: Merge | None =
     Raises:
         DataError: If words are asked for and the result cannot tell them.
     """
-    return environment().get_template("fragment.html.j2").render(figure=_figure(a, words, merge), style=style)
+    return environment().get_template("fragment.html.j2").render(figure=figure_of(a, words, merge), style=style)
 
 
 def fragments(results: Sequence[Result]) -> str:
@@ -149,7 +160,7 @@ def page(
         DataError: If words are asked for and a result cannot tell them.
     """
     paid = costs or [""] * len(attributions)
-    figures = [_figure(a, words, merge, cost, live=True) for a, cost in zip(attributions, paid, strict=True)]
+    figures = [figure_of(a, words, merge, cost, live=True) for a, cost in zip(attributions, paid, strict=True)]
     several: Overview | None = overview(attributions, words, merge) if len(attributions) > 1 else None
     template = environment().get_template("page.html.j2")
     return template.render(
@@ -171,7 +182,18 @@ def environment() -> "Environment":
     )
 
 
-def _figure(a: Attribution, words: bool | None, merge: Merge | None, cost: str = "", *, live: bool = False) -> Figure:
+def figure_of(
+    a: Attribution, words: bool | None = None, merge: Merge | None = None, cost: str = "", *, live: bool = False
+) -> Figure:
+    """Return what the template of one result needs: for a page, which is live, or for a notebook.
+
+    Args:
+        a: The result.
+        words: As for `fragment`.
+        merge: As for `fragment`.
+        cost: What it cost, in words, where that is known.
+        live: Whether a script can show every layer.
+    """
     drawn, found = layout(a, words=words, merge=merge), safely(facts(a))
     single = len(drawn.rows) == 1
     cells = 0 if single else len(drawn.rows) * len(drawn.columns)
