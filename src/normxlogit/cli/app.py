@@ -1,10 +1,12 @@
 """The command that opens the page in a browser."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from .console import quiet, write
+from .options import AUTO, Device, DType, loading
 
 __all__ = ["app"]
 
@@ -18,6 +20,8 @@ def app(
         list[str] | None,
         typer.Option(help="Method chosen at first, see `normxlogit methods`; may be repeated."),
     ] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     host: Annotated[
         str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")
     ] = "127.0.0.1",
@@ -25,11 +29,13 @@ def app(
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:
     """Explain, generate and cite on a page in the browser, served from this machine."""
-    from ..app.server import LOOPBACK, listen, make, serve
-
     with quiet():
+        from ..app.server import LOOPBACK, listen, make, serve
+        from ..explainer import Explainer
+
+        load = partial(Explainer.from_pretrained, **loading(device, dtype))
         listening = listen(host, port)
-        application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host)
+        application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
     if host not in LOOPBACK:
         write("everyone who reaches this machine can use the app, and load any model by its name or folder\n")
     serve(application, listening, ready=lambda address: write(f"{address}  (Ctrl+C ends it)\n"), browse=browse)
