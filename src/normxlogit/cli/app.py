@@ -22,6 +22,8 @@ def app(
         list[str] | None,
         typer.Option(help="Method chosen at first, see `normxlogit methods`; may be repeated."),
     ] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     host: Annotated[
         str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")
     ] = "127.0.0.1",
@@ -29,13 +31,13 @@ def app(
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:
     """Explain, generate and cite on a page in the browser, served from this machine."""
-    from ..app.server import LOOPBACK, listen, make, serve
-    from ..explainer import Explainer
-
-    def load(name: str | None) -> Explainer:
-        return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
-
     with quiet():
+        from ..app.server import LOOPBACK, listen, make, serve
+        from ..explainer import Explainer
+
+        def load(name: str | None) -> Explainer:
+            return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
+
         listening = listen(host, port)
         application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
     if host not in LOOPBACK:
