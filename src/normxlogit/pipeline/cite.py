@@ -14,9 +14,9 @@ from ..results.sentences import sentence_spans
 from ..results.spans import answer_parts, prompt_sources
 from .ablations import Ablations
 from .completed import Completed
-from .completion import generate
 from .options import Options
 from .sources import explain_sources, part_weights
+from .writing import generate
 
 __all__ = ["ask", "cite", "documents_by_name", "question_prompt"]
 
