@@ -29,6 +29,9 @@ __all__ = ["FrozenModel", "Slopes"]
 AT_ONCE = 8
 """Quantities gone back from together: each holds gradients of its own."""
 
+LONG = 2048
+"""Tokens of a pass beyond which its layers run again on the way back, in the place of keeping what they worked out."""
+
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
 
@@ -80,6 +83,7 @@ class FrozenModel:
         known = [*(model.parts.outputs or ()), *filter(None, [model.parts.embedding_output])]
         for path in {output.path for output in known}:
             self._listen(path)
+        self._network.cut_at({output.path for output in model.parts.outputs or ()})
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -134,6 +138,8 @@ class FrozenModel:
                 stack.enter_context(network.frozen())
             elif first is not None:
                 report = stack.enter_context(network.frozen_from(first.path, first.call))
+            if batch.mask.numel() > LONG:
+                stack.enter_context(network.sparing())
             before = Snapshot(network.model, configs=False)
             outputs: Any = {}
             try:
