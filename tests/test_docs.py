@@ -19,6 +19,7 @@ import normxlogit.explainer
 from benchmarks.commands import app as benchmarks_app
 from normxlogit import Explainer, cli
 from normxlogit.methods import method_named, registry
+from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
 from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_signals import PROCESSOR, vit
@@ -64,6 +65,8 @@ def test_the_drawn_imports_are_those_of_the_files(tmp_path):
 STAND_INS = {
     "your-org/your-model": lambda: encoder("SequenceClassification"),
     "a-causal-language-model": lambda: writer(),
+    "an-embedding-model": lambda: embedder(),
+    "a-reranker": lambda: encoder("SequenceClassification", num_labels=1),
     "a-token-classifier": lambda: encoder("TokenClassification", id2label=ENTITIES, label2id=TAGS),
     "a-question-answering-model": lambda: encoder("QuestionAnswering"),
     "a-multiple-choice-model": lambda: encoder("MultipleChoice"),
@@ -94,6 +97,10 @@ NOT_RUN = {
 
 def encoder(kind, **options):
     return tiny.model("bert", kind, **options), tiny.tokenizer_for("bert")
+
+
+def embedder():
+    return SentenceEmbedding(tiny.model("bert").base_model, Steps(("mean",))), tiny.tokenizer_for("bert")
 
 
 def writer():

@@ -109,9 +109,10 @@ class FrozenGradient(Method):
         slopes = frozen.slopes_each(request.forward, request.target, read, places, weights)
         if self.baseline != "zero":
             slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
-        shares = _products(slopes)  # (1, K, L, T)
+        shares = _products(slopes)  # (B, K, L, T)
+        shares = shares * request.forward.batch.mask[:, None, None].to(shares)  # (B, K, L, T)
         if self.read_at == "all" and not request.layers:
-            shares = shares.mean(2, keepdim=True)  # (1, K, 1, T)
+            shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
         return Scores(shares, {"bias": slopes.answer - shares[:, :, -1].sum(-1)})
 
     def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:

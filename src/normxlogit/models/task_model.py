@@ -275,13 +275,25 @@ class TaskModel:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         return (answer if positions is None else at(answer, positions)).float()
 
-    def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Let the model continue a prompt by its own `generate`, and return the token ids that it wrote."""
-        ids = torch.tensor([prompt.ids], device=self.device)  # (1, P)
-        writer: Any = private_clone(self.copy.reference)
-        found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
-        written: list[int] = getattr(found, "sequences", found)[0, len(prompt) :].tolist()
+    def write(
+        self, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
+    ) -> list[list[int]]:
+        """Let the model continue prompts by its own `generate`, padded on the left.
+
+        Returns:
+            The token ids that it wrote after each, all of one length: padding after the end of shorter ones.
+        """
+        found = self.written(prompts, config, options)
+        written: list[list[int]] = getattr(found, "sequences", found)[:, max(map(len, prompts)) :].tolist()
         return written
+
+    def written(self, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]) -> Any:
+        """Return what the model's own `generate` returns for prompts, padded on the left."""
+        longest = max(map(len, prompts))
+        ids = torch.tensor([[self.pad_id] * (longest - len(p)) + p.ids for p in prompts], device=self.device)  # (B, P)
+        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=self.device)  # (B, P)
+        writer: Any = private_clone(self.copy.reference)
+        return writer.generate(input_ids=ids, attention_mask=mask, generation_config=config, **options)
 
     @property
     def autoregressive(self) -> bool:

@@ -15,9 +15,9 @@ from ..results.spans import answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
 from .ablations import Ablations
 from .completed import Completed
-from .completion import generate
 from .options import Options
 from .sources import explain_sources, part_weights
+from .writing import generate
 
 __all__ = ["ask", "cite", "documents_by_name", "question_prompt"]
 
