@@ -25,7 +25,7 @@ from .models.tasks import TaskName
 from .pipeline import completion as completions
 from .pipeline.cite import cite
 from .pipeline.multiple_choice import Question, explain_questions
-from .pipeline.options import ExplainOptions, Options
+from .pipeline.options import ExplainOptions, Options, check_comparison
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_outputs, explain_texts
 from .results.attribution import Attribution
@@ -224,6 +224,7 @@ class Explainer:
         Raises:
             InputError: If more than one input is given.
         """
+        check_comparison(methods, target)
         results = [
             self(text, method=method, target=target, contrast=contrast, position=position, long_text=long_text)
             for method in methods

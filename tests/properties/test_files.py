@@ -17,8 +17,16 @@ from .cases import Case, cases
 from .test_batches import close
 from .texts import texts
 
-KINDS = [Case("bert", "SequenceClassification"), Case("roberta", "MultipleChoice"), Case("electra", "QuestionAnswering")]
-KINDS += [Case("gpt2", "CausalLM"), Case("deberta-v2", "TokenClassification"), Case("llama", "SequenceClassification", True)]
+KINDS = [
+    Case("bert", "SequenceClassification"),
+    Case("roberta", "MultipleChoice"),
+    Case("electra", "QuestionAnswering"),
+]
+KINDS += [
+    Case("gpt2", "CausalLM"),
+    Case("deberta-v2", "TokenClassification"),
+    Case("llama", "SequenceClassification", True),
+]
 ASKED = st.sampled_from([{}, {"layers": ALL}, {"layers": [2]}, {"token_predictions": True}])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
-from .console import progress, quiet, write
+from .console import check_folder, progress, quiet, write
 from .options import DType, Protocol, methods_of
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def alignment(
     ] = None,
 ) -> None:
     """Measure the share of each method's scores on the words that tell the target's form (BLiMP), layer by layer."""
+    check_folder(output)
     from ..paper.alignment.runs import STATES
 
     options = {"dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})

@@ -13,6 +13,7 @@ from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Encoding
+from ..inputs.texts import counted
 from ..results.base import FloatArray
 from ..surgery.clone import unwrapped
 from ..surgery.headpiece import answer_of
@@ -56,15 +57,15 @@ class TaskModel:
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        if batch_tokens < 1:
-            raise ValueError("batch_tokens must be positive")
         self.given = model
-        self.batch_tokens = batch_tokens
+        self.batch_tokens = counted(batch_tokens, "batch_tokens")
         self.tokenizer = tokenizer
         self._asked = task, labels
         self._lock = threading.RLock()
         self.copy = self._copied()
-        self.name = name or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+        self.name = (
+            (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+        )
 
     def _copied(self) -> ModelCopy:
         """Copy the caller's model, and read from it what depends on its settings."""
@@ -269,10 +270,16 @@ class TaskModel:
         return (answer if positions is None else at(answer, positions)).float()
 
     def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Let the model continue a prompt by its own `generate`, and return the token ids that it wrote."""
+        """Let the model continue a prompt by its own `generate`, and return the token ids that it wrote.
+
+        Raises:
+            InputError: If `generate` does not take the options, or fails on the prompt.
+        """
         ids = torch.tensor([prompt.ids], device=self.device)  # (1, P)
         writer: Any = private_clone(self.copy.reference)
-        found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
+        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        with reading(writer, given, doing="continue"):
+            found = writer.generate(**given, generation_config=config, **options)
         written: list[int] = getattr(found, "sequences", found)[0, len(prompt) :].tolist()
         return written
 
