@@ -110,7 +110,12 @@ def _source(name: str | Path | None) -> str:
         source = str(Path(source).expanduser())
     if not source.strip() or "\0" in source:
         raise InputError(f"{source!r} is no name of a model")
-    if Path(source).is_file() or (_looks_like_path(source) and not Path(source).exists()):
+    try:
+        there, file = Path(source).exists(), Path(source).is_file()
+    except (OSError, ValueError) as error:  # a name longer than any file's, or half a character
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{source!r} is no name of a model: {reason}") from None
+    if file or (_looks_like_path(source) and not there):
         raise InputError(f"{source}: no such model folder")
     return source
 
