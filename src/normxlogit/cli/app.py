@@ -22,8 +22,6 @@ def app(
         list[str] | None,
         typer.Option(help="Method chosen at first, see `normxlogit methods`; may be repeated."),
     ] = None,
-    device: Device = AUTO,
-    dtype: DType = None,
     host: Annotated[
         str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")
     ] = "127.0.0.1",
