@@ -211,6 +211,24 @@ def test_a_dataset_has_one_row_a_text(several):
     np.testing.assert_array_equal(np.float32(found[0]["scores"]), several[0].scores)
 
 
+@pytest.mark.parametrize("make", [make_attribution, pair, all_labels, labels_and_layers, make_generation])
+def test_one_result_is_a_data_set_of_one_row_and_a_parquet_file(make, tmp_path):
+    one = make()
+    assert one.to_dataset()[0]["tokens"] == list(one.tokens)
+    one.save(tmp_path / "one.parquet")
+    assert type(one).load(tmp_path / "one.parquet") == one
+    assert list(Attributions.load(tmp_path / "one.parquet")) == [one]
+
+
+def test_what_parquet_cannot_hold_is_refused_and_nothing_written(tmp_path):
+    with pytest.raises(DataError, match=r"sources cannot be written as Parquet: save as .json"):
+        make_generation().sources("word").save(tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "b.parquet").write_text("{}")
+    with pytest.raises(DataError, match=r"b.parquet: not Parquet"):
+        type(make_attribution()).load(tmp_path / "b.parquet")
+
+
 class Explanation:
     def __init__(self, values, base_values, data, **names):
         self.values, self.base_values, self.data, self.names = values, base_values, data, names

@@ -6,14 +6,17 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from .console import progress, quiet, write
-from .options import DataDir, DType, Limit, methods_of
+from .console import check_folder, progress, quiet, write
+from .options import AUTO, DataDir, Device, DType, Limit, loading, methods_of
 
 __all__ = ["frontier"]
 
 
 def frontier(
-    dataset: Annotated[str, typer.Option(help="sst2, mnli, qnli, stsb, a file, or a data set on the hub.")] = "sst2",
+    dataset: Annotated[
+        str,
+        typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name."),
+    ] = "reviews",
     model: Annotated[str | None, typer.Option(help="Name or folder; the small sentiment model by default.")] = None,
     checkpoint: Annotated[
         list[str] | None,
@@ -31,7 +34,8 @@ def frontier(
     label_column: Annotated[str, typer.Option(help="The column of gold labels.")] = "label",
     limit: Limit = None,
     rounds: Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")] = 9,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for table, JSON and figure; a stopped run goes on there.")
@@ -39,6 +43,7 @@ def frontier(
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes."""
     asked = _checkpoints(checkpoint) or [("", dataset, model)]
+    check_folder(output)
     with quiet():
         from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head, texts_cut
@@ -46,6 +51,7 @@ def frontier(
         from ..evaluation.frontier_report import frontier_text, write_frontier
         from ..evaluation.runs import under
         from ..explainer import Explainer
+        from ..models.devices import device_named
 
         named = [] if methods == "default" else methods_of(methods)
         panels, about = {}, {}
@@ -58,7 +64,7 @@ def frontier(
                 label_column=label_column,
                 limit=limit,
             )
-            explainer = Explainer.from_pretrained(source, dtype=dtype)
+            explainer = Explainer.from_pretrained(source, **loading(device, dtype))
             if data in TASKS:
                 check_head(explainer.model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer.model.name).name}"
@@ -77,7 +83,7 @@ def frontier(
             cut = texts_cut(explainer, examples)
             about[title] |= {"cut": cut} if cut else {}
         if output is not None:
-            write_frontier(output, panels, about)
+            write_frontier(output, panels, about, device_named(device))
     write(frontier_text(panels, about))
 
 

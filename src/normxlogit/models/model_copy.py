@@ -52,6 +52,8 @@ class ModelCopy:
         parts: What was found in `module`; None before the first batch.
         padding: The shortest and the longest text that were tried together; None before the first trial, and False
             where a text's states change with the texts beside it.
+        writes_padded: Whether what it writes after a prompt stays the same with padding before it; None before the
+            first trial.
         proved_causal: Whether later tokens were seen to leave the states of earlier ones alone.
     """
 
@@ -65,6 +67,7 @@ class ModelCopy:
         self.call = Isolated(self.module)
         self.parts: Parts | None = None
         self.padding: tuple[int, int] | bool | None = None
+        self.writes_padded: bool | None = None
         self.proved_causal = False
         self._seen = _Seen()
         self.lock = threading.RLock()

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
-from ..inputs.encoding import Encoding
+from ..inputs.texts import counted
 from ..results.base import FloatArray
 from ..surgery.clone import unwrapped
 from ..surgery.headpiece import answer_of
-from ..surgery.isolated import private_clone, without_autocast
+from ..surgery.isolated import without_autocast
 from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts, find_parts
 from ..surgery.trace import embedded_of, hidden_of, states_of
@@ -56,16 +56,16 @@ class TaskModel:
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        if batch_tokens < 1:
-            raise ValueError("batch_tokens must be positive")
         self.given = model
-        self.batch_tokens = batch_tokens
+        self.batch_tokens = counted(batch_tokens, "batch_tokens")
         self.tokenizer = tokenizer
         self._asked = task, labels
         self._lock = threading.RLock()
         self._pinned = Pinned()
         self._newest = self._copied()
-        self.name = name or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+        self.name = (
+            (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+        )
 
     def _copied(self) -> ModelCopy:
         """Copy the caller's model, and read from it what depends on its settings."""
@@ -274,14 +274,6 @@ class TaskModel:
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         return (answer if positions is None else at(answer, positions)).float()
-
-    def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Let the model continue a prompt by its own `generate`, and return the token ids that it wrote."""
-        ids = torch.tensor([prompt.ids], device=self.device)  # (1, P)
-        writer: Any = private_clone(self.copy.reference)
-        found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
-        written: list[int] = getattr(found, "sequences", found)[0, len(prompt) :].tolist()
-        return written
 
     @property
     def autoregressive(self) -> bool:

@@ -113,8 +113,8 @@ def _direct(
         prove_causal(model, run)
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
     request = Request(model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model))
-    places = torch.arange(start - 1, len(sequence) - 1)  # (G,)
-    sums = torch.as_tensor(weights, dtype=torch.float32)  # (K, G)
+    places = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G)
+    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     found = method.score_each(request, places, sums)
     if found is None:
         return None
