@@ -173,7 +173,7 @@ class App:
         explainer = self._writer(model)
         asked = self.limits.text(question, "question")
         texts = split_documents(self.limits.text(documents, "field for documents"))
-        chosen = self.limits.chosen([method if method and method.strip() else "frozen-gradient"])[0]
+        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
         result = explainer.cite(
             asked,
             {f"document {i}": text for i, text in enumerate(texts, 1)},

@@ -19,6 +19,7 @@ from .frontier import frontier
 from .generate import generate
 from .generation import generation
 from .reproduce import reproduce
+from .similarities import similarities
 from .similarity import similarity
 from .summarize import summarize
 
@@ -78,6 +79,7 @@ evaluate.command()(faithfulness)
 evaluate.command()(frontier)
 evaluate.command()(alignment)
 evaluate.command()(generation)
+evaluate.command("similarity")(similarities)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)
 app.command()(reproduce)

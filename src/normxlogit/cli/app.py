@@ -1,12 +1,11 @@
 """The command that opens the page in a browser."""
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
 from .console import quiet, write
-from .options import AUTO, Device, DType, loading
+from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["app"]
 
@@ -16,12 +15,13 @@ def app(
         str | None,
         typer.Option(help="Name or folder of the model to start with; the small sentiment model by default."),
     ] = None,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="Method chosen at first, see `normxlogit methods`; may be repeated."),
     ] = None,
-    device: Device = AUTO,
-    dtype: DType = None,
     host: Annotated[
         str, typer.Option(help="Address to serve at; 0.0.0.0 lets every machine in the network open the page.")
     ] = "127.0.0.1",
@@ -33,7 +33,9 @@ def app(
         from ..app.server import LOOPBACK, listen, make, serve
         from ..explainer import Explainer
 
-        load = partial(Explainer.from_pretrained, **loading(device, dtype))
+        def load(name: str | None) -> Explainer:
+            return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
+
         listening = listen(host, port)
         application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
     if host not in LOOPBACK:

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..surgery.clone import clone, unwrapped
@@ -74,7 +74,7 @@ class SentenceEmbedding(PreTrainedModel):
 
     base_model_prefix = "trunk"
 
-    def __init__(self, trunk: nn.Module, steps: Steps) -> None:
+    def __init__(self, trunk: PreTrainedModel, steps: Steps) -> None:
         nn.Module.__init__(self)  # that of a pretrained model would write on the trunk's configuration
         self.config = trunk.config
         self.trunk = trunk
@@ -84,8 +84,7 @@ class SentenceEmbedding(PreTrainedModel):
 
     def get_input_embeddings(self) -> nn.Module:
         """Return the trunk's table of word embeddings."""
-        found: nn.Module = self.trunk.get_input_embeddings()  # type: ignore[operator]
-        return found
+        return self.trunk.get_input_embeddings()
 
     def get_output_embeddings(self) -> None:
         """Return nothing: no vocabulary is answered with."""
@@ -228,10 +227,12 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
     modules = list(model.children())
     kinds = [type(module).__name__ for module in modules]
     _check_order(kinds)
-    trunk = getattr(modules[0], "auto_model", None) or getattr(modules[0], "model", None)
-    if not isinstance(trunk, nn.Module):
+    held = getattr(modules[0], "auto_model", None) or getattr(modules[0], "model", None)
+    trunk = unwrapped(held) if isinstance(held, nn.Module) else None
+    if not isinstance(trunk, PreTrainedModel):
         raise UnsupportedModelError("the first module of the SentenceTransformer holds no model of transformers")
-    modes, dense = ("mean",), []
+    modes: tuple[str, ...] = ()
+    dense = []
     for kind, module in zip(kinds[1:], modules[1:], strict=True):
         if kind == "Pooling":
             modes = _modes(module.get_config_dict())  # type: ignore[operator]
@@ -241,7 +242,7 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
     prompts, name = getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)
     longest, lower = getattr(model, "max_seq_length", None), bool(getattr(modules[0], "do_lower_case", False))
     steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _prompt(prompts, name))
-    found = SentenceEmbedding(unwrapped(trunk), steps)
+    found = SentenceEmbedding(trunk, steps)
     _prove(found, model)
     return found
 

@@ -25,7 +25,9 @@ class RetrievalMixin:
     model: TaskModel
 
     @overload
-    def similarity(self, first: str, second: str, *, method: str | Method = ..., matrix: bool = ...) -> Similarity: ...
+    def similarity(  # type: ignore[overload-overlap]  # a string is one text, not its letters
+        self, first: str, second: str, *, method: str | Method = ..., matrix: bool = ...
+    ) -> Similarity: ...
     @overload
     def similarity(
         self, first: str, second: Iterable[str], *, method: str | Method = ..., matrix: bool = ...
@@ -65,9 +67,9 @@ class RetrievalMixin:
         """
         if not isinstance(self.model, EmbeddingModel):
             raise UnsupportedModelError(
-                f"{self.model.name} is a model for {self.model.task.name}; similarity needs one that embeds texts: load "
-                "it with task='embedding', or pass a SentenceTransformer. A reranker, which reads both texts at once, "
-                "is a classifier: explain the pair (query, document)"
+                f"{self.model.name} is a model for {self.model.task.name}; similarity needs one that embeds texts: "
+                "load it with task='embedding', or pass a SentenceTransformer. A reranker, which reads both texts at "
+                "once, is a classifier: explain the pair (query, document)"
             )
         texts, single = read_texts(second)
         given = [*read_texts([first])[0], *texts]

@@ -1,7 +1,7 @@
 """From two texts to their cosine, and which of their tokens it rests on."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -179,7 +179,7 @@ def _result(
     )
 
 
-def _fields(one: Encoding, other: Encoding) -> dict[str, object]:
+def _fields(one: Encoding, other: Encoding) -> dict[str, Any]:
     """Return the fields that describe the tokens of both texts, one after the other."""
     both = (one, other)
     told = one.offsets is not None and other.offsets is not None
