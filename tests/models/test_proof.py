@@ -62,7 +62,7 @@ def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths():
     tokenizer = tiny.tokenizer(specials=False)
     tokenizer.model_max_length = 1000
     assert len(Explainer(model, tokenizer)("the " * 30)) == 30
-    with pytest.raises(InputError, match="cannot read a text of 31 tokens: .*configuration says max_seq_len=30"):
+    with pytest.raises(InputError, match=r"cannot read a text of 31 tokens: .*configuration says max_seq_len=30"):
         Explainer(model, tokenizer)("the " * 31)
 
 
