@@ -15,6 +15,7 @@ from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.errors import NormXLogitError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.timing import environment
+from normxlogit.models.devices import AUTO, device_named
 
 from . import corpus as corpora
 from . import memory as memory_overhead
@@ -122,7 +123,7 @@ def peers(
                 on_progress=lambda name: typer.echo(f"{name} ...", err=True),
             )
         )
-    state = {"environment": environment(), "rows": [asdict(r) for r in found]}
+    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(r) for r in found]}
     _deliver(other_packages.as_table(found), state, output)
 
 

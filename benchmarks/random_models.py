@@ -6,7 +6,8 @@ from typing import Any
 
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
 
-from normxlogit.paper.costs.random_models import device, reference_tokenizer
+from normxlogit.models.devices import AUTO, device_named
+from normxlogit.paper.costs.random_models import reference_tokenizer
 
 __all__ = ["LLAMA2_7B", "MINILM", "SMOLLM2", "language_model", "random_texts"]
 
@@ -34,7 +35,7 @@ MINILM = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6,
 
 def language_model(changes: Mapping[str, Any]) -> tuple[PreTrainedModel, Any]:
     """Make a Llama of random weights, and load a tokenizer."""
-    with device():  # made there: seven billion weights are slow to make and to move
+    with device_named(AUTO):  # made there: seven billion weights are slow to make and to move
         model = AutoModelForCausalLM.from_config(LlamaConfig(**changes))
     return model.eval(), reference_tokenizer()
 

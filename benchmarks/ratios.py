@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from normxlogit.evaluation.timing import Timing, environment, ratios
+from normxlogit.models.devices import AUTO, device_named
 
 __all__ = ["Row", "as_state", "as_table", "row"]
 
@@ -74,7 +75,7 @@ def as_table(rows: Sequence[Row]) -> str:
 def as_state(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the rows and the machine as plain values for JSON."""
     found = [asdict(r) | {"figure": r.figure, "passed": r.passed} for r in rows]
-    return {"environment": environment(), "rows": found}
+    return {"environment": environment(device_named(AUTO)), "rows": found}
 
 
 def _short(figure: float) -> str:

@@ -14,8 +14,9 @@ from normxlogit.errors import InputError
 from normxlogit.evaluation.timing import Timing, in_turn
 from normxlogit.explainer import Explainer
 from normxlogit.inputs.batching import batches
+from normxlogit.models.devices import AUTO, device_named
 from normxlogit.models.loading import load
-from normxlogit.paper.costs.random_models import device, random_bert, random_ids, reference_tokenizer
+from normxlogit.paper.costs.random_models import random_bert, random_ids, reference_tokenizer
 
 from .random_models import LLAMA2_7B, MINILM, SMOLLM2, language_model, random_texts
 from .ratios import Row, row
@@ -198,7 +199,7 @@ def _served(setup: Setup) -> Iterator[Row]:
 
 
 def _corpus(setup: Setup) -> Iterator[Row]:
-    yield from _texts(setup, "default model", *load(device=device()))
+    yield from _texts(setup, "default model", *load(device=AUTO))
     yield from _texts(setup, "MiniLM", random_bert(setup.minilm), reference_tokenizer())
 
 
@@ -210,7 +211,7 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
     encodings = explainer.encode(texts)
     groups = [[encodings[i] for i in group] for group in batches(encodings, explainer.model.batch_tokens)]
     inputs = [explainer.model.batch(group, list(range(len(group)))).inputs for group in groups]
-    predict = pipeline("text-classification", model=model, tokenizer=tokenizer, device=device())
+    predict = pipeline("text-classification", model=model, tokenizer=tokenizer, device=device_named(AUTO))
 
     @torch.inference_mode()
     def forward() -> None:

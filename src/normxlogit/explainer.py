@@ -1,7 +1,6 @@
 """The front door: texts in, attributions out."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -9,30 +8,27 @@ import torch
 from torch import nn
 
 from .errors import InputError
-from .inputs.chat import Prompt
 from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
-from .models.factory import as_language_model, model_summary, module_and_reader, refuse_source, task_model
+from .models.factory import check_answers, model_summary, module_and_reader, task_model
 from .models.layers import Layers
 from .models.loading import load
 from .models.positions import Position
+from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
-from .models.task_model import TaskModel
 from .models.tasks import TaskName
-from .pipeline import completion as completions
-from .pipeline.cite import cite
+from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options, check_comparison
+from .pipeline.retrieval import RetrievalMixin
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_outputs, explain_texts
 from .results.attribution import Attribution
-from .results.citations import Citations
 from .results.collection import Attributions
 from .results.comparison import Comparison
-from .results.generation import GenerationAttribution
 
 if TYPE_CHECKING:
     from transformers import Pipeline
@@ -41,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Explainer"]
 
 
-class Explainer:
+class Explainer(LanguageMixin, RetrievalMixin):
     """Explains a model's answers token by token.
 
     The model is only read: its parameters, mode, hooks, configuration and device stay as they are. One explainer may
@@ -53,6 +49,8 @@ class Explainer:
         tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
         task: What the model is for, where its class does not say.
         labels: Names of its outputs, in the place of those in its configuration.
+        pooling: How an embedding model makes one vector of its tokens' states: "mean", "first" or "last"; by default as
+            its sentence-transformers files say.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
@@ -73,13 +71,14 @@ class Explainer:
         *,
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
+        pooling: Pooling | None = None,
         name: str | None = None,
         batch_tokens: int = 8192,
     ) -> None:
         module, reader = module_and_reader(model, tokenizer)
-        about = {"task": task, "labels": labels, "name": name, "batch_tokens": batch_tokens}
+        about = {"task": task, "labels": labels, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
         self._given = {"model": module, "tokenizer": reader} | about
-        self.model = task_model(module, reader, name, batch_tokens, task, labels)
+        self.model = task_model(module, reader, name, batch_tokens, task, labels, pooling)
 
     def __repr__(self) -> str:
         return f"Explainer({model_summary(self.model)})"
@@ -98,6 +97,7 @@ class Explainer:
         name: str | Path | None = None,
         *,
         task: TaskName | None = None,
+        pooling: Pooling | None = None,
         dtype: torch.dtype | str | None = None,
         device: torch.device | str | None = None,
         trust_remote_code: bool = False,
@@ -111,8 +111,9 @@ class Explainer:
         Args:
             name: Hub name or folder; None for the small sentiment model in the package.
             task: Which head to load, for checkpoints that do not say.
+            pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
-            device: Where to put the model.
+            device: Where to put the model; "auto" for the accelerator of the machine if it has one.
             trust_remote_code: Allow code from the model's repository to run.
             allow_pickle: Allow weights that are not safetensors, whose loading can run code.
             allow_missing_weights: Allow a checkpoint without some weights of the model, which are then random.
@@ -133,7 +134,9 @@ class Explainer:
             allow_missing_weights=allow_missing_weights,
             **options,
         )
-        return cls(model, tokenizer, name=str(name or "normxlogit/default"), batch_tokens=batch_tokens)
+        about = str(name or "normxlogit/default")
+        embedding: TaskName | None = "embedding" if model.base_model is model else None  # no class of its own says so
+        return cls(model, tokenizer, task=embedding, pooling=pooling, name=about, batch_tokens=batch_tokens)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -191,7 +194,7 @@ class Explainer:
         options = Options(
             target, targets, contrast, layers, method_named(method), position, long_text, token_predictions
         )
-        refuse_source(self.model)
+        check_answers(self.model)
         if isinstance(self.model, SignalModel):
             return explain_signals(self.model, inputs, options)
         if self.model.task.kind == "choice":
@@ -280,122 +283,7 @@ class Explainer:
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
         options = Options(target, targets, contrast, layers, method_named(method), position, None, token_predictions)
-        refuse_source(self.model)
+        check_answers(self.model)
         if self.model.task.kind == "choice":
             raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
         return explain_outputs(self.model, inputs, outputs, options)
-
-    def generate(
-        self,
-        prompt: Prompt,
-        *,
-        max_new_tokens: int = 40,
-        target: Choice | None = None,
-        contrast: Choice | None = None,
-        layers: Layers = None,
-        method: str | Method | None = None,
-        **options: Any,
-    ) -> GenerationAttribution:
-        """Let a causal language model continue a prompt, and explain every token that it wrote.
-
-        Args:
-            prompt: A text, or a list of chat messages for the tokenizer's template.
-            max_new_tokens: Most tokens to write.
-            target: As in `explain_completion`.
-            contrast: As in `explain_completion`.
-            layers: As in `__call__`.
-            method: As in `explain_completion`.
-            **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
-
-        Raises:
-            InputError: If the prompt is empty, leaves no room, or the tokenizer has no template for messages.
-            TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is no causal language model.
-        """
-        wanted = Options(target, None, contrast, layers, self._completion_method(method))
-        sequence = completions.generate(self._language_model, prompt, max_new_tokens, options)
-        return completions.explain_completion(self._language_model, sequence, wanted)
-
-    def explain_completion(
-        self,
-        prompt: Prompt,
-        completion: str | Sequence[int],
-        *,
-        target: Choice | None = None,
-        targets: Sequence[Choice] | None = None,
-        contrast: Choice | None = None,
-        layers: Layers = None,
-        method: str | Method | None = None,
-        sources: Mapping[str, Sequence[int]] | None = None,
-    ) -> GenerationAttribution:
-        """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
-
-        Args:
-            prompt: A text, or a list of chat messages for the tokenizer's template.
-            completion: The text that follows as it is (mind the space), or its token ids.
-            target: A token or index that is explained at every place; None explains each token itself.
-            targets: A token or index for each place.
-            contrast: A token whose logit is subtracted.
-            layers: As in `__call__`.
-            method: As in `__call__`; by default `frozen-gradient`, which goes back once for each generated token, and
-                `normxlogit` for encoder-decoder models.
-            sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
-                (start, end) of its characters, in a list of messages (message, start, end).
-
-        Raises:
-            InputError: If prompt or completion is empty, both are longer than the model reads, or a source is no span.
-            TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is no causal language model.
-        """
-        options = Options(target, targets, contrast, layers, self._completion_method(method))
-        sequence = completions.read_completion(self._language_model, prompt, completion).naming(sources)
-        return completions.explain_completion(self._language_model, sequence, options)
-
-    def cite(
-        self,
-        question: str,
-        documents: Mapping[str, str] | Sequence[str],
-        *,
-        system: str | None = None,
-        max_new_tokens: int = 200,
-        method: str | Method = "frozen-gradient",
-        verify: int = 0,
-    ) -> Citations:
-        """Let a causal language model answer a question from documents, and cite the sentences its answer rests on.
-
-        The sources are the documents' sentences. The default method takes one forward pass over the finished answer
-        and one backward pass for each of its sentences.
-
-        Args:
-            question: The question.
-            documents: Texts by name, or a list of texts.
-            system: What the system message says; by default what the model's chat template puts there.
-            max_new_tokens: Most tokens to write.
-            method: As in `__call__`; `occlusion` leaves out one source at a time, `lime` is ContextCite's estimator.
-            verify: Measure for this many of the first sources what the answer loses without them, a pass each.
-
-        Raises:
-            InputError: If there is no question or document, or they leave no room for an answer.
-            UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
-
-        Example:
-            >>> answer = explainer.cite("Who won?", {"news.txt": "It rained. The home team won."})  # doctest: +SKIP
-            >>> answer.citations()[0].text  # doctest: +SKIP
-            'The home team won.'
-        """
-        return cite(
-            self._language_model,
-            question,
-            documents,
-            method=method_named(method),
-            system=system,
-            max_new_tokens=max_new_tokens,
-            verify=verify,
-        )
-
-    def _completion_method(self, method: str | Method | None) -> Method:
-        return completions.default_method(self._language_model) if method is None else method_named(method)
-
-    @cached_property
-    def _language_model(self) -> TaskModel:
-        return as_language_model(self.model)

@@ -25,8 +25,9 @@ def asked(monkeypatch):
     """Watch the real explainer."""
     found, load, call = Asked(), Explainer.from_pretrained, Explainer.__call__
 
-    def loading(name=None):
+    def loading(name=None, **options):
         found.loaded.append(name)
+        assert options == {"device": "auto", "dtype": None}
         return LOADED.get(name) or LOADED.setdefault(name, load(name))
 
     def calling(self, inputs, **options):

@@ -122,6 +122,7 @@ def test_written_results(tmp_path):
 
 
 def test_table_one_from_checkpoints(tmp_path):
+    pytest.importorskip("datasets")
     for task, rows in {
         "sst2": [{"sentence": t, "label": i % 2} for i, t in enumerate(tiny.TEXTS)],
         "stsb": [{"sentence1": "a cat", "sentence2": t, "label": float(i)} for i, t in enumerate(tiny.TEXTS)],
@@ -165,7 +166,9 @@ def test_table_one_from_checkpoints(tmp_path):
         data_dir=tmp_path / "data",
         limits={"all": 2, "stsb": 3},
     )
-    assert [path.name for path in files] == ["aopc.svg", "aopc.png", "quality.svg", "quality.png"]
+    assert [path.name for path in files] == [
+        f"{curve}.{e}" for curve in ("aopc", "quality") for e in ("svg", "pdf", "png")
+    ]
     assert all(path.stat().st_size > 1000 for path in files)
     counts = {c: json.loads((tmp_path / "out" / c / "results.json").read_text()) for c in ("sst-2-bert", "sts-b-bert")}
     assert [c["about"]["texts"] for c in counts.values()] == [2, 3]

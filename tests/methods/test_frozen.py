@@ -64,6 +64,8 @@ def test_all_layers_are_read_from_one_pass(family):
             every.scores[place], e(TEXT, method=f"frozen-gradient:read_at={layer}").scores, **CLOSE
         )
     np.testing.assert_allclose(every.scores[1], e(TEXT, method="frozen-gradient:read_at=-1").scores, **CLOSE)
+    halfway = e(TEXT, method="frozen-gradient:read_at=middle").scores
+    np.testing.assert_allclose(halfway, every.scores[0], **CLOSE)  # of three layers
     mean = e(TEXT, method="frozen-gradient:read_at=all").scores
     np.testing.assert_allclose(mean, every.scores[:2].mean(0), **CLOSE)
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)

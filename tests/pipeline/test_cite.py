@@ -11,9 +11,9 @@ from normxlogit import Citations, Explainer, InputError, MethodError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations, context_cite, leave_one_out, random_ablations
 from normxlogit.pipeline.cite import _without_ending, question_prompt
-from normxlogit.pipeline.completion import generate, read_completion
 from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
+from normxlogit.pipeline.writing import generate, read_completion
 from normxlogit.results.spans import answer_parts, prompt_sources
 from tests import tiny
 from tests.commands import run

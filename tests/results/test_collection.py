@@ -204,10 +204,29 @@ def test_csv_is_the_same_table(several, tmp_path):
 
 
 def test_a_dataset_has_one_row_a_text(several):
+    pytest.importorskip("datasets")
     found = several.to_dataset()
     assert len(found) == len(several)
     assert found[1]["text_pair"] == "A man runs."
     np.testing.assert_array_equal(np.float32(found[0]["scores"]), several[0].scores)
+
+
+@pytest.mark.parametrize("make", [make_attribution, pair, all_labels, labels_and_layers, make_generation])
+def test_one_result_is_a_data_set_of_one_row_and_a_parquet_file(make, tmp_path):
+    one = make()
+    assert one.to_dataset()[0]["tokens"] == list(one.tokens)
+    one.save(tmp_path / "one.parquet")
+    assert type(one).load(tmp_path / "one.parquet") == one
+    assert list(Attributions.load(tmp_path / "one.parquet")) == [one]
+
+
+def test_what_parquet_cannot_hold_is_refused_and_nothing_written(tmp_path):
+    with pytest.raises(DataError, match=r"sources cannot be written as Parquet: save as .json"):
+        make_generation().sources("word").save(tmp_path / "a.parquet")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "b.parquet").write_text("{}")
+    with pytest.raises(DataError, match=r"b.parquet: not Parquet"):
+        type(make_attribution()).load(tmp_path / "b.parquet")
 
 
 class Explanation:
@@ -257,9 +276,9 @@ def test_shap_gets_the_pieces_of_the_text():
 )
 def test_a_missing_package_is_one_line_with_the_command(module, use, several, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, module, None)
     if module == "pyarrow":
-        import datasets  # noqa: F401  # imports pyarrow itself
+        pytest.importorskip("datasets")  # imports pyarrow itself
+    monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(DataError, match=f"pip install {module.split('.')[0]}") as error:
         use(several)
     assert "\n" not in str(error.value)

@@ -9,6 +9,7 @@ import typer
 from ..errors import NormXLogitError
 from ..results.characters import one_line
 from .alignment import alignment
+from .app import app as serve_app
 from .attribute import attribute
 from .cite import cite
 from .explain import explain, methods
@@ -18,6 +19,8 @@ from .frontier import frontier
 from .generate import generate
 from .generation import generation
 from .reproduce import reproduce
+from .similarities import similarities
+from .similarity import similarity
 from .summarize import summarize
 
 __all__ = ["app", "main"]
@@ -69,11 +72,14 @@ app.command()(generate)
 app.command()(attribute)
 app.command()(summarize)
 app.command()(cite)
+app.command(name="app")(serve_app)
+app.command()(similarity)
 app.command()(methods)
 evaluate.command()(faithfulness)
 evaluate.command()(frontier)
 evaluate.command()(alignment)
 evaluate.command()(generation)
+evaluate.command("similarity")(similarities)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)
 app.command()(reproduce)

@@ -12,7 +12,7 @@ import typer
 
 from ..errors import InputError
 from .console import check_folder, progress, quiet, write
-from .options import DType, Protocol, methods_of
+from .options import AUTO, Device, DType, GGUFFile, Protocol, loading, methods_of
 
 if TYPE_CHECKING:
     from ..methods import Method
@@ -44,7 +44,8 @@ def alignment(
     ] = Normalisation.published,
     protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows of each paradigm.")] = None,
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
@@ -54,7 +55,6 @@ def alignment(
     check_folder(output)
     from ..paper.alignment.runs import STATES
 
-    options = {"dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
     models = [(STATES[0] if after else Path(model).name, model)] + ([(STATES[1], after)] if after else [])
     with quiet():
         text = _measured(
@@ -67,7 +67,7 @@ def alignment(
             protocol=protocol,
             data_dir=data_dir,
             limit=limit,
-            **options,
+            **loading(device, dtype, gguf_file),
         )
     write(text)
 

@@ -15,6 +15,7 @@ import typer
 from ..errors import TargetError
 from .console import layers_of, quiet, write
 from .explain import LongText, Merge, targets_of
+from .options import AUTO, Device, DType, loading
 
 if TYPE_CHECKING:
     from ..corpus.progress import Progress, Watcher
@@ -81,8 +82,8 @@ def attribute(
     input_format: Annotated[InputFormat | None, typer.Option(help="Format, where names do not tell it.")] = None,
     shard_rows: Annotated[int, typer.Option(min=1, help="Rows of a shard.")] = 4096,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in one forward pass.")] = 8192,
-    device: Annotated[str | None, typer.Option(help='Where the model runs, such as "cuda".')] = None,
-    dtype: Annotated[str | None, typer.Option(help="Precision, such as bfloat16; the checkpoint's by default.")] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     max_errors: Annotated[int | None, typer.Option(min=0, help="Stop when more rows have no result.")] = None,
     engine: Annotated[Engine, typer.Option(help="On this machine, or by Ray Data.")] = Engine.local,
     num_workers: Annotated[int, typer.Option(min=1, help="Ray: workers, each with a model of its own.")] = 1,
@@ -99,7 +100,9 @@ def attribute(
         from ..explainer import Explainer
 
         bound_kernels()
-        explainer = Explainer.from_pretrained(model, device=device, dtype=dtype, batch_tokens=batch_tokens)
+        if engine is Engine.ray and device == AUTO:
+            device = "cpu"  # workers bring their model to a GPU of their own
+        explainer = Explainer.from_pretrained(model, batch_tokens=batch_tokens, **loading(device, dtype))
         wanted: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
         if engine is Engine.ray:
             from ..corpus.ray_engine import Cluster

@@ -8,6 +8,7 @@ import typer
 
 from ..errors import DataError, InputError
 from .console import Format, ascii_only, check_output, deliver, format_for, quiet
+from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["cite"]
 
@@ -22,10 +23,14 @@ def cite(
     ] = None,
     question: Annotated[str, typer.Option(help="The question.")] = "",
     model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 200,
-    method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "frozen-gradient",
+    method: Annotated[
+        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient:read_at=middle.")
+    ] = None,
     verify: Annotated[
         int, typer.Option(min=0, help="Take this many of the first sources out, one by one, and say what that costs.")
     ] = 0,
@@ -47,8 +52,7 @@ def cite(
         from ..explainer import Explainer
         from ..results.files import json_text
 
-        loading = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, **loading)  # type: ignore[arg-type]
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         result = explainer.cite(
             question, texts, system=system, max_new_tokens=max_new_tokens, method=method, verify=verify
         )

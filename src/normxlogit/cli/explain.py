@@ -10,6 +10,7 @@ import typer
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
+from .options import AUTO, Device, DType, loading
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -54,6 +55,8 @@ def explain(
     model: Annotated[
         str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
     ] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated."),
@@ -96,7 +99,7 @@ def explain(
 
         drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
         calls = [method_named(text) for text in method or (SHOWN if drawn else SHOWN[:1])]
-        explainer = Explainer.from_pretrained(model)
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype))
         common: ExplainOptions = {"layers": chosen}
         if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
             common["long_text"] = long_text.value
@@ -229,9 +232,7 @@ def _render(
     results: list["Attribution"], kind: Format, words: bool | None, merge: "MergeName | None", output: Path | None
 ) -> str:
     if kind is Format.html:
-        from ..render.html import page
-
-        return page(results, words=words, merge=merge)
+        return _page(results, words, merge)
     if kind is Format.csv:
         from ..results.collection import Attributions
 
@@ -252,6 +253,20 @@ def _render(
         if before is not None and before.text == result.text and before.scores.shape == result.scores.shape:
             drawn += _agreement(before, result)
     return "\n\n".join(drawn) + "\n"
+
+
+def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | None") -> str:
+    """Draw one text by several methods side by side, anything else result by result."""
+    from ..methods.registry import describe
+    from ..render.html import page
+    from ..results.comparison import Comparison
+
+    costs = [describe(a.method).passes for a in results]
+    if len(results) > 1 and len({(a.text, a.text_pair) for a in results}) == 1:
+        specs = {(a.method, str(a.settings)) for a in results}
+        if len(specs) == len(results) and all(a.scores.ndim == 1 for a in results):
+            return Comparison(results).to_html(words=words, merge=merge, costs=costs)
+    return page(results, words=words, merge=merge, costs=costs)
 
 
 def _agreement(first: "Attribution", second: "Attribution") -> list[str]:

@@ -6,13 +6,16 @@ from typing import Annotated
 import typer
 
 from .console import check_folder, progress, quiet, write
-from .options import DataDir, DType, Limit, Methods, Protocol, methods_of
+from .options import AUTO, DataDir, Device, DType, Limit, Methods, Protocol, loading, methods_of
 
 __all__ = ["faithfulness"]
 
 
 def faithfulness(
-    dataset: Annotated[str, typer.Option(help="sst2, mnli, qnli, stsb, a file, or a data set on the hub.")] = "sst2",
+    dataset: Annotated[
+        str,
+        typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name."),
+    ] = "reviews",
     model: Annotated[str | None, typer.Option(help="Name or folder; the small sentiment model by default.")] = None,
     methods: Methods = "all",
     data_dir: DataDir = None,
@@ -22,6 +25,7 @@ def faithfulness(
     limit: Limit = None,
     protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.default,
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
@@ -43,7 +47,7 @@ def faithfulness(
         examples = load_examples(
             dataset, split=split, data_dir=data_dir, columns=chosen, label_column=label_column, limit=limit
         )
-        explainer = Explainer.from_pretrained(model, dtype=dtype)
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype))
         if dataset in TASKS:
             check_head(explainer.model, TASKS[dataset])
         with progress(len(cells)) as step:

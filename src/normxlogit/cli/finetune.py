@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from .console import check_folder, quiet, write
-from .options import DataDir, Limit
+from .options import AUTO, DataDir, Device, GGUFFile, Limit
 
 __all__ = ["finetune"]
 
@@ -26,8 +26,9 @@ def finetune(
     patience: Annotated[int, typer.Option(help="Epochs without improvement before stopping.")] = 2,
     bf16: Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of data order, dropout and new weights.")] = 0,
+    device: Device = AUTO,
     limit: Limit = None,
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    gguf_file: GGUFFile = None,
 ) -> None:
     """Fine-tune a model on a GLUE task, all weights or LoRA, or a language model on BLiMP's pairs of sentences."""
     check_folder(output)
@@ -45,6 +46,7 @@ def finetune(
             lora_rank=lora_rank,
             patience=patience,
             bf16=bf16,
+            device=device,
             seed=seed,
         )
         options: dict[str, Any] = {"data_dir": data_dir, "recipe": recipe, "limit": limit}

@@ -7,13 +7,16 @@ import typer
 
 from ..errors import InputError
 from .console import check_folder, progress, quiet, write
-from .options import DataDir, DType, Limit, methods_of
+from .options import AUTO, DataDir, Device, DType, Limit, loading, methods_of
 
 __all__ = ["frontier"]
 
 
 def frontier(
-    dataset: Annotated[str, typer.Option(help="sst2, mnli, qnli, stsb, a file, or a data set on the hub.")] = "sst2",
+    dataset: Annotated[
+        str,
+        typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name."),
+    ] = "reviews",
     model: Annotated[str | None, typer.Option(help="Name or folder; the small sentiment model by default.")] = None,
     checkpoint: Annotated[
         list[str] | None,
@@ -32,6 +35,7 @@ def frontier(
     limit: Limit = None,
     rounds: Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")] = 9,
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
+    device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for table, JSON and figure; a stopped run goes on there.")
@@ -47,6 +51,7 @@ def frontier(
         from ..evaluation.frontier_report import frontier_text, write_frontier
         from ..evaluation.runs import under
         from ..explainer import Explainer
+        from ..models.devices import device_named
 
         named = [] if methods == "default" else methods_of(methods)
         panels, about = {}, {}
@@ -59,7 +64,7 @@ def frontier(
                 label_column=label_column,
                 limit=limit,
             )
-            explainer = Explainer.from_pretrained(source, dtype=dtype)
+            explainer = Explainer.from_pretrained(source, **loading(device, dtype))
             if data in TASKS:
                 check_head(explainer.model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer.model.name).name}"
@@ -78,7 +83,7 @@ def frontier(
             cut = texts_cut(explainer, examples)
             about[title] |= {"cut": cut} if cut else {}
         if output is not None:
-            write_frontier(output, panels, about)
+            write_frontier(output, panels, about, device_named(device))
     write(frontier_text(panels, about))
 
 

@@ -9,6 +9,7 @@ import typer
 from ..errors import InputError
 from .console import Format, ascii_only, deliver, format_for, layers_of, quiet
 from .explain import targets_of
+from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["generate"]
 
@@ -18,7 +19,9 @@ def generate(
         str | None, typer.Argument(metavar="PROMPT", help="The text to continue; standard input if none is given.")
     ] = None,
     model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 40,
     completion: Annotated[
         str | None, typer.Option(help="Explain this continuation (mind its first space) instead of the model's own.")
@@ -27,7 +30,7 @@ def generate(
         bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
     ] = False,
     method: Annotated[
-        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
+        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient:read_at=middle.")
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="A token to explain at every place; by default each written token itself.")
@@ -55,8 +58,7 @@ def generate(
     with quiet():
         from ..explainer import Explainer
 
-        loading = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, **loading)  # type: ignore[arg-type]
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         options |= targets_of(explainer, [] if target is None else [target], contrast)
         if completion is None:
             result = explainer.generate(given, max_new_tokens=max_new_tokens, method=method, **options)

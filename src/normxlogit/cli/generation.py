@@ -7,7 +7,7 @@ import typer
 
 from ..errors import InputError
 from .console import check_folder, progress, quiet, write
-from .options import DType
+from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["generation"]
 
@@ -17,14 +17,15 @@ def generation(
         str, typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of 7 sentences.")
     ] = "",
     model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
-    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")] = None,
+    gguf_file: GGUFFile = None,
     methods: Annotated[
         str, typer.Option(help="Names separated by spaces; settings as name:setting=value,setting=value.")
-    ] = "frozen-gradient normxlogit lime:samples=32",
+    ] = "frozen-gradient:read_at=middle normxlogit lime:samples=32",
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
     seed: Annotated[int, typer.Option(min=0, help="Of the documents, the ablations and the bootstrap.")] = 0,
+    device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for results as JSON and Markdown; a stopped run goes on there.")
@@ -42,8 +43,7 @@ def generation(
         from ..explainer import Explainer
 
         questions = load_questions(data, limit, seed)
-        loading = {} if gguf_file is None else {"gguf_file": gguf_file}
-        explainer = Explainer.from_pretrained(model, dtype=dtype, **loading)  # type: ignore[arg-type]
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         with progress(1) as step:
             results, matter = evaluate_sources(
                 explainer,

@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,7 @@ from ..errors import InputError
 if TYPE_CHECKING:
     from ..methods import Method
 
-__all__ = ["DType", "DataDir", "Limit", "Methods", "Protocol", "methods_of"]
+__all__ = ["AUTO", "DType", "DataDir", "Device", "GGUFFile", "Limit", "Methods", "Protocol", "loading", "methods_of"]
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet or .csv; else the hub.")]
 Methods = Annotated[
@@ -20,6 +20,13 @@ Methods = Annotated[
 DType = Annotated[
     str | None, typer.Option(help="Precision to run the model in, such as bfloat16; the checkpoint's by default.")
 ]
+AUTO = "auto"
+"""Spelled here too, because importing it from the models takes the seconds that --help should not."""
+
+Device = Annotated[
+    str, typer.Option(help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto is the best that is there.")
+]
+GGUFFile = Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
 
 
@@ -28,6 +35,11 @@ class Protocol(str, Enum):
 
     default = "default"
     published = "published"
+
+
+def loading(device: str, dtype: str | None, gguf_file: str | None = None) -> dict[str, Any]:
+    """Return what these options ask of `Explainer.from_pretrained`."""
+    return {"device": device, "dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
 
 
 def methods_of(methods: str) -> list["Method"]:

@@ -11,7 +11,7 @@ import typer
 from ..errors import InputError
 from .alignment import figure_alignment
 from .console import check_folder, progress, quiet, write
-from .options import DataDir, DType, Methods, Protocol, methods_of
+from .options import AUTO, DataDir, Device, DType, Methods, Protocol, loading, methods_of
 
 __all__ = ["reproduce"]
 
@@ -46,13 +46,14 @@ def reproduce(
         str | None, typer.Option(help='Only the first texts: a number, or TASK=NUMBER such as "all=500 sst2=872".')
     ] = None,
     protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.published,
+    device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[Path, typer.Option(help="Folder for models, runs, table and figures.")] = Path("outputs"),
 ) -> None:
     """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
     check_folder(output)
     if part in (Part.time, Part.memory):
-        write(_costs(part.value, methods, output))
+        write(_costs(part.value, methods, device, output))
         return
     limits = _limits(limit)
     models: dict[str, dict[str, str]] = {}
@@ -72,11 +73,11 @@ def reproduce(
                     tuned,
                     methods,
                     output,
-                    training={"lora_rank": lora_rank, "bf16": bf16},
+                    training={"lora_rank": lora_rank, "bf16": bf16, "device": device},
                     protocol=protocol,
                     data_dir=data_dir,
                     limits=limits,
-                    dtype=dtype,
+                    **loading(device, dtype),
                 )
             )
             return
@@ -90,7 +91,7 @@ def reproduce(
             for task in tasks.split():
                 folder = str(output / "models" / f"{name}-{task}".replace(" ", "-").lower())
                 if not (Path(folder) / "config.json").is_file():
-                    recipe = Recipe(lora_rank=lora_rank, bf16=bf16)
+                    recipe = Recipe(lora_rank=lora_rank, bf16=bf16, device=device)
                     with redirect_stdout(sys.stderr):
                         train(task, source, folder, data_dir=data_dir, recipe=recipe)
                 models.setdefault(name, {})[task] = folder
@@ -103,8 +104,7 @@ def reproduce(
                 "limits": limits,
                 "protocol": protocol.value,
                 "on_progress": step,
-                "dtype": dtype,
-            }
+            } | loading(device, dtype)
             if part is Part.figures:
                 text = "".join(f"{path}\n" for path in run_figures(models, cells, output, **options))
             else:
@@ -119,14 +119,14 @@ def _named(entry: str) -> tuple[str, str]:
     return name, source
 
 
-def _costs(table: str, methods: str, output: Path) -> str:
+def _costs(table: str, methods: str, device: str, output: Path) -> str:
     """Return a table of time or memory, which needs no fine-tuned model."""
     with quiet():
         from ..paper.costs.tables import METHODS, cost_table
 
         chosen = METHODS if methods == "all" else methods.split()
         with progress(1) as step:
-            return cost_table(table, output, methods=chosen, on_progress=step)
+            return cost_table(table, output, methods=chosen, device=device, on_progress=step)
 
 
 def _limits(text: str | None) -> dict[str, int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import HeadMismatchError, NormXLogitError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, places_of
-from ..models.factory import refuse_source
+from ..models.factory import check_answers
 from ..models.map_batches import run_batches
 from ..models.targets import Choice, choice_from_text, index_of
 from ..models.task_model import TaskModel
@@ -91,7 +91,7 @@ class ShardWorker:
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
-        refuse_source(model)
+        check_answers(model)
         if not hasattr(model, "encoder") or model.task.kind == "choice":
             raise UnsupportedModelError(
                 f"a corpus is explained by models of texts and of pairs, not of {model.task.name}"

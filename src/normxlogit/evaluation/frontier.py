@@ -141,7 +141,7 @@ def run_frontier(
     """
     runs = Runs(explainer, examples, folder, seed=seed, refusals=(UnsupportedModelError, MethodError))
     timed = _spread_out(encode(explainer, [e.text for e in examples], "default"))
-    shared = [*runs.shared, environment(), [e.ids for e in timed], rounds]
+    shared = [*runs.shared, environment(explainer.model.device), [e.ids for e in timed], rounds]
     cache = ResultCache(folder, shared, Cost)
     points = []
     for method in methods or default_methods(explainer):

@@ -2,17 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..results.files import replacing, write_json, write_text
+import torch
+
+from ..results.files import write_json, write_text
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
 from .timing import environment
 
-__all__ = ["frontier_figure", "frontier_table", "frontier_text", "write_frontier"]
+if TYPE_CHECKING:
+    from ..render.matplotlib_figure import PlotFigure
 
-MARKERS = "os^vDP*X<>hp"
+__all__ = ["frontier_figure", "frontier_table", "frontier_text", "write_frontier"]
 
 
 def frontier_table(points: Sequence[Point]) -> str:
@@ -36,57 +40,54 @@ def frontier_table(points: Sequence[Point]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def frontier_figure(panels: Mapping[str, Sequence[Point]], path: Path) -> list[Path]:
-    """Draw AOPC with its interval against cost on a logarithmic axis, as SVG and PNG.
+def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
+    """Draw AOPC with its interval against cost on a logarithmic axis.
 
     A colour is a method, a marker one of its settings; the line joins what no other setting beats.
 
     Args:
         panels: The points of each model and task, by the panel's title.
-        path: File name without ending.
 
     Returns:
-        The two files.
-    """
-    import matplotlib
+        A matplotlib figure.
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
+    Raises:
+        DataError: If matplotlib is missing.
+    """
+    from ..render.matplotlib_figure import panel_figure
+
+    looks = _looks([p.method for points in panels.values() for p in points])
+    drawn: dict[str, Any] = {}
+    with panel_figure(len(panels), 2) as (figure, grid):
+        for axes, (title, points) in zip(grid, panels.items(), strict=True):
+            _draw_points(axes, points, looks, drawn)
+            axes.set_title(title)
+        named = [method for method in looks if method in drawn]
+        figure.legend([drawn[m] for m in named], named, loc="outside right upper", fontsize=7)
+    return figure
+
+
+def _draw_points(
+    axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[Any, str]], drawn: dict[str, Any]
+) -> None:
+    """Draw one panel, and note how each method was drawn."""
     from matplotlib.ticker import LogLocator
 
-    across = min(len(panels), 2)
-    down = -(-len(panels) // across)
-    figure, grid = plt.subplots(
-        down, across, figsize=(5.5 * across + 3, 4.6 * down), layout="constrained", squeeze=False
-    )
-    looks, drawn = _looks([p.method for points in panels.values() for p in points]), {}
-    for axes, (title, points) in zip(grid.flat, panels.items(), strict=False):
-        line = [(cost.passes, result.aopc) for _, cost, result in _measured(frontier(points))]
-        if line:
-            xs, ys = zip(*line, strict=True)
-            axes.step(xs, ys, where="post", color="0.6", linewidth=1.2, zorder=0)
-        for point, cost, result in _measured(points):
-            color, marker = looks[point.method]
-            low, high = result.aopc_interval
-            errors = [[result.aopc - low], [high - result.aopc]]
-            drawn[point.method] = axes.errorbar(
-                [cost.passes], [result.aopc], errors, fmt=marker, color=color, markersize=6, elinewidth=0.7, alpha=0.9
-            )
-        axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC", title=title)
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.grid(alpha=0.3, which="both")
-    for axes in list(grid.flat)[len(panels) :]:
-        axes.remove()
-    named = [method for method in looks if method in drawn]
-    figure.legend([drawn[m] for m in named], named, loc="outside right upper", fontsize=7)
-    files = [path.with_suffix(".svg"), path.with_suffix(".png")]
-    with replacing(files[0]) as beside:
-        figure.savefig(beside, metadata={"Date": None})
-    with replacing(files[1]) as beside:
-        figure.savefig(beside, dpi=150)
-    plt.close(figure)
-    return files
+    line = [(cost.passes, result.aopc) for _, cost, result in _measured(frontier(points))]
+    if line:
+        xs, ys = zip(*line, strict=True)
+        axes.step(xs, ys, where="post", color="0.6", linewidth=1.2, zorder=0)
+    for point, cost, result in _measured(points):
+        color, marker = looks[point.method]
+        low, high = result.aopc_interval
+        errors = [[result.aopc - low], [high - result.aopc]]
+        drawn[point.method] = axes.errorbar(
+            [cost.passes], [result.aopc], errors, fmt=marker, color=color, markersize=6, elinewidth=0.7, alpha=0.9
+        )
+    axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.grid(alpha=0.3, which="both")
 
 
 def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Mapping[str, Any]]) -> str:
@@ -102,17 +103,25 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Map
     )
 
 
-def write_frontier(folder: Path, panels: Mapping[str, Sequence[Point]], about: Mapping[str, Mapping[str, Any]]) -> None:
+def write_frontier(
+    folder: Path,
+    panels: Mapping[str, Sequence[Point]],
+    about: Mapping[str, Mapping[str, Any]],
+    device: torch.device,
+) -> None:
     """Write `frontier.json`, `frontier.md` and the figure into a folder.
 
     Args:
         folder: Where to.
         panels: The points of each model and task, by title.
         about: What to say of each, by title.
+        device: Where the models ran.
     """
+    from ..render.matplotlib_figure import save_figure
+
     folder.mkdir(parents=True, exist_ok=True)
     state = {
-        "environment": environment(),
+        "environment": environment(device),
         "panels": [
             {"title": title, "about": dict(about[title]), "points": [asdict(point) for point in points]}
             for title, points in panels.items()
@@ -120,7 +129,7 @@ def write_frontier(folder: Path, panels: Mapping[str, Sequence[Point]], about: M
     }
     write_json(state, folder / "frontier.json")
     write_text(frontier_text(panels, about), folder / "frontier.md")
-    frontier_figure(panels, folder / "frontier")
+    save_figure(frontier_figure(panels), folder / "frontier")
 
 
 def _measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
@@ -134,15 +143,14 @@ def _interval(interval: tuple[float, float]) -> str:
 
 
 def _looks(methods: Sequence[str]) -> dict[str, tuple[Any, str]]:
-    """Return a colour for each method and a marker for each of its settings."""
-    from matplotlib import colormaps
+    """Return a colour and a marker for each method, another marker for each of its settings."""
+    from ..render.matplotlib_figure import MARKERS, SERIES
 
-    families: dict[str, list[str]] = {}
-    for method in dict.fromkeys(methods):
-        families.setdefault(method.partition(":")[0], []).append(method)
-    colors = [*map(colormaps["tab10"], range(10)), *map(colormaps["Dark2"], range(8))]
-    return {
-        method: (colors[i % len(colors)], MARKERS[j % len(MARKERS)])
-        for i, settings in enumerate(families.values())
-        for j, method in enumerate(settings)
-    }
+    families = dict.fromkeys(method.partition(":")[0] for method in methods)
+    colors = {family: SERIES[i % len(SERIES)] for i, family in enumerate(families)}
+    markers = {color: cycle(MARKERS) for color in SERIES}
+    found: dict[str, tuple[Any, str]] = {}
+    for method in sorted(set(methods), key=methods.index):
+        color = colors[method.partition(":")[0]]
+        found[method] = (color, next(markers[color]))
+    return found

@@ -4,9 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .faithfulness import Faithfulness, paired_p_value
+
+if TYPE_CHECKING:
+    from ..render.matplotlib_figure import PlotFigure
 
 __all__ = ["curves_figure", "faithfulness_table", "grid", "write_faithfulness"]
 
@@ -75,50 +78,44 @@ def grid(
     return "\n".join(lines) + "\n"
 
 
-def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], path: Path, *, curve: str = "aopc") -> list[Path]:
-    """Draw a curve of each method over the share of perturbed tokens, a panel for each data set, as SVG and PNG.
+def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = "aopc") -> "PlotFigure":
+    """Draw a curve of each method over the share of perturbed tokens, a panel for each data set.
 
     Args:
         panels: The methods, by the panel's title.
-        path: File name without ending.
         curve: "aopc", "sufficiency" or "quality".
 
     Returns:
-        The two files.
+        A matplotlib figure.
+
+    Raises:
+        DataError: If matplotlib is missing.
     """
-    import matplotlib
+    from ..render.matplotlib_figure import LINES, SERIES, panel_figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    across = min(len(panels), 3)
-    down = -(-len(panels) // across)
-    figure, grid_ = plt.subplots(down, across, figsize=(5 * across + 2, 4 * down), layout="constrained", squeeze=False)
     names = list(dict.fromkeys(r.method for results in panels.values() for r in results))
-    looks = {name: (plt.get_cmap("tab10")(i % 10), ("-", "--", ":", "-.")[i // 10 % 4]) for i, name in enumerate(names)}
+    colors = len(SERIES)
+    looks = {name: (SERIES[i % colors], LINES[i // colors % len(LINES)]) for i, name in enumerate(names)}
     drawn = {}
-    for axes, (title, results) in zip(grid_.flat, panels.items(), strict=False):
-        for r in results:
-            color, style = looks[r.method]
-            share = [100 * level for level in r.levels]
-            (drawn[r.method],) = axes.plot(share, r.curves[curve], style, color=color, marker=".")
-        label = {"aopc": "AOPC", "quality": results[0].quality_name if results else ""}.get(curve, curve)
-        axes.set(xlabel="perturbed tokens, %", ylabel=label, title=title)
-        axes.grid(alpha=0.3)
-    for axes in list(grid_.flat)[len(panels) :]:
-        axes.remove()
-    figure.legend(list(drawn.values()), list(drawn), loc="outside right upper", fontsize=7, handlelength=4)
-    files = [path.with_suffix(".svg"), path.with_suffix(".png")]
-    figure.savefig(files[0], metadata={"Date": None})
-    figure.savefig(files[1], dpi=150)
-    plt.close(figure)
-    return files
+    with panel_figure(len(panels), 3) as (figure, grid_):
+        for axes, (title, results) in zip(grid_, panels.items(), strict=True):
+            for r in results:
+                color, style = looks[r.method]
+                share = [100 * level for level in r.levels]
+                (drawn[r.method],) = axes.plot(share, r.curves[curve], style, color=color, marker=".")
+            label = {"aopc": "AOPC", "quality": results[0].quality_name if results else ""}.get(curve, curve)
+            axes.set(xlabel="perturbed tokens, %", ylabel=label, title=title)
+            axes.grid(alpha=0.3)
+        figure.legend(list(drawn.values()), list(drawn), loc="outside right upper", fontsize=7, handlelength=4)
+    return figure
 
 
 def write_faithfulness(
     folder: Path, results: Sequence[Faithfulness | None], names: Sequence[str], about: Mapping[str, Any]
 ) -> None:
     """Write `results.json`, `results.md` and the curves into a folder."""
+    from ..render.matplotlib_figure import save_figure
+
     folder.mkdir(parents=True, exist_ok=True)
     found = [r for r in results if r is not None]
     state = {
@@ -130,7 +127,7 @@ def write_faithfulness(
     heading = ", ".join(f"{key}: {value}" for key, value in about.items())
     (folder / "results.md").write_text(f"{heading}\n\n{faithfulness_table(results, names)}", encoding="utf-8")
     for curve in ("aopc", "quality"):
-        curves_figure({str(about.get("dataset", "")): found}, folder / curve, curve=curve)
+        save_figure(curves_figure({str(about.get("dataset", "")): found}, curve=curve), folder / curve)
 
 
 def _marked(text: str, place: int) -> str:

@@ -11,8 +11,9 @@ import torch
 import transformers
 
 from .._version import __version__
+from ..models.devices import device_name, synchronise
 
-__all__ = ["Timing", "environment", "in_turn", "ratio", "ratios", "synchronise"]
+__all__ = ["Timing", "environment", "in_turn", "ratio", "ratios"]
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,15 @@ def ratio(timing: Timing, base: Timing) -> float:
     return statistics.median(ratios(timing, base))
 
 
-def environment() -> dict[str, str | int]:
-    """Return what a reader of figures should know of the machine and the versions."""
+def environment(device: torch.device) -> dict[str, str | int]:
+    """Return what a reader of figures should know of the machine and the versions.
+
+    Args:
+        device: Where the model ran.
+    """
     return {
         "machine": platform.machine(),
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "device": device_name(device),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -89,9 +94,3 @@ def environment() -> dict[str, str | int]:
 
 def _order(names: list[str], round_: int) -> Iterator[str]:
     return iter(names) if round_ % 2 == 0 else reversed(names)
-
-
-def synchronise() -> None:
-    """Wait until the device has done what it was told."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()

@@ -107,15 +107,15 @@ class Method(ABC):
         """Score the tokens of a batch."""
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
-        """Score the tokens of one text for a target at each of several places of a causal model, from one pass.
+        """Score the tokens of texts for a target at each of several places of a causal model, from one pass.
 
         Args:
-            request: A text with K targets, target k read at place k.
-            places: Where the model answers, (K,).
-            weights: Sums of the K targets that are explained instead of each, (J, K).
+            request: B texts with K targets, target k read at place k.
+            places: Where the model answers, (B, K); negative where a text has fewer than K.
+            weights: Sums of the K targets that are explained instead of each, (B, J, K).
 
         Returns:
-            Scores, (1, K, max(L, 1), T), or of J sums, any value at tokens after a place; None if the method reads
+            Scores, (B, K, max(L, 1), T), or of J sums, any value at tokens after a place; None if the method reads
             each beginning of the text by itself.
         """
         return None

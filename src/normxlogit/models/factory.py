@@ -8,12 +8,14 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
 from ..surgery.clone import unwrapped
+from .embedding_model import EmbeddingModel
+from .sentence_embedding import Pooling, SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
 from .task_model import TaskModel
 from .tasks import TaskName, task_of
 
-__all__ = ["as_language_model", "model_summary", "module_and_reader", "refuse_source", "task_model"]
+__all__ = ["as_language_model", "check_answers", "model_summary", "module_and_reader", "task_model"]
 
 SHOWN_LABELS = 6
 """Most labels that a summary lists."""
@@ -26,6 +28,7 @@ def task_model(
     batch_tokens: int,
     task: TaskName | None = None,
     labels: Sequence[str] | None = None,
+    pooling: Pooling | None = None,
 ) -> TaskModel:
     """Take a model apart by the way of its task.
 
@@ -36,11 +39,17 @@ def task_model(
         batch_tokens: Most tokens in one forward pass.
         task: Its task; a module that is not of transformers does not say.
         labels: Names for its outputs, in the place of those in its configuration.
+        pooling: How an embedding model pools, in the place of what its files say.
 
     Raises:
         UnsupportedModelError: If it is no task model of a supported kind.
         InputError: If there is no such task, or the labels are not as many as the outputs.
     """
+    embeds = is_sentence_transformer(model) or isinstance(model, SentenceEmbedding)
+    if task == "embedding" or (task is None and embeds):
+        return EmbeddingModel(sentence_embedding(model, pooling), reader, name, batch_tokens=batch_tokens)
+    if pooling is not None:
+        raise InputError("pooling= is for embedding models; give task='embedding' with it")
     found = task_of(unwrapped(model), task, labels)
     kind = SignalModel if found.signal else Seq2SeqModel if found.name == "seq2seq-lm" else TaskModel
     return kind(model, reader, name, batch_tokens=batch_tokens, task=task, labels=labels)
@@ -57,12 +66,17 @@ def as_language_model(model: TaskModel) -> TaskModel:
     return Seq2SeqModel(model.given, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
 
 
-def refuse_source(model: TaskModel) -> None:
-    """Say why the source of an encoder-decoder language model cannot be explained.
+def check_answers(model: TaskModel) -> None:
+    """Refuse models that give a text no answer of its own: encoder-decoder language models and embedding models.
 
     Raises:
         UnsupportedModelError: If the model is one.
     """
+    if isinstance(model, EmbeddingModel):
+        raise UnsupportedModelError(
+            f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
+            "similarity(a, b) explains the cosine of two texts"
+        )
     if isinstance(model, Seq2SeqModel):
         raise UnsupportedModelError(
             f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
@@ -82,6 +96,8 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
         module = getattr(model, "model", None)
         readers = ("tokenizer", "image_processor", "feature_extractor")
         tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
+    elif is_sentence_transformer(module):
+        tokenizer = tokenizer or module.tokenizer
     if not isinstance(module, nn.Module):
         raise InputError(
             f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "

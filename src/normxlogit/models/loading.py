@@ -22,7 +22,9 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
-from .tasks import TASKS, TaskName, no_head, task_name
+from .devices import device_named
+from .sentence_embedding import is_embedding_folder
+from .tasks import NAMES, TaskName, no_head, task_name
 
 __all__ = ["default_model_folder", "load"]
 
@@ -30,6 +32,8 @@ LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
 FEW_TOKENS = 1000
 """More than any tokenizer's special tokens."""
+TOKENIZER = "its tokenizer"
+
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -55,7 +59,8 @@ def load(
         name: Hub name or folder; None for the model in the package.
         task: Which head, for checkpoints that do not say.
         dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
-        device: Where to put the model; leave it out when `device_map` is among the options.
+        device: Where to put the model, "auto" for the accelerator of the machine if it has one; leave it out when
+            `device_map` is among the options.
         trust_remote_code: Allow code from the model's repository to run.
         allow_pickle: Allow weights that are not safetensors, whose loading can run code.
         allow_missing_weights: Allow random numbers in the place of weights that the checkpoint does not hold or holds
@@ -71,9 +76,9 @@ def load(
     with _one_line(source, "its configuration"):
         config = AutoConfig.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
     found = task or _declared_task(source, config, gguf="gguf_file" in options)
-    if found not in TASKS:
-        raise InputError(f"no task {found!r}; it is one of {', '.join(TASKS)}")
-    place = _device(device)
+    if found not in NAMES:
+        raise InputError(f"no task {found!r}; it is one of {', '.join(NAMES)}")
+    place = None if device is None else device_named(device)
     if dtype is None:
         on_cpu = (place is None or place.type == "cpu") and "device_map" not in options
         dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
@@ -89,7 +94,7 @@ def load(
         _check_weights(source, model, info)
     if "config" not in options and not any(hasattr(config, key) for key in options):
         _check_layers(source, model, info)
-    with _one_line(source, "its tokenizer"):
+    with _one_line(source, TOKENIZER):
         reader = _READERS.get(found, AutoTokenizer)
         tokenizer = reader.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
     if found not in _READERS:
@@ -116,18 +121,6 @@ def _source(name: str | Path | None) -> str:
     if file or (_looks_like_path(source) and not there):
         raise InputError(f"{source}: no such model folder")
     return source
-
-
-def _device(device: torch.device | str | None) -> torch.device | None:
-    """Return the device, if the machine has it."""
-    if device is None:
-        return None
-    try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
-        raise InputError(f"there is no device {str(device)!r}: {_first_line(error)}") from error
-    return place
 
 
 @contextmanager
@@ -158,6 +151,8 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return "its pickled weights are broken, or hold more than numbers"
     if _only_pickles(source, line):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
+    if isinstance(error, ImportError) and part == TOKENIZER and not (Path(source) / "tokenizer.json").exists():
+        return f"{part} cannot be read: there is no tokenizer.json, and to make one of other files, {line}"
     if isinstance(error, OSError | ImportError):
         return line
     return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
@@ -188,7 +183,8 @@ def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any])
     Raises:
         InputError: If some weights were not in the checkpoint, or in another shape.
     """
-    missing = sorted(info["missing_keys"])
+    unused = "pooler." if model.base_model is model else None  # an embedding model pools by itself
+    missing = sorted(key for key in info["missing_keys"] if unused is None or not key.startswith(unused))
     mismatched = sorted(f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"])
     problems = [
         f"{what} {_some(keys)}"
@@ -264,6 +260,7 @@ _AUTO: dict[TaskName, str] = {
     "image-classification": "AutoModelForImageClassification",
     "audio-classification": "AutoModelForAudioClassification",
     "seq2seq-lm": "AutoModelForSeq2SeqLM",
+    "embedding": "AutoModel",
 }
 
 _READERS: dict[TaskName, Any] = {
@@ -281,11 +278,13 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
         found = task_name(name)
         if found is not None:
             return found
+    if names and is_embedding_folder(source):
+        return "embedding"
     if names:
         raise UnsupportedModelError(f"{source}: {names[0]} {no_head(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
-    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")
+    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(NAMES)}")
 
 
 def _looks_like_path(source: str) -> bool:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from .tasks import Task
@@ -81,7 +83,7 @@ def _checked(place: Any) -> Place:
 
 
 def _whole(number: Any) -> int:
-    if isinstance(number, bool):
+    if isinstance(number, bool | np.bool_):  # which older numpy takes for a number
         raise TypeError
     return operator.index(number)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +11,9 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
+from .sentence_embedding import SentenceEmbedding
 
-__all__ = ["TASKS", "Task", "TaskName", "answering", "at", "causal", "no_head", "task_name", "task_of"]
+__all__ = ["NAMES", "TASKS", "Task", "TaskName", "answering", "at", "causal", "no_head", "task_name", "task_of"]
 
 TaskName = Literal[
     "sequence-classification",
@@ -24,8 +25,9 @@ TaskName = Literal[
     "image-classification",
     "audio-classification",
     "seq2seq-lm",
+    "embedding",
 ]
-Kind = Literal["single-label", "multi-label", "regression", "token", "span", "choice"]
+Kind = Literal["single-label", "multi-label", "regression", "token", "span", "choice", "vector"]
 
 TASKS: dict[TaskName, tuple[str, str]] = {
     "sequence-classification": ("MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "ForSequenceClassification"),
@@ -39,6 +41,8 @@ TASKS: dict[TaskName, tuple[str, str]] = {
     "seq2seq-lm": ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", "ForSeq2SeqLM"),
 }
 """Task name to transformers' mapping of its models and the usual ending of their class names."""
+
+NAMES: tuple[TaskName, ...] = get_args(TaskName)
 
 PLAIN: tuple[TaskName, ...] = (
     "sequence-classification",
@@ -66,7 +70,7 @@ class Task:
     Attributes:
         name: Its name in transformers' terms.
         kind: What its outputs are: one of several labels, several labels at once, a value, a token, the ends of a
-            span, or the worth of a choice.
+            span, the worth of a choice, or a vector.
         labels: Label names by class index; empty for language models.
     """
 
@@ -213,9 +217,11 @@ def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str
         UnsupportedModelError: If the model has no head, or its task is not known.
         InputError: If there is no such task, or the labels are not as many as the outputs.
     """
-    if task is not None and task not in TASKS:
-        raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
+    if task is not None and task not in NAMES:
+        raise InputError(f"task must be one of {', '.join(NAMES)}, not {task!r}")
     name = type(model).__name__
+    if isinstance(model, SentenceEmbedding):
+        return Task("embedding", "vector", ())
     if not isinstance(model, PreTrainedModel):
         return _plain_task(name, task, labels)
     config = model.config
@@ -324,6 +330,6 @@ def no_head(class_name: str) -> str:
         stem = class_name.removesuffix("Model")
         return (
             f"is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with "
-            f"one, such as {stem}ForSequenceClassification"
+            f"one, such as {stem}ForSequenceClassification; a model that embeds texts needs task='embedding'"
         )
     return f"has no head of a supported kind ({', '.join(TASKS)})"

@@ -184,15 +184,21 @@ def run_figures(
     Args:
         models: As for `run_columns`.
         methods: The curves.
-        output: Folder for `aopc` and `quality`, as SVG and PNG.
+        output: Folder for `aopc` and `quality`, as SVG, PDF and PNG.
         **options: As for `run_columns`.
 
     Returns:
         The files.
     """
+    from ..render.matplotlib_figure import save_figure
+
     columns = run_columns(models, methods, output, **options)
     panels = {column: [r for r in results if r is not None] for column, results in columns.items()}
-    return [path for curve in ("aopc", "quality") for path in curves_figure(panels, output / curve, curve=curve)]
+    return [
+        path
+        for curve in ("aopc", "quality")
+        for path in save_figure(curves_figure(panels, curve=curve), output / curve)
+    ]
 
 
 def _texts(results: Sequence[Faithfulness | None]) -> int:

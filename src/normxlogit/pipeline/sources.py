@@ -12,6 +12,7 @@ from ..models.task_model import TaskModel
 from ..results.base import FloatArray
 from ..results.sources import Merging, Passage, Sources, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
+from ..surgery.memory import enough_memory
 from .ablations import Ablations, Array, score_by_ablation
 from .completed import Completed
 from .completion import explain_completion, prove_causal
@@ -20,6 +21,7 @@ from .options import Options
 __all__ = ["explain_sources"]
 
 
+@enough_memory("find the sources of this answer")
 def explain_sources(
     model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None, merge: Merging = "sum"
 ) -> Sources:
@@ -111,8 +113,8 @@ def _direct(
         prove_causal(model, run)
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
     request = Request(model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model))
-    places = torch.arange(start - 1, len(sequence) - 1)  # (G,)
-    sums = torch.as_tensor(weights, dtype=torch.float32)  # (K, G)
+    places = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G)
+    sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
     found = method.score_each(request, places, sums)
     if found is None:
         return None

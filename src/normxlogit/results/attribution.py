@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,11 @@ from .fields import (
 )
 from .tables import Columns, Shap, text_pieces, token_columns
 from .words import MERGES, Merge, Word, merge_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..render.plots import PlotKind
 
 __all__ = ["Attribution", "Merge", "Prediction", "TargetInfo", "Token", "Word"]
 
@@ -298,6 +303,32 @@ class Attribution(Result):
             raise ValueError("SHAP's plots know no layers; choose one with select(layer=...)")
         pieces = text_pieces(self.tokens, (self.text, self.text_pair), self.offsets, self.sequence_ids)
         return Shap(self.scores.T, pieces, self.target.labels if self.has_label_axis else self.target.labels[0])
+
+    def plot(
+        self,
+        kind: "PlotKind | None" = None,
+        *,
+        k: int | None = None,
+        words: bool | None = None,
+        merge: Merge | None = None,
+    ) -> "Figure":
+        """Return the scores as a matplotlib figure; its `savefig` writes SVG, PDF or PNG.
+
+        Args:
+            kind: "bars", one for each word in the order of the text; "waterfall", from the bias over the strongest
+                words to the sum, of methods whose scores add up; "heatmap", a row for each label and layer. By default
+                what fits the scores.
+            k: How many words: the strongest.
+            words: Whether to merge tokens to words; by default where the result can tell them.
+            merge: How, see `words`.
+
+        Raises:
+            DataError: If matplotlib is missing, or scores that do not add up are asked for as a waterfall.
+            ValueError: If bars or a waterfall are asked for and there are several labels or layers; use `select`.
+        """
+        from ..render.plots import plot_attribution
+
+        return plot_attribution(self, kind, k=k, words=words, merge=merge)
 
     def _page(self) -> str:
         from ..render.html import page

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import DataError
-from .fields import Check, FloatArray, choice, document, plain, read, same, setting
+from .fields import FORMAT_VERSION, Check, FloatArray, choice, document, plain, read, same, setting
 from .files import read_json, write_json, write_text
+from .parquet import read_parquet, to_dataset, write_parquet
 from .tables import Columns, Shap, to_csv, to_pandas, to_shap
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["FORMAT_VERSION", "FloatArray", "Result"]
-
-FORMAT_VERSION = 2
-"""Version of the JSON format; raised when a reader of the old one would misread the new."""
 
 
 class Result:
@@ -92,25 +90,29 @@ class Result:
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Write the result to a file: JSON, or a table where the name ends in `.csv`.
+        """Write the result to a file: JSON, Parquet where the name ends in `.parquet`, a table where in `.csv`.
 
         Raises:
             DataError: If the file cannot be written.
         """
-        if Path(path).suffix.lower() == ".csv":
+        suffix = Path(path).suffix.lower()
+        if suffix == ".csv":
             write_text(self.to_csv(), path)
+        elif suffix == ".parquet":
+            write_parquet([self], path)
         else:
             write_json(self.to_dict(), path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Self":
-        """Read a JSON file written by `save`, or by a command for one text.
+        """Read a JSON or Parquet file written by `save`, or by a command for one text.
 
         Raises:
             DataError: If the file is not such a file.
         """
-        state = read_json(path)
         try:
+            parquet = Path(path).suffix.lower() == ".parquet"
+            state = {"attributions": read_parquet(path)} if parquet else read_json(path)
             several = state.get("attributions") if isinstance(state, dict) else None
             if isinstance(several, list):
                 if len(several) != 1:
@@ -118,7 +120,7 @@ class Result:
                 state = several[0]
             return cls.from_dict(state)
         except DataError as error:
-            raise DataError(f"{path}: {error}") from None
+            raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
     def to_pandas(self) -> "DataFrame":
         """Return the scores as a pandas table, one row a token; with several labels or layers, one for each of them.
@@ -131,6 +133,14 @@ class Result:
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
         return to_csv(self._columns())
+
+    def to_dataset(self) -> Any:
+        """Return the result as a `datasets.Dataset` of one row, with the columns of the Parquet file.
+
+        Raises:
+            DataError: If datasets or pyarrow is missing, or the result is of sources.
+        """
+        return to_dataset([self])
 
     def to_shap(self) -> Any:
         """Return the scores as a `shap.Explanation`, on which SHAP's plots work.

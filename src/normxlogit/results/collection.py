@@ -1,6 +1,5 @@
 """The results of several texts: a list that slices, draws itself, saves, loads and becomes a table."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,27 +10,32 @@ import numpy as np
 from ..errors import DataError
 from .attribution import Attribution
 from .base import FORMAT_VERSION, Result
-from .columns import METADATA, results_of
-from .fields import document, plain
-from .files import json_text, read_json, replacing, write_text
+from .fields import document
+from .files import json_text, read_json, write_text
 from .generation import GenerationAttribution
+from .parquet import read_parquet, to_dataset, write_parquet
 from .signals import AudioAttribution, ImageAttribution
-from .tables import optional_module, stacked, to_csv, to_pandas, to_shap
+from .similarity import Similarity
+from .tables import stacked, to_csv, to_pandas, to_shap
 from .words import Merge
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 __all__ = ["Attributions", "WordTotal"]
 
 R = TypeVar("R", bound=Result)
 
-_CLASSES: tuple[type[Result], ...] = (Attribution, AudioAttribution, GenerationAttribution, ImageAttribution)
+_CLASSES: tuple[type[Result], ...] = (
+    Attribution,
+    AudioAttribution,
+    GenerationAttribution,
+    ImageAttribution,
+    Similarity,
+)
 KINDS = {found.kind: found for found in _CLASSES}
 """What can stand in a file."""
-
-PLAIN = ("kind", "text", "text_pair", "completion", "tokens", "token_ids", "method", "model")
-"""Fields with a Parquet column of their own."""
 
 
 class WordTotal(NamedTuple):
@@ -127,6 +131,22 @@ class Attributions(list[R]):
         totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in found.items() if texts[t] >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
+    def plot(self, k: int = 15, *, merge: Merge | None = None, min_texts: int = 1) -> "Figure":
+        """Return the words of `top` as a matplotlib figure.
+
+        Args:
+            k: How many.
+            merge: How a word's score comes from its tokens', see `Attribution.words`.
+            min_texts: Leave out words of fewer texts.
+
+        Raises:
+            DataError: If matplotlib is missing, or a result cannot tell its words.
+            ValueError: If a result has several scores for a word; use `select` on each first.
+        """
+        from ..render.plots import plot_words
+
+        return plot_words(self.top(k, merge=merge, min_texts=min_texts))
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, as the commands write it."""
         return {"format_version": FORMAT_VERSION, "attributions": [result.to_dict() for result in self]}
@@ -177,9 +197,7 @@ class Attributions(list[R]):
         elif suffix == ".csv":
             write_text(self.to_csv(), path)
         elif suffix == ".parquet":
-            parquet = optional_module("pyarrow.parquet", _NO_ARROW)
-            with replacing(path) as beside:
-                parquet.write_table(self._arrow(), beside)
+            write_parquet(self, path)
         else:
             raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv")
 
@@ -194,7 +212,9 @@ class Attributions(list[R]):
         if suffix == ".csv":
             raise DataError(f"{path}: a CSV file holds scores only; save as .json or .parquet to load again")
         try:
-            return cls(_read_parquet(path)) if suffix == ".parquet" else cls.from_dict(read_json(path))
+            if suffix == ".parquet":
+                return cls.from_dict({"format_version": FORMAT_VERSION, "attributions": read_parquet(path)})
+            return cls.from_dict(read_json(path))
         except DataError as error:
             raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
@@ -212,8 +232,7 @@ class Attributions(list[R]):
         Raises:
             DataError: If datasets or pyarrow is missing.
         """
-        datasets = optional_module("datasets", "a dataset needs datasets: pip install datasets")
-        return datasets.Dataset(datasets.table.InMemoryTable(self._arrow()))
+        return to_dataset(self)
 
     def to_shap(self) -> Any:
         """Return the results as one `shap.Explanation` with a row for each text.
@@ -262,75 +281,3 @@ class Attributions(list[R]):
 
     def _stacked(self) -> dict[str, list[Any]]:
         return stacked([result._columns() for result in self])
-
-    def _arrow(self) -> Any:
-        """Return one row a result: what is asked for often in columns, everything else as JSON."""
-        arrow = optional_module("pyarrow", _NO_ARROW)
-        columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
-        for result in self:
-            state = result.to_dict()
-            said = state.get("prediction") or {}
-            target = state.get("target") or state["targets"][0]
-            columns["label"].append(said.get("label"))
-            columns["probability"].append(None if said.get("probability") is None else float(said["probability"]))
-            columns["target"].append(target["labels"])
-            columns["contrast"].append(target["contrast"])
-            for name in PLAIN:
-                columns[name].append(state.pop(name, None))
-            columns["scores"].append(result.scores.reshape(-1))
-            columns["shape"].append(list(result.scores.shape))
-            del state["scores"]
-            columns["rest"].append(json_text(state))
-        types = {
-            name: getattr(arrow, kind)() if isinstance(kind, str) else arrow.list_(getattr(arrow, kind[0])())
-            for name, kind in _TYPES.items()
-        }
-        types |= {
-            name: arrow.list_(getattr(arrow, kind[0])()) for name, kind in _TYPES.items() if not isinstance(kind, str)
-        }
-        try:
-            return arrow.table({name: arrow.array(columns[name], types[name]) for name in _TYPES})
-        except (ValueError, UnicodeError) as error:  # half a surrogate pair
-            raise DataError(f"cannot be written as Parquet: {error}") from None
-
-
-_NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
-_TYPES: dict[str, str | tuple[str]] = {
-    "text": "string",
-    "text_pair": "string",
-    "completion": "string",
-    "label": "string",
-    "probability": "float64",
-    "target": ("string",),
-    "contrast": "string",
-    "method": "string",
-    "model": "string",
-    "tokens": ("string",),
-    "token_ids": ("int64",),
-    "scores": ("float32",),
-    "shape": ("int64",),
-    "kind": "string",
-    "rest": "string",
-}
-
-
-def _read_parquet(path: str | Path) -> list[Result]:
-    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
-    try:
-        with Path(path).open("rb") as file:
-            table = parquet.read_table(file)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise DataError(f"not Parquet: {error}") from None
-    if METADATA in (table.schema.metadata or {}):  # of a corpus
-        return list(Attributions.from_dict({"format_version": FORMAT_VERSION, "attributions": results_of(table)}))
-    states = []
-    for place, row in enumerate(table.to_pylist()):
-        try:
-            state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
-            values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"result {place}: not an attribution: {error!r}") from None
-        states.append({"text": None, "text_pair": None} | state | {"scores": plain(values)})
-    return list(Attributions.from_dict({"format_version": FORMAT_VERSION, "attributions": states}))

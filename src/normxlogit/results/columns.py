@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .base import FORMAT_VERSION
-from .fields import plain
+from .fields import FORMAT_VERSION, plain
 
 __all__ = ["METADATA", "SCHEMA_VERSION", "column_types", "results_of"]
 

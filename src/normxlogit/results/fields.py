@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..errors import DataError
 
 __all__ = [
+    "FORMAT_VERSION",
     "Check",
     "FloatArray",
     "array",
@@ -28,6 +29,9 @@ __all__ = [
     "setting",
     "string",
 ]
+
+FORMAT_VERSION = 2
+"""Version of the JSON format; raised when a reader of the old one would misread the new."""
 
 FloatArray = npt.NDArray[np.float32]
 

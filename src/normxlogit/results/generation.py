@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .sources import Merging, Passage, Sources, sum_to_sources
 from .spans import By, MessageSpan, Of, Sequenced, answer_parts, prompt_sources
 from .tables import Columns, Shap, token_columns
 from .words import MERGES, Merge, Word, merge_words
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["GenerationAttribution"]
 
@@ -239,6 +242,20 @@ class GenerationAttribution(Result):
             notes=self.notes,
             version=self.version,
         )
+
+    def plot(self, by: By | None = None, of: Of = "token", *, k: int | None = None) -> "Figure":
+        """Return a matplotlib heat map: what each generated token, or other part of the answer, rests on.
+
+        Args:
+            by: The columns, see `sources`; by default the named sources, and words where none were named.
+            of: The rows: "token", "word", "sentence", "paragraph".
+            k: How many columns: the strongest, in the order of the prompt.
+
+        Raises:
+            DataError: If matplotlib is missing, or the tokenizer gave no offsets.
+            ValueError: If the result has a layer axis; use `select` first.
+        """
+        return self.sources(by if by is not None else self.named or "word", of).plot(k=k)
 
     def _sequenced(self) -> Sequenced:
         if self.offsets is None or self.text is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from .base import FORMAT_VERSION, FloatArray, Result
 from .fields import Check, agree, array, each, flag, integer, mapping, number, optional, record, scores, setting, string
 from .spans import Piece
 from .tables import Columns, Shap
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Merging", "Passage", "SourceScore", "Sources", "sum_to_sources"]
 
@@ -142,6 +145,19 @@ class Sources(Result):
             SourceScore(i, self.sources[i].name, self.text[slice(*self.spans[i])], float(row[i]), float(shares[i]))
             for i in order
         ]
+
+    def plot(self, *, k: int | None = None) -> "Figure":
+        """Return a matplotlib heat map, a row for each part of the answer and a column for each source.
+
+        Args:
+            k: How many sources: the strongest for any part, in the order of the prompt.
+
+        Raises:
+            DataError: If matplotlib is missing.
+        """
+        from ..render.plots import plot_sources
+
+        return plot_sources(self, k=k)
 
     @classmethod
     def _checks(cls) -> dict[str, Check]:

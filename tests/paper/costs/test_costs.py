@@ -104,8 +104,8 @@ def test_on_a_gpu_the_largest_batch_is_tried_out(monkeypatch, fits):
         return Used(2**30, 2**20, job.batch * 0.25) if job.batch <= fits else None
 
     monkeypatch.setattr(memory, "measure", measure)
-    monkeypatch.setattr(memory, "device", lambda: torch.device("cuda"))
-    found = memory.largest_batch("normxlogit", budget=2, length=9, bert=BERT)
+    monkeypatch.setattr(memory, "device_named", torch.device)
+    found = memory.largest_batch("normxlogit", budget=2, length=9, bert=BERT, device="cuda")
     assert (found.batch, found.measured) == (fits, True)
     assert {(job.budget, job.length) for job in jobs} == {(2**31, 9)}
     assert found.seconds == 0.25 or not fits

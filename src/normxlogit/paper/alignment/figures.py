@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from .alignment import Alignment, normalisation_of
 from .runs import Study
 
@@ -35,7 +37,7 @@ def write_figures(
     """Draw both measures as a heatmap, as lines, as lines of LogAt's logits, and as lines of each paradigm.
 
     Args:
-        folder: Where to; SVG and PNG each.
+        folder: Where to; SVG, PDF and PNG each.
         studies: What was measured.
         theirs: What the paper published; panels of their own.
         scale: See `Scale`.
@@ -72,15 +74,13 @@ def _has(study: Study, group: str) -> bool:
 
 
 def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scale) -> list[Path]:
-    plt = _pyplot()
-    import numpy as np
+    from ...render.matplotlib_figure import PlotFigure, plain_text, save_figure
 
     heights = [max(len(s.alignments), 1) for s in studies]
     widths = [max(layer for a in s.alignments for layer in a.layers) + 1 for s in studies]
     size = (2.8 + 0.45 * max(widths), 1.0 + sum(0.3 * h + 0.75 for h in heights))
-    figure, panels = plt.subplots(
-        len(studies), 1, figsize=size, layout="constrained", squeeze=False, height_ratios=heights
-    )
+    figure = PlotFigure(*size)
+    panels = figure.subplots(len(studies), 1, squeeze=False, height_ratios=heights)
     everything = [v for s in studies for a in s.alignments for v in figures_of(a, measure, scale=scale)]
     low, high = min(everything), max(everything)
     image: Any = None
@@ -98,7 +98,7 @@ def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scal
         axes.set_title(study.name, size=9)
     panels[-1, 0].set_xlabel("layer (0: embeddings)")
     figure.colorbar(image, ax=panels[:, 0].tolist(), label=NAMES[measure])
-    return _saved(figure, path)
+    return save_figure(plain_text(figure), path)
 
 
 def _lines(
@@ -109,20 +109,21 @@ def _lines(
     scale: Scale,
 ) -> list[Path]:
     """Draw a panel for each study and group; series of one figure are dotted lines across."""
-    plt = _pyplot()
+    from ...render.matplotlib_figure import LINES, SERIES, PlotFigure, plain_text, save_figure
+
     rows = -(-len(panels) // columns)
-    figure, grid = plt.subplots(
-        rows, columns, figsize=(3.1 * columns + 2.2, 2.9 * rows), layout="constrained", squeeze=False, sharey=True
-    )
+    figure = PlotFigure(3.1 * columns + 2.2, 2.9 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     titles = list(dict.fromkeys(a.title for _, _, series in panels for a in series))
-    colors = {title: plt.get_cmap("tab20" if len(titles) > 10 else "tab10")(i) for i, title in enumerate(titles)}
+    looks = {t: (SERIES[i % len(SERIES)], LINES[i // len(SERIES) % len(LINES)]) for i, t in enumerate(titles)}
     handles = {}
     for axes, (study, group, series) in zip(grid.flat, panels, strict=False):
         for alignment in series:
             values = figures_of(alignment, measure, group=group, scale=scale)
-            style = {"color": colors[alignment.title], "linewidth": 1.3}
+            color, dashes = looks[alignment.title]
+            style = {"color": color, "linewidth": 1.3}
             if len(values) > 1:
-                (handle,) = axes.plot(alignment.layers, values, marker=".", **style)
+                (handle,) = axes.plot(alignment.layers, values, dashes, marker=".", **style)
             elif alignment.method == "logat" and values:
                 (handle,) = axes.plot(alignment.layers, values, marker="*", linestyle="", **style)
             elif values:
@@ -140,23 +141,4 @@ def _lines(
     for axes in grid[:, 0]:
         axes.set_ylabel(NAMES[measure], size=8)
     figure.legend(list(handles.values()), list(handles), loc="outside right center", fontsize=7)
-    return _saved(figure, path)
-
-
-def _saved(figure: Any, path: Path) -> list[Path]:
-    paths = [path.with_name(path.name + ending) for ending in (".svg", ".png")]
-    for target in paths:
-        figure.savefig(target, dpi=120, metadata={"Date": None} if target.suffix == ".svg" else None)
-    _pyplot().close(figure)
-    return paths
-
-
-def _pyplot() -> Any:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "normxlogit"  # the same file for the same figures
-    matplotlib.rcParams["svg.fonttype"] = "none"  # letters, not their outlines: a quarter of the size
-    import matplotlib.pyplot as plt
-
-    return plt
+    return save_figure(plain_text(figure), path)

@@ -12,17 +12,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ...errors import DataError, InputError
-from ...evaluation.timing import synchronise
 from ...explainer import Explainer
+from ...models.devices import AUTO, device_named, synchronise
 from ...surgery.memory import out_of_memory
-from .random_models import device, random_bert, random_ids, reference_tokenizer
+from .random_models import random_bert, random_ids, reference_tokenizer
 
 __all__ = ["FORWARD", "Job", "Largest", "Used", "largest_batch", "measure"]
 
@@ -48,6 +48,7 @@ class Job:
         length: Tokens of each.
         bert: Changes to the configuration of BERT-base.
         budget: On a CUDA device, bytes that may be used at most; 0 for all.
+        device: Where the model runs.
     """
 
     method: str
@@ -55,6 +56,12 @@ class Job:
     length: int
     bert: Mapping[str, Any] = field(default_factory=dict)
     budget: int = 0
+    device: str = AUTO
+
+    @property
+    def on_cuda(self) -> bool:
+        """Whether torch's allocator tells what is held."""
+        return device_named(self.device).type == "cuda"
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,12 @@ def measure(job: Job) -> Used | None:
 
 
 def largest_batch(
-    method: str, *, budget: float = 48, length: int = 512, bert: Mapping[str, Any] | None = None
+    method: str,
+    *,
+    budget: float = 48,
+    length: int = 512,
+    bert: Mapping[str, Any] | None = None,
+    device: str = AUTO,
 ) -> Largest:
     """Find how many texts fit at once.
 
@@ -118,16 +130,18 @@ def largest_batch(
         budget: In GiB; the paper's is 48.
         length: Tokens of each text.
         bert: Changes to the configuration of BERT-base.
+        device: Where the model runs.
 
     Raises:
         DataError: If there is not enough memory for the smallest measurement.
     """
     limit = int(budget * GIB)
-    if device().type == "cuda":
-        return _tried_out(Job(method, 1, length, bert or {}, limit))
+    single = Job(method, 1, length, bert or {}, device=device)
+    if single.on_cuda:
+        return _tried_out(replace(single, budget=limit))
 
     def of(batch: int) -> Used:
-        found = measure(Job(method, batch, length, bert or {}))
+        found = measure(replace(single, batch=batch))
         if found is None:
             raise DataError(f"there is not enough memory to measure {method}")
         return found
@@ -144,7 +158,7 @@ def _tried_out(job: Job) -> Largest:
     """Double the batch until it does not fit, then halve the gap."""
 
     def used(batch: int) -> Used | None:
-        return measure(Job(job.method, batch, job.length, job.bert, job.budget))
+        return measure(replace(job, batch=batch))
 
     fits, fails, seconds = 0, 0, float("nan")
     batch = 1
@@ -159,7 +173,7 @@ def _tried_out(job: Job) -> Largest:
 
 
 def _run(job: Job) -> Used | None:
-    model = random_bert(job.bert)
+    model = random_bert(job.bert, device=job.device)
     explainer = Explainer(
         model, reference_tokenizer(), name="BERT-base, random weights", batch_tokens=job.batch * job.length
     )
@@ -172,10 +186,11 @@ def _run(job: Job) -> Used | None:
             explainer(inputs, method=job.method)
 
     vocabulary = model.config.vocab_size
-    work(random_ids(min(8, job.length), vocabulary))  # the proof of the head, and what libraries set up once
-    inputs = random_ids(job.length, vocabulary, job.batch)
-    before = _held()
-    _forget_peak()
+    # the proof of the head, and what libraries set up once
+    work(random_ids(min(8, job.length), vocabulary, device=job.device))
+    inputs = random_ids(job.length, vocabulary, job.batch, job.device)
+    before = _held(job.on_cuda)
+    _forget_peak(job.on_cuda)
     start = time.perf_counter()
     try:
         work(inputs)
@@ -186,7 +201,7 @@ def _run(job: Job) -> Used | None:
         raise
     if explainer.model.batch_tokens < inputs["input_ids"].numel():  # it went on with smaller batches
         return None
-    return Used(before, max(1, _peak() - before), time.perf_counter() - start)
+    return Used(before, max(1, _peak(job.on_cuda) - before), time.perf_counter() - start)
 
 
 def _status(name: str) -> int | None:
@@ -198,22 +213,22 @@ def _status(name: str) -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":")), None)
 
 
-def _held() -> int:
-    if device().type == "cuda":
+def _held(on_cuda: bool) -> int:
+    if on_cuda:
         return torch.cuda.memory_allocated()
-    return _status("VmRSS") or _peak()
+    return _status("VmRSS") or _peak(on_cuda)
 
 
-def _peak() -> int:
-    if device().type == "cuda":
+def _peak(on_cuda: bool) -> int:
+    if on_cuda:
         return torch.cuda.max_memory_allocated()
     unit = 1 if sys.platform == "darwin" else 1024
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-def _forget_peak() -> None:
+def _forget_peak(on_cuda: bool) -> None:
     """Begin a new peak; where the system cannot, the old one stands and small jobs look smaller than they are."""
-    if device().type == "cuda":
+    if on_cuda:
         torch.cuda.reset_peak_memory_stats()
         return
     try:
@@ -227,7 +242,7 @@ def main(arguments: Sequence[str]) -> None:
     state = json.loads(arguments[0])
     torch.set_num_threads(state.pop("threads"))
     job = Job(**state)
-    if job.budget and device().type == "cuda":
+    if job.budget and job.on_cuda:
         torch.cuda.set_per_process_memory_fraction(min(1.0, job.budget / torch.cuda.mem_get_info()[1]))
     found = _run(job)
     sys.stdout.write(json.dumps(None if found is None else asdict(found)) + "\n")

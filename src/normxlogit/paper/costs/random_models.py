@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, PreTrainedModel
 
+from ...models.devices import AUTO, device_named
 from ...models.loading import default_model_folder
 
-__all__ = ["device", "random_bert", "random_ids", "reference_tokenizer"]
+__all__ = ["random_bert", "random_ids", "reference_tokenizer"]
 
 
 def reference_tokenizer() -> Any:
@@ -19,17 +20,17 @@ def reference_tokenizer() -> Any:
     return made
 
 
-def device() -> torch.device:
-    """Return the device on which everything is measured."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def random_bert(changes: Mapping[str, Any], kind: type[PreTrainedModel] = BertForSequenceClassification) -> Any:
+def random_bert(
+    changes: Mapping[str, Any],
+    kind: type[PreTrainedModel] = BertForSequenceClassification,
+    device: torch.device | str = AUTO,
+) -> Any:
     """Make a BERT of random weights."""
-    return kind(BertConfig(**{"num_labels": 3} | dict(changes))).eval().to(device())
+    return kind(BertConfig(**{"num_labels": 3} | dict(changes))).eval().to(device_named(device))
 
 
-def random_ids(length: int, vocabulary: int, count: int = 1) -> dict[str, Tensor]:
+def random_ids(length: int, vocabulary: int, count: int = 1, device: torch.device | str = AUTO) -> dict[str, Tensor]:
     """Draw texts of random token ids, none of them special."""
-    ids = torch.randint(vocabulary // 8, vocabulary // 2, (count, length), device=device())  # (B, T)
+    place = device_named(device)
+    ids = torch.randint(vocabulary // 8, vocabulary // 2, (count, length), device=place)  # (B, T)
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}

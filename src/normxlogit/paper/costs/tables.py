@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import DataError
 from ...evaluation.timing import Timing, environment, in_turn
 from ...explainer import Explainer
+from ...models.devices import AUTO, device_named
 from ...results.files import write_json
 from ..tables import published
 from .memory import FEW, SEVERAL, Largest, largest_batch
@@ -52,8 +53,8 @@ class Sizes:
     bert: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _time(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[str, dict[str, Any]]:
-    model = random_bert(sizes.bert)
+def _time(methods: Sequence[str], sizes: Sizes, device: str, progress: Progress) -> tuple[str, dict[str, Any]]:
+    model = random_bert(sizes.bert, device=device)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
     theirs = published()["table_time_seconds"]
     lines = ["| tokens | method | seconds | over NormXLogit | published seconds | over NormXLogit |"]
@@ -64,7 +65,7 @@ def _time(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[str
         def tell(number: int, count: int, place: int = place, length: int = length) -> None:
             progress(f"{length} tokens, round {number} of {count}", place, len(sizes.lengths))
 
-        inputs = random_ids(length, model.config.vocab_size)
+        inputs = random_ids(length, model.config.vocab_size, device=device)
         sides = {name: partial(explainer, inputs, method=name) for name in methods}
         times = in_turn(sides, rounds=sizes.rounds, warmup=sizes.warmup, on_round=tell)
         paper = theirs["rows"].get(str(length), {})
@@ -82,7 +83,7 @@ def _time(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[str
     return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
 
 
-def _memory(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[str, dict[str, Any]]:
+def _memory(methods: Sequence[str], sizes: Sizes, device: str, progress: Progress) -> tuple[str, dict[str, Any]]:
     theirs = published()["table_memory"]
     lines = ["| method | texts at once | seconds for each | published texts | published seconds |"]
     lines.append("|---|---:|---:|---:|---:|")
@@ -90,7 +91,7 @@ def _memory(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[s
     found: dict[str, Largest] = {}
     for place, name in enumerate(methods):
         progress(name, place, len(methods))
-        result = found[name] = largest_batch(name, budget=BUDGET, length=length, bert=sizes.bert)
+        result = found[name] = largest_batch(name, budget=BUDGET, length=length, bert=sizes.bert, device=device)
         paper = f"{theirs['max_batch'].get(name, '')} | {theirs['seconds_per_text'].get(name, '')}"
         lines.append(f"| {name} | {result.batch} | {result.seconds:.4f} | {paper} |")
     progress("done", len(methods), len(methods))
@@ -103,7 +104,7 @@ def _memory(methods: Sequence[str], sizes: Sizes, progress: Progress) -> tuple[s
     return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
 
 
-COST_TABLES: Mapping[str, Callable[[Sequence[str], Sizes, Progress], tuple[str, dict[str, Any]]]] = {
+COST_TABLES: Mapping[str, Callable[[Sequence[str], Sizes, str, Progress], tuple[str, dict[str, Any]]]] = {
     "table-time": _time,
     "table-memory": _memory,
 }
@@ -115,6 +116,7 @@ def cost_table(
     *,
     methods: Sequence[str] = METHODS,
     sizes: Sizes | None = None,
+    device: str = AUTO,
     on_progress: Progress | None = None,
 ) -> str:
     """Measure one of the paper's tables of costs.
@@ -124,6 +126,7 @@ def cost_table(
         output: Folder for the table in Markdown and its figures as JSON.
         methods: The rows.
         sizes: Other sizes than the paper's.
+        device: Where the models run.
         on_progress: Called with a line that says what is running, steps done and steps in all.
 
     Returns:
@@ -135,10 +138,10 @@ def cost_table(
     if name not in COST_TABLES:
         raise DataError(f"no table named {name!r}; there are {', '.join(COST_TABLES)}")
     step = on_progress or (lambda *_: None)
-    text, figures = COST_TABLES[name](methods, sizes or Sizes(), step)
+    text, figures = COST_TABLES[name](methods, sizes or Sizes(), device, step)
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(text, encoding="utf-8")
-    write_json({"environment": environment(), "figures": figures}, output / f"{name}.json")
+    write_json({"environment": environment(device_named(device)), "figures": figures}, output / f"{name}.json")
     return text
 
 

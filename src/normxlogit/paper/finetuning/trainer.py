@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...errors import InputError
+from ...models.devices import AUTO, device_named
+
 __all__ = ["Card", "Recipe", "finish", "run", "training_arguments", "unpacked"]
 
 CHECKPOINTS = "checkpoints"
@@ -27,6 +30,7 @@ class Recipe:
         patience: Stop when the validation figure has not improved for so many epochs.
         bf16: Compute in bfloat16.
         seed: Of data order, dropout and new weights.
+        device: Kind of device to train on.
     """
 
     epochs: float = 3
@@ -38,6 +42,7 @@ class Recipe:
     patience: int = 2
     bf16: bool = False
     seed: int = 0
+    device: str = AUTO
 
     @property
     def rate(self) -> float:
@@ -52,10 +57,17 @@ def training_arguments(recipe: Recipe, folder: Path, **changes: Any) -> Any:
         recipe: Settings.
         folder: The folder that the model will be written to.
         **changes: Further arguments.
+
+    Raises:
+        InputError: If the machine has no such device, or one of several is named.
     """
-    import torch
     from transformers import TrainingArguments
 
+    place = device_named(recipe.device)
+    if place.index:
+        raise InputError(
+            f"training runs on the devices that it sees: name {place.type!r}, and choose them by CUDA_VISIBLE_DEVICES"
+        )
     return TrainingArguments(
         output_dir=str(folder / CHECKPOINTS),
         num_train_epochs=recipe.epochs,
@@ -67,7 +79,7 @@ def training_arguments(recipe: Recipe, folder: Path, **changes: Any) -> Any:
         weight_decay=0.01,
         save_total_limit=2,
         bf16=recipe.bf16,
-        use_cpu=not torch.cuda.is_available(),
+        use_cpu=place.type == "cpu",
         seed=recipe.seed,
         report_to="none",
         disable_tqdm=False,

@@ -1,0 +1,279 @@
+"""What the app does: from what was typed to a page and a JSON document. It knows nothing of the browser."""
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from ..errors import InputError, NormXLogitError, UnsupportedModelError
+from ..evaluation.deletion import DeletionCurve, deletion_curve
+from ..explainer import Explainer
+from ..methods import Method
+from ..models.devices import synchronise
+from ..models.signals import SignalModel
+from ..models.targets import ALL, choice_from_text
+from ..render.curves import Curve
+from ..render.html import page
+from ..results.attribution import Attribution
+from ..results.collection import Attributions
+from ..results.comparison import Comparison
+from ..results.files import json_text
+from .limits import LIMITS, Limits
+from .models import LoadedModels
+
+__all__ = ["App", "Shown"]
+
+REPEATED = 0.5
+"""Seconds up to which a method is run a second time: the first run may also take the model apart."""
+
+DIVIDER = "---"
+"""A line of it stands between two documents."""
+
+
+class Shown(NamedTuple):
+    """An answer for the browser.
+
+    Attributes:
+        page: A self-contained HTML page.
+        json: What the library loads again.
+        notes: What could not be shown, such as a method that does not work on the model.
+    """
+
+    page: str
+    json: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class App:
+    """Everything that the page asks for.
+
+    Attributes:
+        models: The loaded models.
+        limits: What one request may ask.
+    """
+
+    models: LoadedModels
+    limits: Limits = LIMITS
+
+    def labels(self, model: str | None) -> list[str]:
+        """Return the labels of a model; none of a language model, whose targets are tokens."""
+        task = self.models(model).model.task
+        return [] if task.vocabulary else list(task.labels)
+
+    def explain(
+        self,
+        text: str | None,
+        pair: str | None = None,
+        *,
+        model: str | None = None,
+        methods: Sequence[str] = ("normxlogit",),
+        targets: Sequence[str] = (),
+        contrast: str | None = None,
+        every_layer: bool = False,
+        words: bool = True,
+    ) -> Shown:
+        """Explain a text by one or several methods.
+
+        Args:
+            text: The text.
+            pair: The second text of a pair; empty for none.
+            model: Name or folder; empty for the app's own.
+            methods: Names with settings.
+            targets: Labels or tokens; empty for the prediction.
+            contrast: A label or token to subtract; empty for none.
+            every_layer: Whether to give scores for each layer.
+            words: Whether to show words, where they can be told, or tokens.
+
+        Raises:
+            NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
+        """
+        chosen = self.limits.chosen(methods)
+        given: Any = self.limits.text(text)
+        if pair and pair.strip():
+            given = (given, self.limits.text(pair, "second text"))
+        explainer = self.models(model)
+        if explainer.model.task.kind == "choice" or isinstance(explainer.model, SignalModel):
+            raise UnsupportedModelError(f"the app explains texts, and {explainer.model.name} is for {_task(explainer)}")
+        options = self._targets(explainer, targets, contrast) | ({"layers": ALL} if every_layer else {})
+        results: list[Attribution] = []
+        costs, curves, refused = [], [], []
+        forward = _forward_seconds(explainer, given)
+        for method in chosen:
+            try:
+                found, seconds = _timed(explainer, given, method, options)
+            except NormXLogitError as error:
+                if len(chosen) == 1:
+                    raise
+                refused.append(f"{method.spec}: {error}")
+                continue
+            results.append(found)
+            costs.append(f"{method.info.passes}; took {seconds / forward:.1f} forward passes, {_short(seconds)}")
+            if curve := _curve(explainer, found, method.spec):
+                curves.append(curve)
+        if not results:
+            raise UnsupportedModelError("; ".join(refused))
+        drawn = _page(results, None if words else False, costs, curves)
+        return Shown(drawn, json_text(Attributions(results).to_dict()), tuple(refused))
+
+    def generate(
+        self,
+        prompt: str | None,
+        *,
+        model: str | None = None,
+        new_tokens: float = 20,
+        chat: bool = False,
+        method: str | None = None,
+    ) -> Shown:
+        """Let a causal language model continue a text, and show what each token rests on.
+
+        Args:
+            prompt: The text.
+            model: Name or folder of the model.
+            new_tokens: Most tokens to write.
+            chat: Whether the text is a message for the model's chat template.
+            method: Name with settings; empty for the default.
+
+        Raises:
+            NormXLogitError: If something typed does not fit.
+        """
+        explainer = self._writer(model)
+        text = self.limits.text(prompt, "prompt")
+        given: Any = [{"role": "user", "content": text}] if chat else text
+        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
+        result = explainer.generate(given, max_new_tokens=self._new_tokens(new_tokens), method=chosen)
+        return Shown(result.to_html(), json_text(result.to_dict()))
+
+    def cite(
+        self,
+        question: str | None,
+        documents: str | None,
+        *,
+        model: str | None = None,
+        new_tokens: float = 100,
+        method: str | None = None,
+        verify: float = 0,
+    ) -> Shown:
+        """Answer a question from documents, and cite the sentences that the answer rests on.
+
+        Args:
+            question: The question.
+            documents: The texts, with a line of "---" between two.
+            model: Name or folder of the model.
+            new_tokens: Most tokens to write.
+            method: Name with settings; empty for the default.
+            verify: How many of the first sources are left out, one by one, to measure what the answer loses.
+
+        Raises:
+            NormXLogitError: If something typed does not fit.
+        """
+        explainer = self._writer(model)
+        asked = self.limits.text(question, "question")
+        texts = split_documents(self.limits.text(documents, "field for documents"))
+        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
+        result = explainer.cite(
+            asked,
+            {f"document {i}": text for i, text in enumerate(texts, 1)},
+            max_new_tokens=self._new_tokens(new_tokens),
+            method=chosen,
+            verify=int(verify),
+        )
+        return Shown(result.to_html(), json_text(result.to_dict()))
+
+    def _writer(self, model: str | None) -> Explainer:
+        explainer = self.models(model)
+        if explainer.model.task.name not in ("causal-lm", "seq2seq-lm"):
+            own = "the model of this app" if not (model or "").strip() else explainer.model.name
+            raise UnsupportedModelError(
+                f"type the name or folder of a causal language model: {own} does not write, "
+                f"it is for {_task(explainer)}"
+            )
+        return explainer
+
+    def _new_tokens(self, wanted: float) -> int:
+        if not 1 <= wanted <= self.limits.new_tokens:
+            raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {wanted:g}")
+        return int(wanted)
+
+    def _targets(self, explainer: Explainer, targets: Sequence[str], contrast: str | None) -> dict[str, Any]:
+        read = [choice_from_text(explainer.model, target) for target in targets if target.strip()]
+        options: dict[str, Any] = {}
+        if read:
+            options["target"] = read[0] if len(read) == 1 else read
+        if contrast and contrast.strip():
+            options["contrast"] = choice_from_text(explainer.model, contrast)
+        return options
+
+
+def split_documents(text: str) -> list[str]:
+    """Split what was typed into documents at lines of "---"; empty ones do not count."""
+    found: list[list[str]] = [[]]
+    for line in text.replace("\r\n", "\n").split("\n"):
+        if line.strip() == DIVIDER:
+            found.append([])
+        else:
+            found[-1].append(line)
+    return [document for lines in found if (document := "\n".join(lines).strip())]
+
+
+def _task(explainer: Explainer) -> str:
+    return explainer.model.task.name.replace("-", " ")
+
+
+def _timed(explainer: Explainer, given: Any, method: Method, options: dict[str, Any]) -> tuple[Attribution, float]:
+    """Explain one text; return the result and the seconds it took."""
+    times: list[float] = []
+    while not times or (len(times) < 2 and times[0] < REPEATED):
+        synchronise()
+        start = time.perf_counter()
+        result = explainer(given, method=method, **options)
+        synchronise()
+        times.append(time.perf_counter() - start)
+    return result, min(times)
+
+
+def _forward_seconds(explainer: Explainer, given: Any) -> float:
+    """Return what a plain forward pass over the text takes, the median of three."""
+    model = explainer.model
+    batch = model.batch(explainer.encode([given]), [0])
+    model.prepare(batch)
+    times = []
+    for _ in range(4):
+        synchronise()
+        start = time.perf_counter()
+        with torch.inference_mode():
+            model.module(**batch.inputs)
+        synchronise()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def _short(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _page(results: Sequence[Attribution], words: bool | None, costs: Sequence[str], curves: Sequence[Curve]) -> str:
+    """Return one result as its own page, and several side by side where each has one score for each token."""
+    if len(results) > 1 and all(a.scores.ndim == 1 for a in results):
+        return Comparison(results).to_html(words=words, costs=costs, curves=curves)
+    return page(results, words=words, costs=costs, curves=curves)
+
+
+def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:
+    """Measure how faithful a result is; of several labels the first, of several layers the last."""
+    if result.has_label_axis:
+        result = result.select(label=result.target.ids[0])
+    if result.layers is not None:
+        result = result.select(layer=result.layers[-1])
+    try:
+        found: DeletionCurve = deletion_curve(explainer, result)
+    except NormXLogitError:  # a model that is no classifier: the scores are there, the curve is not
+        return None
+    unit = "words" if result.has_words else "tokens"
+    way = "masked" if found.masked else "deleted"
+    chance = found.quantity == "probability"
+    kind = f"probability of {found.target}" if chance else found.target
+    return Curve(name, kind, found.shares, found.highest_first, found.lowest_first, found.gap, unit, way, chance)

@@ -1,0 +1,81 @@
+"""How a page of the library stands in the app: in a frame of its own, with buttons that save it."""
+
+from html import escape
+
+from .answers import Shown
+
+__all__ = ["CSS", "HEAD", "busy", "framed", "message"]
+
+_GROW = """<style>body { padding: 1rem; } main { max-width: none; }</style>
+<script>
+new ResizeObserver(() => parent.postMessage({nxlHeight: document.documentElement.getBoundingClientRect().height}, "*"))
+  .observe(document.documentElement);
+</script>"""
+"""Fits the page into the app, and tells it how high the page is, so that it needs no second scroll bar."""
+
+HEAD = """<script>
+addEventListener("message", (event) => {
+  const height = Number(event.data && event.data.nxlHeight);
+  const frame = [...document.querySelectorAll("iframe.nxl-page")].find((f) => f.contentWindow === event.source);
+  if (frame && height > 0) frame.style.height = Math.min(Math.ceil(height), 6000) + "px";
+});
+document.addEventListener("click", (event) => {
+  const button = event.target.closest && event.target.closest("button[data-nxl-save]");
+  if (!button) return;
+  const frame = button.closest(".nxl-result").querySelector("iframe");
+  const json = button.dataset.nxlSave === "json";
+  const kind = json ? "application/json" : "text/html;charset=utf-8";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([json ? frame.dataset.json : frame.dataset.page], {type: kind}));
+  link.download = json ? "normxlogit.json" : "normxlogit.html";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+});
+</script>"""
+"""What the app's page runs: frames grow with what is in them, and buttons save it. Nothing is written on the server."""
+
+CSS = """
+.dark { --color-accent: #a5b4fc; }
+.nxl-result { margin: 0; }
+.nxl-page { display: block; width: 100%; height: 32rem; border: 0; border-radius: 12px; color-scheme: light dark; }
+.nxl-buttons { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: 0 0 .75rem; }
+.nxl-buttons button { margin: 0; font: inherit; color: inherit; padding: .35rem .9rem; cursor: pointer;
+  border: 1px solid currentColor; border-radius: 8px; background: none; }
+.nxl-buttons button:focus-visible { outline: 3px solid #6366f1; outline-offset: 2px; }
+.nxl-message { border-left: 4px solid #dc2626; padding: .75rem 1rem; border-radius: 0 8px 8px 0;
+  background: rgb(220 38 38 / .08); overflow-wrap: anywhere; color: var(--body-text-color); }
+.nxl-message p { margin: .2rem 0 0; }
+.nxl-wait { opacity: .85; color: var(--body-text-color); }
+"""
+
+
+def framed(shown: Shown, what: str = "Explanation") -> str:
+    """Return a page in a frame that can neither reach the app nor the network, with buttons that save it.
+
+    Args:
+        shown: The page and its JSON.
+        what: What the frame is called for those who do not see it.
+    """
+    inner = shown.page.replace("</body>", f"{_GROW}\n</body>")
+    notes = "".join(_panel("Left out", note) for note in shown.notes)
+    return (
+        f'<div class="nxl-result">{notes}<div class="nxl-buttons">'
+        '<button type="button" data-nxl-save="html">Save as HTML</button>'
+        '<button type="button" data-nxl-save="json">Save as JSON</button></div>'
+        f'<iframe class="nxl-page" title="{escape(what)}" sandbox="allow-scripts" '
+        f'data-page="{escape(shown.page)}" data-json="{escape(shown.json)}" srcdoc="{escape(inner)}"></iframe></div>'
+    )
+
+
+def message(error: BaseException) -> str:
+    """Return an error as something to read: its kind and what it says, which may hold what somebody typed."""
+    return _panel(type(error).__name__, str(error))
+
+
+def busy(text: str) -> str:
+    """Return what stands in the place of a result before there is one."""
+    return f'<p class="nxl-wait">{escape(text)}</p>'
+
+
+def _panel(heading: str, text: str) -> str:
+    return f'<div class="nxl-message" role="alert"><strong>{escape(heading)}</strong><p>{escape(text)}</p></div>'

@@ -1,0 +1,89 @@
+"""What one person may ask of a server that several share."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import InputError, MethodError
+from ..methods import Method, method_named
+
+__all__ = ["LIMITS", "Limits"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one request and of the server.
+
+    Attributes:
+        characters: Most characters of a text, and of all documents together.
+        methods: Most methods side by side.
+        setting: Largest number in a method's settings, such as the samples of LIME: each may be a forward pass.
+        new_tokens: Most tokens that a model writes.
+        models: Models that are kept loaded besides the one that the app started with.
+        at_once: Requests that are worked on at the same time.
+        waiting: Requests that may wait; further ones are told that the app is busy.
+    """
+
+    characters: int = 20_000
+    methods: int = 6
+    setting: int = 1_000
+    new_tokens: int = 200
+    models: int = 2
+    at_once: int = 2
+    waiting: int = 32
+
+    def text(self, text: str | None, what: str = "text") -> str:
+        """Return a text that is neither empty nor too long.
+
+        Args:
+            text: What was typed.
+            what: What an error calls it.
+
+        Raises:
+            InputError: If it is empty, too long or holds half a character.
+        """
+        if not text or not text.strip():
+            raise InputError(f"the {what} is empty: type at least one character other than white space")
+        if len(text) > self.characters:
+            raise InputError(
+                f"the {what} has {len(text):,} characters and the app takes {self.characters:,}; "
+                "the command line and Python have no such limit"
+            )
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError(f"the {what} holds half of a character; paste it again")
+        return text
+
+    def chosen(self, names: Sequence[str]) -> list[Method]:
+        """Return the methods that were chosen, each once.
+
+        Args:
+            names: Names with settings, as everywhere; spaces around them do not count.
+
+        Raises:
+            MethodError: If there is none or too many, one does not exist, or a setting is too large.
+        """
+        methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
+        if not methods:
+            raise MethodError("choose at least one method")
+        if len(methods) > self.methods:
+            raise MethodError(f"{len(methods)} methods, and the app draws {self.methods} side by side")
+        for method in methods:
+            self._check(method)
+        return methods
+
+    def _check(self, method: Method) -> None:
+        """Refuse a setting that makes one request take the work of very many; a method's own default is never one."""
+        for name, setting in method.info.settings.items():
+            value = getattr(method, name)
+            if isinstance(value, Method):
+                self._check(value)
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, int | float) and abs(one) > self.setting and value != setting.default:
+                    raise MethodError(
+                        f"{method.info.name}: the app takes numbers up to {self.setting:,}, not {name}={one}; "
+                        "the command line and Python have no such limit"
+                    )
+            if isinstance(value, tuple) and len(value) > self.methods:
+                raise MethodError(f"{method.info.name}: the app takes {self.methods} values of {name} at most")
+
+
+LIMITS = Limits()

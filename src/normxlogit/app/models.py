@@ -1,0 +1,73 @@
+"""Loaded models: the few used last, each loaded once however many people ask for it."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+
+from ..explainer import Explainer
+
+__all__ = ["LoadedModels"]
+
+
+class LoadedModels:
+    """The model that the app started with, and the ones that people named last.
+
+    Args:
+        first: Name or folder of the model that an empty name stands for; None for the one in the package.
+        most: How many others are kept.
+        load: Loads one by its name.
+
+    Raises:
+        InputError: If the first cannot be loaded.
+        UnsupportedModelError: If it has no head of a supported kind.
+    """
+
+    def __init__(self, first: str | None, most: int, load: Callable[[str | None], Explainer]) -> None:
+        self.name = first or ""
+        self._load = load
+        self._most = most
+        self._first = load(first)
+        self._kept: OrderedDict[str, Explainer] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading: dict[str, threading.Lock] = {}
+
+    def __len__(self) -> int:
+        return 1 + len(self._kept)
+
+    def __call__(self, name: str | None) -> Explainer:
+        """Return a model, loaded now if it is not among those kept.
+
+        Args:
+            name: Hub name or folder; empty for the first.
+
+        Raises:
+            InputError: If there is no such model.
+            UnsupportedModelError: If it has no head of a supported kind.
+        """
+        name = (name or "").strip()
+        if name in ("", self.name):
+            return self._first
+        with self._lock:
+            turn = self._loading.setdefault(name, threading.Lock())
+        try:
+            with turn:  # the second who asks waits for the first instead of loading it too
+                found = self._known(name)
+                if found is None:
+                    found = self._load(name)
+                    self._keep(name, found)
+                return found
+        finally:
+            with self._lock:
+                self._loading.pop(name, None)
+
+    def _known(self, name: str) -> Explainer | None:
+        with self._lock:
+            if name in self._kept:
+                self._kept.move_to_end(name)
+            return self._kept.get(name)
+
+    def _keep(self, name: str, explainer: Explainer) -> None:
+        with self._lock:
+            self._kept[name] = explainer
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)

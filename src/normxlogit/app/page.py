@@ -1,0 +1,258 @@
+"""The page of the app, in Gradio: three tabs of fields, each with a result below."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gradio as gr
+
+from ..errors import NormXLogitError
+from ..methods import list_methods
+from ..results.characters import safe
+from .answers import App, Shown
+from .frame import busy, framed, message
+
+__all__ = ["blocks", "theme"]
+
+TITLE = "normxlogit: what a model's answer rests on"
+
+EXAMPLES = (
+    "The movie is mediocre, maybe even bad.",
+    "The plot is thin and the jokes are old, but the two leads have such charm that I left smiling.",
+    "It is not a bad film, just a very long one.",
+    "An absolute delight from the first frame to the last!",
+)
+
+QUESTION = "What did Lily find?"
+DOCUMENTS = (
+    "Lily went to the park with her mom. She found a red ball under the big tree.\n---\nTom has a cat. It is small."
+)
+
+MODEL_HINT = "A folder, or a name on the hub. Weights are read as safetensors only, and no code of a model is run."
+LOG = logging.getLogger(__name__)
+
+
+def theme() -> gr.themes.Base:
+    """Return a theme whose fonts are the reader's own: nothing is fetched."""
+    sans = ["ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif"]
+    return gr.themes.Base(
+        primary_hue="indigo",
+        font=sans,
+        font_mono=["ui-monospace", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"],
+    ).set(
+        color_accent="*primary_700",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_300",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
+    )
+
+
+def blocks(app: App, methods: Sequence[str], writes: bool) -> gr.Blocks:
+    """Build the page.
+
+    Args:
+        app: What does the work.
+        methods: The methods that are chosen at first.
+        writes: Whether the app's own model is a causal language model, which the other two tabs need.
+    """
+    limits = app.limits
+    with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
+        gr.Markdown("# What a model's answer rests on\nEverything is computed here; nothing leaves this machine.")
+        with gr.Tab("Explain"):
+            _explain_tab(app, methods)
+        with gr.Tab("Generate"):
+            _generate_tab(app, writes)
+        with gr.Tab("Cite"):
+            _cite_tab(app, writes)
+    page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
+    return page
+
+
+def _explain_tab(app: App, chosen: Sequence[str]) -> None:
+    own = app.models.name or "the small sentiment model in the package"
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=3, min_width=280):
+            text = gr.Textbox(label="Text", value=EXAMPLES[0], lines=3, max_lines=12, elem_id="text")
+            with gr.Accordion("Second text, for models of pairs", open=False):
+                pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
+            methods = gr.Dropdown(
+                label="Methods",
+                info="One, or several side by side. With settings: lime:samples=200",
+                choices=[(f"{m.name} ({m.passes})", m.name) for m in list_methods()],
+                value=list(chosen),
+                multiselect=True,
+                allow_custom_value=True,
+                elem_id="methods",
+            )
+        with gr.Column(scale=2, min_width=280):
+            model = gr.Textbox(label="Model", placeholder=own, info=MODEL_HINT, elem_id="model")
+            labels = app.labels(None)
+            target = gr.Dropdown(
+                label="Explain",
+                info="Labels or tokens; the prediction if empty",
+                choices=labels,
+                multiselect=True,
+                allow_custom_value=True,
+                elem_id="target",
+            )
+            contrast = gr.Dropdown(
+                label="Rather than",
+                info="A label or token to subtract",
+                choices=["", *labels],
+                value="",
+                allow_custom_value=True,
+                elem_id="contrast",
+            )
+            words = gr.Radio(["words", "tokens"], value="words", label="Show", elem_id="words")
+            with gr.Row():
+                layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
+                live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
+    button = gr.Button("Explain", variant="primary", elem_id="explain")
+    gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
+    result = gr.HTML(busy("Nothing explained yet."), elem_id="explained")
+    fields = [text, pair, model, methods, target, contrast, layers, words]
+
+    def explain(*given: Any) -> str:
+        text, pair, model, methods, target, contrast, layers, words = given
+        return shown(
+            lambda: app.explain(
+                text,
+                pair,
+                model=model,
+                methods=methods or [],
+                targets=target or [],
+                contrast=contrast,
+                every_layer=bool(layers),
+                words=words == "words",
+            ),
+            "Explanation",
+        )
+
+    def typed(live: bool, *given: Any) -> Any:
+        return explain(*given) if live and (given[0] or "").strip() else gr.skip()
+
+    def relabel(model: str | None) -> tuple[Any, Any, Any]:
+        try:
+            labels = app.labels(model)
+        except Exception as error:
+            return gr.update(choices=[], value=[]), gr.update(choices=[""], value=""), _told(error)
+        return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value=""), gr.skip()
+
+    event = {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
+    gr.on([button.click, text.submit], explain, fields, result, **event)
+    text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
+    gr.on([model.submit, model.blur], relabel, model, [target, contrast, result], show_progress="minimal", **event)
+
+
+def _generate_tab(app: App, writes: bool) -> None:
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=3, min_width=280):
+            prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
+        with gr.Column(scale=2, min_width=280):
+            model = gr.Textbox(
+                label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="writer"
+            )
+            method = gr.Textbox(label="Method", placeholder="frozen-gradient:read_at=middle", elem_id="generate-method")
+            with gr.Row():
+                count = gr.Slider(
+                    1,
+                    app.limits.new_tokens,
+                    20,
+                    step=1,
+                    label="Most tokens to write",
+                    elem_id="new-tokens",
+                    min_width=180,
+                )
+                chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat", min_width=180)
+    button = gr.Button("Write and explain", variant="primary", elem_id="generate")
+    result = gr.HTML(busy("Nothing written yet."), elem_id="generated")
+
+    def generate(prompt: str, model: str, count: float, chat: bool, method: str) -> str:
+        return shown(
+            lambda: app.generate(prompt, model=model, new_tokens=count, chat=bool(chat), method=method),
+            "Generated text and what it rests on",
+        )
+
+    button.click(
+        generate,
+        [prompt, model, count, chat, method],
+        result,
+        concurrency_id="work",
+        concurrency_limit=app.limits.at_once,
+        api_visibility="private",
+    )
+
+
+def _cite_tab(app: App, writes: bool) -> None:
+    with gr.Row(equal_height=False):
+        with gr.Column(scale=3, min_width=280):
+            question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
+            documents = gr.Textbox(
+                label="Documents",
+                info="Texts, with a line of --- between two",
+                value=DOCUMENTS,
+                lines=6,
+                max_lines=20,
+                elem_id="documents",
+            )
+        with gr.Column(scale=2, min_width=280):
+            model = gr.Textbox(
+                label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="citer"
+            )
+            method = gr.Textbox(label="Method", placeholder="frozen-gradient:read_at=middle", elem_id="cite-method")
+            with gr.Row():
+                count = gr.Slider(
+                    1,
+                    app.limits.new_tokens,
+                    40,
+                    step=1,
+                    label="Most tokens to write",
+                    elem_id="cite-tokens",
+                    min_width=180,
+                )
+                verify = gr.Slider(
+                    0, 10, 0, step=1, label="Sources to leave out, one by one", elem_id="verify", min_width=180
+                )
+    button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
+    result = gr.HTML(busy("Nothing answered yet."), elem_id="cited")
+
+    def cite(question: str, documents: str, model: str, count: float, method: str, verify: float) -> str:
+        return shown(
+            lambda: app.cite(question, documents, model=model, new_tokens=count, method=method, verify=verify),
+            "An answer and its sources",
+        )
+
+    button.click(
+        cite,
+        [question, documents, model, count, method, verify],
+        result,
+        concurrency_id="work",
+        concurrency_limit=app.limits.at_once,
+        api_visibility="private",
+    )
+
+
+def shown(work: Callable[[], Shown], what: str) -> str:
+    """Return the result of some work in its frame, or what went wrong: never a traceback, never nothing.
+
+    Args:
+        work: Does it.
+        what: What the frame is called.
+    """
+    try:
+        return framed(work(), what)
+    except Exception as error:
+        return _told(error)
+
+
+def _told(error: Exception) -> str:
+    """Return an error as a message; one that nobody foresaw goes to the log as well."""
+    if isinstance(error, NormXLogitError):
+        return message(type(error)(safe(str(error))))
+    LOG.exception("the app could not answer")
+    return message(RuntimeError(f"the app could not answer ({type(error).__name__}); its log has the details"))
+
+
+def _writer(app: App, writes: bool) -> str:
+    return (app.models.name or "") if writes else "Needed: name or folder of a causal language model"

@@ -1,0 +1,231 @@
+"""The server of the app: one address, the files of the page, and the queue; everything else is refused."""
+
+import contextlib
+import logging
+import os
+import socket
+import threading
+import webbrowser
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from typing import Any
+
+from ..errors import DataError, InputError
+from ..explainer import Explainer
+from .answers import App
+from .frame import CSS, HEAD
+from .limits import LIMITS, Limits
+from .models import LoadedModels
+
+__all__ = ["LOOPBACK", "listen", "make", "serve", "served"]
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; frame-src 'self'; "
+    "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'self'"
+)
+"""What a browser may do on the page: nothing with any other address, whatever a text or a model holds."""
+
+OPEN = (
+    "/assets/",
+    "/static/",
+    "/svelte/",
+    "/config",
+    "/theme.css",
+    "/favicon.ico",
+    "/manifest.json",
+    "/robots.txt",
+    "/gradio_api/queue/",
+    "/gradio_api/heartbeat/",
+    "/gradio_api/startup-events",
+    "/gradio_api/theme.css",
+    "/gradio_api/app_id",
+    "/gradio_api/info",
+    "/gradio_api/cancel",
+    "/gradio_api/reset",
+)
+"""What the page asks for. Gradio's routes for files, uploads, proxies and recordings are not among it."""
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Guard:
+    """Answers only for the page and its queue, asked under the server's own name, and adds the page's policy.
+
+    Args:
+        app: What answers.
+        hosts: Names that a browser may know the server by; a page elsewhere that calls its own name this machine's
+            address is refused. None for a server that others reach, whose names are not known.
+        most: Most bytes of a request.
+    """
+
+    def __init__(self, app: Any, hosts: Sequence[str] | None, most: int) -> None:
+        self.app = app
+        self.hosts = hosts
+        self.most = most
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        host = headers.get(b"host", "").rsplit("]", 1)[0].lstrip("[") if "]" in headers.get(b"host", "") else ""
+        host = host or headers.get(b"host", "").split(":")[0]
+        path = scope["path"]
+        if self.hosts is not None and host not in self.hosts:
+            await _refuse(send, 400, "this server is reached under another name")
+        elif path != "/" and not path.startswith(OPEN):
+            await _refuse(send, 404, "there is no such page")
+        elif (
+            not headers.get(b"content-length", "0").isdecimal() or int(headers.get(b"content-length", "0")) > self.most
+        ):
+            await _refuse(send, 413, "more than this app takes")
+        else:
+            await self.app(scope, receive, _with_policy(send))
+
+
+def _with_policy(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            added = (
+                (b"content-security-policy", POLICY.encode()),
+                (b"referrer-policy", b"no-referrer"),
+                (b"x-content-type-options", b"nosniff"),
+            )
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return sending
+
+
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    await send(
+        {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain; charset=utf-8")]}
+    )
+    await send({"type": "http.response.body", "body": reason.encode()})
+
+
+def make(
+    model: str | None = None,
+    methods: Sequence[str] = ("normxlogit", "frozen-gradient"),
+    *,
+    host: str = "127.0.0.1",
+    limits: Limits = LIMITS,
+    load: Callable[[str | None], Explainer] = Explainer.from_pretrained,
+) -> Any:
+    """Make the app, with its model loaded.
+
+    Args:
+        model: Name or folder; None for the model in the package.
+        methods: The methods that are chosen at first.
+        host: The address that it will be served at.
+        limits: What one request may ask.
+        load: Loads a model by its name or folder.
+
+    Returns:
+        An ASGI application.
+
+    Raises:
+        DataError: If gradio is missing.
+        InputError: If the model cannot be loaded.
+        MethodError: If a method does not exist.
+    """
+    names = [method.spec for method in limits.chosen(methods)]
+    app = App(LoadedModels(model, limits.models, load), limits)
+    writes = app.models(None).model.task.name in ("causal-lm", "seq2seq-lm")
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
+    try:
+        import gradio
+        from fastapi import FastAPI
+    except ImportError as error:
+        raise DataError(f"the app needs {error.name}: pip install 'normxlogit[app]'") from None
+    from .page import blocks, theme
+
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    served = gradio.mount_gradio_app(
+        FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
+        blocks(app, names, writes),
+        path="/",
+        footer_links=[],
+        run_history=False,
+        allowed_paths=[],
+        blocked_paths=["/"],
+        show_error=False,
+        max_file_size=0,
+        ssr_mode=False,
+        pwa=False,
+        mcp_server=False,
+        enable_monitoring=False,
+        theme=theme(),
+        css=CSS,
+        head=HEAD,
+    )
+    return Guard(served, LOOPBACK if host in LOOPBACK else None, 8 * limits.characters + 100_000)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Take an address.
+
+    Args:
+        host: The address.
+        port: The port; 0 for any that is free.
+
+    Raises:
+        InputError: If it is taken or not this machine's.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot listen at {host}, port {port}: {reason}; choose another --port or --host") from None
+    return found
+
+
+def serve(application: Any, listening: socket.socket, *, ready: Callable[[str], None], browse: bool = False) -> None:
+    """Serve the app until it is interrupted.
+
+    Args:
+        application: What `make` returned.
+        listening: What `listen` returned.
+        ready: Called with the address when the page can be opened.
+        browse: Whether to open it in the browser.
+    """
+    with served(application, listening) as (address, thread):
+        ready(address)
+        if browse:
+            webbrowser.open(address)
+        with contextlib.suppress(KeyboardInterrupt):
+            while thread.is_alive():
+                thread.join(0.5)
+
+
+@contextlib.contextmanager
+def served(application: Any, listening: socket.socket) -> Iterator[tuple[str, threading.Thread]]:
+    """Serve the app in a thread while the block runs; gives its address and the thread.
+
+    Args:
+        application: What `make` returned.
+        listening: What `listen` returned.
+    """
+    import uvicorn
+
+    host, port = listening.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    server = uvicorn.Server(uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        thread.join(0.02)
+    try:
+        yield address, thread
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()

@@ -1,0 +1,67 @@
+"""The command that explains how similar an embedding model finds two texts."""
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import InputError
+from .console import Format, ascii_only, deliver, format_for, quiet
+from .options import AUTO, Device, DType, loading
+
+__all__ = ["similarity"]
+
+
+class Pooling(str, Enum):
+    """How one vector is made of the tokens' states."""
+
+    mean = "mean"
+    first = "first"
+    last = "last"
+
+
+def similarity(
+    first: Annotated[str, typer.Argument(metavar="A", help="A text, such as a query.")],
+    others: Annotated[list[str], typer.Argument(metavar="B...", help="What it is compared with, such as documents.")],
+    model: Annotated[str, typer.Option(help="Name or folder of an embedding model.")] = "",
+    pooling: Annotated[
+        Pooling | None, typer.Option(help="How it pools; by default as its sentence-transformers files say.")
+    ] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
+    method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "frozen-gradient",
+    matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
+    output_format: Annotated[
+        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+) -> None:
+    """Show which tokens the cosine of two embedded texts rests on, or rank documents for a query."""
+    if not model:
+        raise InputError("name an embedding model with --model; the model in the package is a classifier")
+    kind = output_format or format_for(output)
+    with quiet():
+        from ..explainer import Explainer
+
+        explainer = Explainer.from_pretrained(
+            model,
+            task="embedding",
+            pooling=None if pooling is None else pooling.value,
+            **loading(device, dtype),
+        )
+        results = explainer.similarity(first, others, method=method, matrix=matrix)
+    if kind is Format.html:
+        from ..render.similarity import page
+
+        content = page(results)
+    elif kind is Format.csv:
+        content = results.to_csv()
+    elif kind is Format.json:
+        content = results.to_json(ascii_only=ascii_only(output))
+    else:
+        from ..render.similarity import ranking, to_text
+
+        color = None if output is None else False
+        content = (to_text(results[0], color=color) if len(results) == 1 else ranking(results, color=color)) + "\n"
+    deliver(content, output)

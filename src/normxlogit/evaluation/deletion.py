@@ -1,0 +1,130 @@
+"""Deletion curve of one explanation: the answer while its words are taken away, the highest scored ones first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from ..errors import DataError, UnsupportedModelError
+from ..explainer import Explainer
+from ..inputs.encoding import Encoding
+from ..models.map_batches import map_batches
+from ..models.masking import masks, remove_tokens
+from ..models.signals import SignalModel
+from ..results.attribution import Attribution
+
+__all__ = ["DeletionCurve", "deletion_curve"]
+
+
+@dataclass(frozen=True)
+class DeletionCurve:
+    """What a model says of the target while more and more of a text is taken away.
+
+    Attributes:
+        target: The label or token.
+        quantity: What the values are: the target's probability, or the value of a regression model.
+        units: What was taken away, the highest scored first: words, or tokens where words cannot be told.
+        shares: Share of them that is gone, from 0 to 1, (P,).
+        highest_first: The values while the highest scored ones go first, (P,).
+        lowest_first: The values while the lowest scored ones go first, (P,).
+        masked: Whether what is taken away is masked in its place, rather than deleted.
+    """
+
+    target: str
+    quantity: Literal["probability", "value"]
+    units: tuple[str, ...]
+    shares: tuple[float, ...]
+    highest_first: tuple[float, ...]
+    lowest_first: tuple[float, ...]
+    masked: bool
+
+    @property
+    def gap(self) -> float:
+        """The area between the two curves: 0 for a random order, larger for a more faithful one, 1 at most."""
+        difference = np.subtract(self.lowest_first, self.highest_first)
+        widths = np.diff(self.shares)
+        return float((widths * (difference[1:] + difference[:-1]) / 2).sum())
+
+
+def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: int = 20) -> DeletionCurve:
+    """Take the words of a text away in the order of their scores, and ask the model what it says then.
+
+    Of a result with several labels or layers, choose one with `select` first.
+
+    Args:
+        explainer: The model that the result is of.
+        attribution: The result: one score for each token.
+        points: Most points of the curve after the whole text; of a longer text several words go at once.
+
+    Raises:
+        DataError: If there is no text, several scores for each token, or these are not this model's tokens.
+        UnsupportedModelError: If the model neither classifies nor predicts a token.
+    """
+    a, model = attribution, explainer.model
+    if a.text is None or a.scores.ndim != 1:
+        raise DataError("a deletion curve needs the text and one score for each token; choose with select(...)")
+    if model.task.kind in ("span", "choice") or isinstance(model, SignalModel):
+        raise UnsupportedModelError(f"deletion curves are of classifiers and language models, not of {model.task.name}")
+    encoding = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])[0]
+    if tuple(encoding.ids) != a.token_ids:
+        raise DataError("the tokens of the result are not those that this model reads in its text")
+    units = _units(a)
+    if not units:
+        raise DataError("the text has nothing to take away but special tokens")
+    order = sorted(units, key=lambda unit: -unit[2])  # stable: ties go to the earlier one
+    counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
+    ways = [[u for _, tokens, _ in taken[:n] for u in tokens] for taken in (order, order[::-1]) for n in counts]
+    values = _values(explainer, a, encoding, ways)
+    return DeletionCurve(
+        target=a.target.labels[0],
+        quantity="value" if model.task.kind == "regression" else "probability",
+        units=tuple(name for name, _, _ in order),
+        shares=tuple(n / len(order) for n in counts),
+        highest_first=tuple(values[: len(counts)]),
+        lowest_first=tuple(values[len(counts) :]),
+        masked=masks(model),
+    )
+
+
+def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
+    """Return the name, tokens and score of what can be taken away: not the mask whose token is explained."""
+    kept = a.target.position if a.target.kind == "token" else None
+    if a.has_words:
+        found = [(word.text, word.tokens, float(word.score)) for word in a.words()]
+    else:
+        every = zip(a.tokens, a.scores.tolist(), a.special_tokens_mask, strict=True)
+        found = [(token, (i,), score) for i, (token, score, special) in enumerate(every) if not special]
+    return [unit for unit in found if kept not in unit[1] or len(found) == 1]
+
+
+def _values(explainer: Explainer, a: Attribution, encoding: Encoding, ways: Sequence[Sequence[int]]) -> list[float]:
+    """Return the target's probability (value) for the text without some tokens, for each choice of them."""
+    model, target = explainer.model, a.target.ids[0]
+    changed = [remove_tokens(model, encoding, way) for way in ways]
+    in_place = masks(model)
+
+    def place(way: Sequence[int], left: int) -> int:
+        """Return where the answer is read now: what stood there, or the last token before it that is left."""
+        position = a.target.position or 0
+        return position if in_place else min(max(0, position - sum(i <= position for i in way)), left - 1)
+
+    def work(places: list[int]) -> list[float]:
+        batch = model.batch([changed[i] for i in places], places)
+        model.prepare(batch)
+        positions = None
+        if a.target.position is not None:
+            shift = [batch.mask.shape[1] - len(changed[i]) if model.pad_left else 0 for i in places]
+            found = [place(ways[i], len(changed[i])) + s for i, s in zip(places, shift, strict=True)]
+            positions = torch.tensor(found, device=batch.mask.device)  # (B,)
+        with torch.inference_mode():
+            logits = model.answer(batch.inputs, positions)  # (B, C)
+        if model.task.kind == "multi-label":
+            logits = logits.sigmoid()
+        elif model.task.kind != "regression":
+            logits = logits.softmax(-1)
+        chosen: list[float] = logits[:, target].float().cpu().tolist()
+        return chosen
+
+    return map_batches(model, changed, work)

@@ -1,0 +1,42 @@
+"""Names of devices: where a model runs."""
+
+import torch
+
+from ..errors import InputError
+
+__all__ = ["AUTO", "device_name", "device_named", "synchronise"]
+
+AUTO = "auto"
+"""The accelerator that the machine has (CUDA, MPS and others), else the CPU."""
+
+
+def device_named(device: torch.device | str) -> torch.device:
+    """Return a device that the machine has.
+
+    Args:
+        device: A device, its name, or `AUTO`.
+
+    Raises:
+        InputError: If there is no such device here.
+    """
+    if device == AUTO:
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return found or torch.device("cpu")
+    try:
+        place = torch.device(device)
+        torch.empty(0, device=place)
+    except (RuntimeError, AssertionError, TypeError, ValueError, ImportError) as error:
+        here = " and ".join(dict.fromkeys(("cpu", device_named(AUTO).type)))
+        raise InputError(f"there is no device {str(device)!r} here: this machine has {here}") from error
+    return place
+
+
+def device_name(device: torch.device) -> str:
+    """Return what a reader of figures calls the device, such as the name of the card."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+
+
+def synchronise() -> None:
+    """Wait until the device has done what it was told."""
+    if torch.accelerator.is_available():
+        torch.accelerator.synchronize()

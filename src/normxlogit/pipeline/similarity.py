@@ -1,0 +1,203 @@
+"""From two texts to their cosine, and which of their tokens it rests on."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._version import __version__
+from ..errors import MethodError
+from ..inputs.encoding import Encoding
+from ..methods import Method, Request, check_finite, run_method
+from ..methods.frozen import FrozenGradient
+from ..models.embedding_model import Direction, EmbeddingModel
+from ..models.forward_pass import ForwardPass
+from ..models.map_batches import map_batches
+from ..results.attribution import Prediction, TargetInfo
+from ..results.base import FloatArray
+from ..results.similarity import Similarity
+
+__all__ = ["explain_similarity"]
+
+
+class Side(NamedTuple):
+    """What is known of one text.
+
+    Attributes:
+        encoding: Its tokens.
+        vector: Its vector at length 1, (C,).
+        states: What the head says at each of its tokens, at length 1, (T, C).
+    """
+
+    encoding: Encoding
+    vector: Tensor
+    states: Tensor
+
+
+class Shares(NamedTuple):
+    """What a method says of one text for K vectors.
+
+    Attributes:
+        scores: (K, T).
+        bias: What belongs to no token, (K,); None where the method does not tell.
+    """
+
+    scores: Tensor
+    bias: Tensor | None
+
+    def whole(self) -> Tensor:
+        """Return the scores with the bias as a last column, (K, T + 1)."""
+        if self.bias is None:
+            raise ValueError("the method tells no bias")
+        return torch.cat([self.scores, self.bias[:, None]], 1)
+
+
+def explain_similarity(
+    model: EmbeddingModel, first: str, others: Sequence[str], method: Method, *, matrix: bool = False
+) -> list[Similarity]:
+    """Explain the cosine of a text with each of several others.
+
+    The cosine is <p, q> / (|p| |q|), p and q the two vectors. With the frozen network p is a sum over the tokens of its
+    text and a bias, p = sum_i u_i + u_0, and q = sum_j v_j + v_0; with the lengths held constant the shares of one
+    text's tokens are <u_i, q> / (|p| |q|), from one backward pass, and those of pairs <u_i, v_j> / (|p| |q|). All u_i
+    take a backward pass for each of the C dimensions of the vector; the pairs then take one for each token of the
+    first text through each of the others.
+
+    Args:
+        model: The model.
+        first: One text, such as a query.
+        others: The texts that it is compared with.
+        method: How tokens are scored.
+        matrix: Whether pairs of tokens are scored too.
+
+    Raises:
+        InputError: If a text is empty.
+        MethodError: If pairs are asked of a method that is not linear.
+    """
+    if matrix and not isinstance(method, FrozenGradient):
+        raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
+    texts = [first, *others]
+    encodings = model.read_texts(texts)
+    sides = map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places]))
+    query, documents = sides[0], sides[1:]
+    found = _score(model, [query], method, torch.stack([d.vector for d in documents])[None])[0]  # K is a text each
+    wanted = query.vector[None]  # (1, C)
+    rows: Tensor | None = None
+    if matrix:
+        eye = torch.eye(len(query.vector), device=query.vector.device)  # (C, C)
+        rows = _score(model, [query], method, eye[None])[0].whole().T  # (T1 + 1, C), over the vector's length
+        wanted = torch.cat([wanted, rows.to(wanted)])  # (1 + T1 + 1, C)
+    each = map_batches(
+        model,
+        [d.encoding for d in documents],
+        lambda places: _score(model, [documents[i] for i in places], method, wanted.expand(len(places), -1, -1)),
+        share=method.memory,
+    )
+    results = []
+    for k, (document, shares) in enumerate(zip(documents, each, strict=True)):
+        own = Shares(found.scores[k], None if found.bias is None else found.bias[k])
+        results.append(_result(model, (first, others[k]), (query, document), (own, shares), method))
+    return results
+
+
+def _read(model: EmbeddingModel, encodings: list[Encoding]) -> list[Side]:
+    """Read texts in one batch."""
+    batch = model.batch(encodings, list(range(len(encodings))))
+    with torch.inference_mode():
+        run = model.run(batch)
+        vectors = _unit(run.logits)  # (B, C)
+        states = _unit(model.read(run.hidden, batch))  # (N, C)
+    # Out of inference mode: what follows goes back through the model.
+    each = states.clone().split([len(e) for e in encodings])
+    model.check_finite(vectors.cpu().numpy(), batch)
+    return [Side(*side) for side in zip(encodings, vectors.clone(), each, strict=True)]
+
+
+def _score(model: EmbeddingModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Shares]:
+    """Score the tokens of B texts for K vectors each.
+
+    Args:
+        model: The model.
+        sides: The texts.
+        method: The method.
+        vectors: (B, K, C).
+    """
+    encodings = [side.encoding for side in sides]
+    batch = model.batch(encodings, list(range(len(encodings))))
+    with torch.inference_mode(not method.needs_grad):
+        run: ForwardPass = method.forward(model, batch)
+    request = Request(model, run, Direction.of(model, vectors), ())
+    scores = run_method(method, request)
+    bias = scores.diagnostics.get("bias")
+    found = []
+    for row, mask in enumerate(batch.mask):
+        own = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
+        check_finite(method, request, own[:, None].cpu().numpy())
+        found.append(Shares(own, None if bias is None else bias[row].detach().float().to(own.device)))
+    return found
+
+
+def _result(
+    model: EmbeddingModel,
+    texts: tuple[str, str],
+    sides: tuple[Side, Side],
+    shares: tuple[Shares, Shares],
+    method: Method,
+) -> Similarity:
+    (one, other), (first, second) = sides, shares
+    cosine = float(one.vector.double() @ other.vector.double())
+    scores = torch.cat([first.scores, second.scores[0]])  # (T1 + T2,)
+    own = torch.cat([one.states @ other.vector, other.states @ one.vector])  # (T1 + T2,)
+    bias = None
+    if first.bias is not None and second.bias is not None:
+        bias = _host(torch.stack([first.bias, second.bias[0]]))
+    pairs = len(second.scores) > 1
+    fields = _fields(one.encoding, other.encoding)
+    return Similarity(
+        scores=_host(scores),
+        **fields,
+        text=one.encoding.text,
+        text_pair=other.encoding.text,
+        prediction=Prediction("cosine", 0, cosine, None),
+        target=TargetInfo("value", ("the cosine",), (0,)),
+        layers=None,
+        token_predictions=None,
+        method=method.info.name,
+        settings=method.settings,
+        model=model.name,
+        signed=method.signed_on(model.task),
+        notes=tuple(dict.fromkeys((*one.encoding.notes, *other.encoding.notes))),
+        version=__version__,
+        merge=method.word_merge,
+        first_tokens=len(one.encoding),
+        own=_host(own),
+        bias=bias,
+        matrix=_host(second.whole()[1:]) if pairs else None,
+        own_matrix=_host(one.states @ other.states.T) if pairs else None,
+    )
+
+
+def _fields(one: Encoding, other: Encoding) -> dict[str, Any]:
+    """Return the fields that describe the tokens of both texts, one after the other."""
+    both = (one, other)
+    told = one.offsets is not None and other.offsets is not None
+    named = one.word_ids is not None and other.word_ids is not None
+    return {
+        "tokens": (*one.tokens, *other.tokens),
+        "token_ids": (*one.ids, *other.ids),
+        "offsets": tuple(span for e in both for span in e.offsets or ()) if told else None,
+        "word_ids": tuple(word for e in both for word in e.word_ids or ()) if named else None,
+        "sequence_ids": tuple(None if s is None else place for place, e in enumerate(both) for s in e.sequence_ids),
+        "special_tokens_mask": (*one.special, *other.special),
+    }
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(vectors.float(), dim=-1)
+
+
+def _host(values: Tensor) -> FloatArray:
+    found: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
+    return found

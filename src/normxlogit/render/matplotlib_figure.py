@@ -1,0 +1,149 @@
+"""What all plots share: a matplotlib figure that leaves the caller's settings and open figures alone."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+from ..results.files import replacing
+
+try:
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.font_manager import fontManager
+except ImportError:
+    raise DataError("plots need matplotlib: pip install 'normxlogit[eval]'") from None
+
+__all__ = [
+    "LINES",
+    "MARKERS",
+    "SERIES",
+    "SIGNS",
+    "PlotFigure",
+    "panel_figure",
+    "plain_text",
+    "plot_style",
+    "save_figure",
+]
+
+SIGNS = {True: "#b2182b", False: "#2166ac"}
+"""Colours of positive and negative scores: the ends of the map `RdBu`, told apart by colour-blind readers."""
+
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Colours of Okabe and Ito (2008), told apart by colour-blind readers; then comes the next of `LINES`."""
+
+LINES = ("-", "--", ":", "-.")
+MARKERS = "os^vDP*X<>hp"
+
+STYLE = {
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "savefig.dpi": 200,
+    "svg.fonttype": "none",  # letters, not their outlines: small files, and the reader's fonts for every script
+    "svg.hashsalt": "normxlogit",  # the same file for the same figure
+    "pdf.fonttype": 42,  # TrueType: publishers refuse matplotlib's default
+}
+
+SCRIPTS = (
+    *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Zen Hei", "PingFang SC", "Microsoft YaHei"),
+    *("Noto Sans JP", "Hiragino Sans", "Yu Gothic", "Noto Sans KR", "Malgun Gothic", "Noto Sans Arabic"),
+    *("Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Thai", "Arial Unicode MS"),
+)
+"""Fonts for the letters that the reader's usual font lacks, where they are installed."""
+
+
+@contextmanager
+def plot_style() -> Iterator[None]:
+    """Use the style of all plots inside the block; the caller's settings are as before afterwards."""
+    usual = matplotlib.rcParams["font.family"]
+    installed = {entry.name for entry in fontManager.ttflist}
+    families = [usual] if isinstance(usual, str) else [*usual]
+    with matplotlib.rc_context(STYLE | {"font.family": [*families, *(f for f in SCRIPTS if f in installed)]}):
+        yield
+
+
+class PlotFigure(Figure):
+    """A matplotlib figure that no global list holds and that notebooks draw without pyplot."""
+
+    def __init__(self, width: float, height: float) -> None:
+        """Make an empty figure.
+
+        Args:
+            width: In inches.
+            height: In inches.
+        """
+        super().__init__(figsize=(width, height), layout="constrained")
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        """Write the figure as matplotlib does, in the format that the name asks for, without the time of writing."""
+        kind = options.get("format") or (Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else "")
+        undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(kind).lower())
+        with plot_style(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            super().savefig(fname, **({"metadata": undated} if undated else {}) | options)
+        missing = [w for w in caught if "missing from font" in str(w.message)]
+        for warning in caught:
+            if warning not in missing:
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        if missing and kind != "svg":  # matplotlib warns of each letter
+            warnings.warn("no installed font has some of the letters; an SVG takes the reader's fonts", stacklevel=2)
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi=110)
+        return buffer.getvalue()
+
+
+@contextmanager
+def panel_figure(panels: int, across: int) -> Iterator[tuple[PlotFigure, list[Any]]]:
+    """Make a figure of several panels, and draw inside the block in the style of all plots.
+
+    Args:
+        panels: How many.
+        across: How many at most stand beside each other.
+    """
+    columns = min(panels, across)
+    rows = -(-panels // columns)
+    with plot_style():
+        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)
+        grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+        for axes in grid[panels:]:
+            axes.remove()
+        yield figure, grid[:panels]
+        plain_text(figure)
+
+
+def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
+    """Write a figure as SVG, PDF and PNG, each whole or not at all.
+
+    Args:
+        figure: The figure.
+        path: File name without ending.
+
+    Returns:
+        The three files.
+
+    Raises:
+        DataError: If a file cannot be written.
+    """
+    files = [path.with_name(path.name + ending) for ending in (".svg", ".pdf", ".png")]
+    for file in files:
+        with replacing(file) as beside:
+            figure.savefig(beside)
+    return files
+
+
+def plain_text(figure: PlotFigure) -> PlotFigure:
+    """Take dollar signs in a figure's text as dollar signs: words are no formulas."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    return figure

@@ -1,0 +1,120 @@
+"""Results as Parquet files and data sets: one row a result."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import DataError
+from .columns import METADATA, results_of
+from .fields import plain
+from .files import json_text, replacing
+from .tables import optional_module
+
+if TYPE_CHECKING:
+    from .base import Result
+
+__all__ = ["read_parquet", "to_dataset", "write_parquet"]
+
+PLAIN = ("kind", "text", "text_pair", "completion", "tokens", "token_ids", "method", "model")
+"""Fields with a column of their own."""
+
+_NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
+_TYPES: dict[str, str | tuple[str]] = {
+    "text": "string",
+    "text_pair": "string",
+    "completion": "string",
+    "label": "string",
+    "probability": "float64",
+    "target": ("string",),
+    "contrast": "string",
+    "method": "string",
+    "model": "string",
+    "tokens": ("string",),
+    "token_ids": ("int64",),
+    "scores": ("float32",),
+    "shape": ("int64",),
+    "kind": "string",
+    "rest": "string",
+}
+
+
+def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
+    """Write results to a Parquet file, whole or not at all.
+
+    Raises:
+        DataError: If the file cannot be written, a result has no tokens, or pyarrow is missing.
+    """
+    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+    table = _arrow(results)
+    with replacing(path) as beside:
+        parquet.write_table(table, beside)
+
+
+def to_dataset(results: "Sequence[Result]") -> Any:
+    """Return results as a `datasets.Dataset`.
+
+    Raises:
+        DataError: If datasets or pyarrow is missing, or a result has no tokens.
+    """
+    datasets = optional_module("datasets", "a dataset needs datasets: pip install datasets")
+    return datasets.Dataset(datasets.table.InMemoryTable(_arrow(results)))
+
+
+def read_parquet(path: str | Path) -> list[dict[str, Any]]:
+    """Return the states of the results in a file, of `write_parquet` or of a corpus, as `from_dict` reads them.
+
+    Raises:
+        DataError: If it is not such a file, or pyarrow is missing.
+    """
+    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+    try:
+        with Path(path).open("rb") as file:
+            table = parquet.read_table(file)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise DataError(f"not Parquet: {error}") from None
+    if METADATA in (table.schema.metadata or {}):  # of a corpus
+        return results_of(table)
+    states = []
+    for place, row in enumerate(table.to_pylist()):
+        try:
+            state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
+            values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"result {place}: not an attribution: {error!r}") from None
+        states.append({"text": None, "text_pair": None} | state | {"scores": plain(values)})
+    return states
+
+
+def _arrow(results: "Sequence[Result]") -> Any:
+    """Return one row a result: what is asked for often in columns, everything else as JSON."""
+    arrow = optional_module("pyarrow", _NO_ARROW)
+    columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
+    for result in results:
+        state = result.to_dict()
+        said = state.get("prediction") or {}
+        target = state["target"] if "target" in state else next(iter(state.get("targets", ())), None)
+        if target is None:
+            raise DataError(f"{result.kind} cannot be written as Parquet: save as .json or .csv")
+        columns["label"].append(said.get("label"))
+        columns["probability"].append(None if said.get("probability") is None else float(said["probability"]))
+        columns["target"].append(target["labels"])
+        columns["contrast"].append(target["contrast"])
+        for name in PLAIN:
+            columns[name].append(state.pop(name, None))
+        columns["scores"].append(result.scores.reshape(-1))
+        columns["shape"].append(list(result.scores.shape))
+        del state["scores"]
+        columns["rest"].append(json_text(state))
+    types = {
+        name: getattr(arrow, kind)() if isinstance(kind, str) else arrow.list_(getattr(arrow, kind[0])())
+        for name, kind in _TYPES.items()
+    }
+    try:
+        return arrow.table({name: arrow.array(columns[name], types[name]) for name in _TYPES})
+    except (ValueError, UnicodeError) as error:  # half a surrogate pair
+        raise DataError(f"cannot be written as Parquet: {error}") from None

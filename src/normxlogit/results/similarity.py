@@ -1,0 +1,111 @@
+"""The result for two texts that were embedded: which of their tokens the cosine rests on."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from .attribution import Attribution
+from .base import FloatArray
+from .fields import Check, agree, integer, optional, scores
+from .tables import Columns
+from .words import Word
+
+__all__ = ["Similarity"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Similarity(Attribution):
+    """Scores of the tokens of two texts, each text's tokens with their shares of the cosine.
+
+    The tokens of the first text come first, those of the second follow; `sequence_ids` tells them apart. With the
+    frozen gradient the scores of either text and its `bias` sum to the cosine, `prediction.value`.
+
+    Attributes:
+        first_tokens: T1, how many of the T tokens are the first text's, special ones included.
+        own: float32, (T,): NormXLogit's form, the cosine of each token's own state with the other text's vector.
+        bias: float32, (2,): what of the cosine belongs to no token of the first and of the second text, where the
+            method tells it; else None.
+        matrix: float32, (T1 + 1, T2 + 1): what each pair of tokens adds to the cosine; its sum is the cosine. The last
+            row and column are the biases'. None where it was not asked for.
+        own_matrix: float32, (T1, T2): the cosine of the states of each pair of tokens; None as `matrix`.
+    """
+
+    kind: ClassVar = "similarity"
+    described: ClassVar = "an attribution of a similarity"
+
+    first_tokens: int = 0
+    own: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    bias: FloatArray | None = None
+    matrix: FloatArray | None = None
+    own_matrix: FloatArray | None = None
+
+    @property
+    def cosine(self) -> float:
+        """The cosine of the two vectors."""
+        return self.prediction.value
+
+    def words_of(self, text: int) -> list[Word]:
+        """Return the words of one of the two texts, with their scores.
+
+        Args:
+            text: 0 for the first, 1 for the second.
+
+        Raises:
+            DataError: If the tokenizer gave no offsets.
+        """
+        return [word for word in self.words() if word.sequence == text]
+
+    def word_matrix(self) -> FloatArray:
+        """Return the matrix summed to words, special tokens and biases left out: (first's words, second's words).
+
+        Raises:
+            DataError: If the tokenizer gave no offsets.
+            ValueError: If the matrix was not asked for.
+        """
+        if self.matrix is None:
+            raise ValueError("there is no matrix; ask for it with similarity(a, b, matrix=True)")
+        rows = np.stack([self.matrix[list(word.tokens)].sum(0) for word in self.words_of(0)])  # (W1, T2 + 1)
+        places = [[token - self.first_tokens for token in word.tokens] for word in self.words_of(1)]
+        return np.stack([rows[:, own].sum(1) for own in places], 1)  # (W1, W2)
+
+    @classmethod
+    def _checks(cls) -> dict[str, Check]:
+        return super()._checks() | {
+            "first_tokens": integer,
+            "own": scores,
+            "bias": optional(scores),
+            "matrix": optional(scores),
+            "own_matrix": optional(scores),
+        }
+
+    def _check(self) -> None:
+        super()._check()
+        first, second = self.first_tokens, len(self) - self.first_tokens
+        agree(0 < first < len(self), "first_tokens: not the tokens of the first of two texts")
+        agree(self.own.shape == (first + second,), f"own: not one for each of {len(self)} tokens")
+        agree(self.bias is None or self.bias.shape == (2,), "bias: not one for each text")
+        for name, shape in (("matrix", (first + 1, second + 1)), ("own_matrix", (first, second))):
+            values = getattr(self, name)
+            agree(values is None or values.shape == shape, f"{name}: not of shape {shape}")
+
+    def _columns(self) -> Columns:
+        return super()._columns() | {"own": self.own.tolist()}
+
+    def _page(self) -> str:
+        from ..render.similarity import page
+
+        return page([self])
+
+    def _repr_html_(self) -> str:
+        from ..render.similarity import fragment
+
+        return fragment(self)
+
+    def __str__(self) -> str:
+        from ..render.similarity import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"Similarity({self.method}, {self.cosine:.3f}, {self.text!r}, {self.text_pair!r})"

@@ -1,0 +1,187 @@
+"""The app in a browser, started by its command."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from normxlogit import Attributions
+from tests import tiny
+from tests.browser.conftest import violations, wider_than_its_window
+
+TEXT = "The movie is mediocre, maybe even bad."
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    """A folder with a causal language model."""
+    path = tmp_path_factory.mktemp("writer")
+    tiny.model("llama", "CausalLM", max_position_embeddings=400).save_pretrained(path)
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 400
+    tokenizer.save_pretrained(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The app, served by the command in a process of its own."""
+    command = [sys.executable, "-c", "from normxlogit.cli import main; main()", "app", "--no-open", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("http://127.0.0.1:"), line
+            yield line.split()[0]
+        finally:
+            process.terminate()
+
+
+def result(page, where):
+    """Wait for the frame of a tab, and return it."""
+    page.locator(f"#{where} iframe").wait_for()
+    return page.frame_locator(f"#{where} iframe")
+
+
+def told(page, where):
+    """Wait for a message of a tab, and return it."""
+    page.locator(f"#{where} [role=alert]").wait_for()
+    return page.locator(f"#{where} [role=alert]").inner_text()
+
+
+def choose(page, field, text):
+    """Type something into a list, and take it."""
+    page.locator(f"#{field} input").fill(text)
+    page.keyboard.press("Enter")
+
+
+def saved(page, button):
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button).click()
+    return download.value
+
+
+def test_a_text_is_typed_explained_and_saved(watched, address, tmp_path):
+    with watched.page() as page:
+        page.goto(address)
+        page.locator("#text textarea").fill("An awful film with a great cast.")
+        page.locator("#explain").click()
+        shown = result(page, "explained")
+        assert "An awful film with a great cast." in shown.locator("body").inner_text()
+        text = shown.locator("body").inner_text()
+        assert "frozen-gradient" in text
+        assert re.search(r"took [\d.]+ forward passes", text)
+        assert shown.locator("polyline").count() == 4  # two methods, highest and lowest first
+        path = tmp_path / saved(page, "Save as JSON").suggested_filename
+        saved(page, "Save as JSON").save_as(path)
+        loaded = Attributions.load(path)
+        assert [a.method for a in loaded] == ["normxlogit", "frozen-gradient"]
+        assert loaded[0].text == "An awful film with a great cast."
+        saved(page, "Save as HTML").save_as(tmp_path / "why.html")
+        page.goto((tmp_path / "why.html").as_uri())
+        assert "An awful film" in page.locator("body").inner_text()
+
+
+def test_target_contrast_layers_and_tokens(watched, address):
+    with watched.page() as page:
+        page.goto(address)
+        choose(page, "target", "positive")
+        choose(page, "contrast", "negative")
+        page.get_by_label("tokens", exact=True).check()
+        page.locator("#methods input").focus()
+        page.keyboard.press("Backspace")  # takes the last method away
+        page.get_by_label("Every layer").check()
+        page.locator("#explain").click()
+        shown = result(page, "explained")
+        assert "positive rather than negative" in shown.locator("body").inner_text()
+        assert shown.locator(".nxl-special").count() > 0
+        data = json.loads(page.locator("#explained iframe").get_attribute("data-json"))
+        (one,) = data["attributions"]
+        assert (one["target"]["labels"], one["target"]["contrast"]) == (["positive"], "negative")
+        assert one["layers"] == [1, 2, 3]
+
+
+def test_mistakes_are_told_and_the_app_goes_on(watched, address):
+    with watched.page() as page:
+        page.goto(address)
+        page.locator("#text textarea").fill("  ")
+        page.locator("#explain").click()
+        assert "InputError" in told(page, "explained")
+        page.locator("#text textarea").fill(TEXT)
+        choose(page, "methods", "no-such-method")
+        page.locator("#explain").click()
+        page.get_by_text("no method named 'no-such-method'").wait_for()
+        page.locator("#methods input").focus()
+        page.keyboard.press("Backspace")
+        page.locator("#model input, #model textarea").first.fill("/no/such/<b>folder</b>")
+        page.locator("#explain").click()
+        page.get_by_text("/no/such/<b>folder</b>: no such model folder").wait_for()
+        page.locator("#model input, #model textarea").first.fill("")
+        page.locator("#explain").click()
+        result(page, "explained")
+
+
+def test_hostile_text_stays_text(watched, address):
+    hostile = "<script>alert(1)</script> ${1+1} {{value}} </iframe>\"'><img src=x onerror=alert(2)> bad"
+    with watched.page() as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        page.goto(address)
+        page.locator("#text textarea").fill(hostile)
+        page.locator("#explain").click()
+        shown = result(page, "explained")
+        assert hostile in shown.locator("body").inner_text()
+        assert shown.locator("img").count() == 0
+
+
+def test_generation_and_citation(watched, address, writer):
+    with watched.page() as page:
+        page.goto(address)
+        page.get_by_role("tab", name="Generate").click()
+        page.locator("#generate").click()
+        assert "causal language model" in told(page, "generated")
+        page.locator("#writer input, #writer textarea").first.fill(writer)
+        page.locator("#prompt textarea").fill("once upon a time")
+        page.locator("#new-tokens input[type=number]").fill("3")
+        page.locator("#generate").click()
+        shown = result(page, "generated")
+        assert shown.locator(".nxl-written").count() == 3
+        shown.locator(".nxl-written").first.hover()
+        assert "rests on" in shown.locator("#nxl-status").inner_text()
+        page.get_by_role("tab", name="Cite").click()
+        page.locator("#citer input, #citer textarea").first.fill(writer)
+        page.locator("#question input, #question textarea").first.fill("the cat is here ?")
+        page.locator("#documents textarea").fill("the cat sat on the mat .\n---\na film is good .")
+        page.locator("#cite-tokens input[type=number]").fill("4")
+        page.locator("#cite").click()
+        assert "a film is good" in result(page, "cited").locator("body").inner_text()
+
+
+def test_on_a_phone_and_for_everyone(watched, address):
+    for size in ("desktop", "phone"):
+        with watched.page(size) as page:
+            page.goto(address)
+            page.locator("#explain").click()
+            result(page, "explained").locator("h2").first.wait_for()
+            assert wider_than_its_window(page) <= 0
+            assert violations(page) == []
+
+
+def test_nothing_but_the_page_is_served(address):
+    def status(path, host="127.0.0.1", data=None):
+        request = urllib.request.Request(address.rstrip("/") + path, data=data, headers={"Host": host})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    assert status("/") == 200
+    assert status("/config") == 200
+    for path in ("/gradio_api/file=/etc/passwd", "/gradio_api/file=pyproject.toml", "/gradio_api/upload", "/docs"):
+        assert status(path) == 404
+    assert status("/gradio_api/proxy=https://example.com") == 404
+    assert status("/", host="evil.example") == 400
+    assert status("/gradio_api/queue/join", data=b"x" * 1_000_000) == 413

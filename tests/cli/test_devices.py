@@ -1,0 +1,120 @@
+"""--device: where the model of each command runs."""
+
+import json
+
+import click
+import pytest
+import torch
+import typer
+
+from normxlogit import Explainer, InputError
+from normxlogit.cli import app
+from normxlogit.models.devices import device_named
+from tests import tiny
+from tests.commands import run
+
+
+def commands(group, names=()):
+    """Yield every command with the words that call it."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*names, name))
+        else:
+            yield (*names, name), command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+LOADING = [n for n, c in COMMANDS.items() if {p.name for p in c.params} & {"model", "checkpoint", "base"}]
+
+
+@pytest.fixture
+def no_device_yet(monkeypatch):
+    """A machine whose accelerator holds no values."""
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("meta"))
+
+
+@pytest.mark.parametrize("name", LOADING, ids=" ".join)
+def test_every_command_that_loads_a_model_takes_a_device_and_a_precision(name):
+    options = {p.name: p for p in COMMANDS[name].params}
+    assert options["device"].default == "auto"
+    if name != ("finetune",):  # trains in float32, or --bf16
+        assert "dtype" in options
+
+
+def test_auto_is_the_accelerator_of_the_machine(no_device_yet):
+    assert device_named("auto").type == "meta"
+    assert Explainer.from_pretrained(device="auto").model.module.device.type == "meta"
+    assert Explainer.from_pretrained().model.module.device.type == "cpu", "Python leaves the model where it was loaded"
+
+
+def test_auto_is_the_cpu_where_there_is_no_accelerator(monkeypatch):
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    assert device_named("auto") == torch.device("cpu")
+
+
+@pytest.mark.parametrize("device", ["nosuch", "", "cuda:77", 99])
+def test_a_device_that_is_not_there_is_refused(device):
+    with pytest.raises(InputError, match=rf"there is no device '{device}' here: this machine has cpu"):
+        device_named(device)
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Folders and files that the commands below need."""
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"text": "a fine film", "label": 1}) + "\n")
+    (tmp_path / "asked.jsonl").write_text(json.dumps({"question": "Who?", "documents": ["It was Ann."]}) + "\n")
+    for name in ("train", "validation"):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"sentence": "a fine film", "label": 1}) + "\n")
+    model, tokenizer = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
+    model.save_pretrained(tmp_path / "lm")
+    tokenizer.save_pretrained(tmp_path / "lm")
+    return tmp_path
+
+
+CALLS = {
+    "explain": ["explain", "a fine film"],
+    "generate": ["generate", "once", "--model", "{made}/lm"],
+    "cite": ["cite", "{made}/rows.jsonl", "--question", "Who?", "--model", "{made}/lm"],
+    "attribute": ["attribute", "{made}/rows.jsonl", "--output", "{made}/corpus"],
+    "faithfulness": ["evaluate", "faithfulness", "--dataset", "{made}/rows.jsonl", "--methods", "normxlogit"],
+    "frontier": ["evaluate", "frontier", "--dataset", "{made}/rows.jsonl", "--methods", "normxlogit"],
+    "alignment": ["evaluate", "alignment", "--model", "{made}/lm"],
+    "generation": ["evaluate", "generation", "--data", "{made}/asked.jsonl", "--model", "{made}/lm"],
+    "table1": ["reproduce", "table1", "--checkpoint", "BERT:sst2={package}", "--data-dir", "{made}"],
+    "table-time": ["reproduce", "table-time", "--methods", "normxlogit", "--output", "{made}/out"],
+    "finetune": ["finetune", "--task", "sst2", "--model", "{made}/lm", "--data-dir", "{made}", "--output", "{made}/o"],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_device_reaches_the_model(name, made, capsys):
+    from normxlogit.models.loading import default_model_folder
+
+    words = [word.format(made=made, package=default_model_folder()) for word in CALLS[name]]
+    code, out, err = run(capsys, *words, "--device", "nosuch")
+    assert (code, out) == (2, "")
+    assert err == "error: there is no device 'nosuch' here: this machine has cpu\n"
+
+
+def test_no_training_on_one_card_of_several(monkeypatch, made, capsys):
+    from normxlogit.paper.finetuning import trainer
+
+    monkeypatch.setattr(trainer, "device_named", torch.device)
+    words = [word.format(made=made) for word in CALLS["finetune"]]
+    code, _, err = run(capsys, *words, "--device", "cuda:1")
+    assert code == 2
+    assert "name 'cuda', and choose them by CUDA_VISIBLE_DEVICES" in err
+
+
+def test_tables_run_on_the_device_that_is_named(made, capsys):
+    from normxlogit.models.loading import default_model_folder
+
+    words = [word.format(made=made, package=default_model_folder()) for word in CALLS["table1"]]
+    words += ["--methods", "normxlogit", "--output", str(made / "out")]
+    code, text, _ = run(capsys, *words, "--device", "cpu")
+    assert code == 0
+    assert "BERT" in text
+    code, _, err = run(capsys, *words[:-1], made / "out2", "--device", "meta")
+    assert code == 2
+    assert "meta tensors" in err

@@ -1,0 +1,292 @@
+"""Cosines of embedded texts: shares that sum to them, on every way to pool, against the model with tokens masked."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
+from normxlogit.errors import DataError
+from normxlogit.evaluation.similarity import evaluate_similarity, similarity_table
+from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
+from normxlogit.results.collection import Attributions
+from normxlogit.results.similarity import Similarity
+from tests import tiny
+from tests.commands import run
+
+A, B, C = "the movie is not good", "a great film with charm and wit !", "bad"
+POOLED = [("bert", "mean"), ("bert", "first"), ("bert", "last"), ("modernbert", "mean"), ("deberta-v2", "first")]
+POOLED += [("llama", "last"), ("gemma2", "mean")]
+
+
+def bare(family="bert", **options):
+    return tiny.model(family, "SequenceClassification", **options).base_model
+
+
+def made(family="bert", pooling="mean"):
+    tokenizer = tiny.tokenizer_for(family)
+    return Explainer(bare(family), tokenizer, task="embedding", pooling=pooling, name="tiny")
+
+
+def vector_of(model, tokenizer, text, pooling):
+    """The pooled vector by hand, of one text without padding."""
+    with torch.inference_mode():
+        states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+    return {"mean": states.mean(0), "first": states[0], "last": states[-1]}[pooling]
+
+
+@pytest.mark.parametrize(("family", "pooling"), POOLED)
+def test_the_shares_of_tokens_and_of_pairs_sum_to_the_cosine(family, pooling):
+    explainer = made(family, pooling)
+    model, tokenizer = bare(family), tiny.tokenizer_for(family)
+    wanted = torch.cosine_similarity(*(vector_of(model, tokenizer, text, pooling) for text in (A, B)), dim=0)
+    s = explainer.similarity(A, B, matrix=True)
+    assert s.cosine == pytest.approx(float(wanted), abs=1e-5)
+    halves = s.scores[: s.first_tokens], s.scores[s.first_tokens :]
+    for half, bias in zip(halves, s.bias, strict=True):
+        assert half.sum() + bias == pytest.approx(s.cosine, abs=1e-4)
+    assert s.matrix.sum() == pytest.approx(s.cosine, abs=1e-4)
+    np.testing.assert_allclose(s.matrix[:-1].sum(1), halves[0], atol=1e-4)
+    np.testing.assert_allclose(s.matrix[:, :-1].sum(0), halves[1], atol=1e-4)
+
+
+def test_a_token_has_no_share_beside_one_that_holds_all():
+    """With the first state as the vector of a model without attention, only the first token can matter."""
+    model = bare("llama")
+    for layer in model.layers:
+        layer.self_attn.o_proj.weight.data.zero_()
+    s = Explainer(model, tiny.tokenizer_for("llama"), task="embedding", pooling="first").similarity(A, B, matrix=True)
+    assert abs(s.scores[0]) > 1e-3
+    np.testing.assert_allclose(s.scores[1 : s.first_tokens], 0, atol=1e-6)
+    assert abs(s.matrix[0, 0]) > 1e-3
+    np.testing.assert_allclose(s.matrix[1:-1, 1:-1], 0, atol=1e-6)
+
+
+def test_own_states_are_normxlogits_form():
+    explainer = made()
+    s = explainer.similarity(A, B, matrix=True)
+    model, tokenizer = bare(), tiny.tokenizer_for("bert")
+    with torch.inference_mode():
+        first, second = (model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0] for text in (A, B))
+    wanted = torch.cosine_similarity(first[:, None], second[None], dim=-1)
+    np.testing.assert_allclose(s.own_matrix, wanted, atol=1e-5)
+    np.testing.assert_allclose(s.own[: s.first_tokens], torch.cosine_similarity(first, second.mean(0)[None]), atol=1e-5)
+    np.testing.assert_allclose(explainer.similarity(A, B, method="logat").scores, s.own, atol=1e-5)
+    norms = explainer.similarity(A, B, method="input-norm").scores
+    np.testing.assert_allclose(explainer.similarity(A, B, method="normxlogit").scores, s.own * norms, rtol=1e-4)
+
+
+def test_occlusion_masks_tokens_of_one_text_while_the_other_stays():
+    s = made().similarity(A, B, method="occlusion")
+    model, tokenizer = bare(), tiny.tokenizer_for("bert")
+    inputs = tokenizer(A, return_tensors="pt")
+    inputs["input_ids"][0, 2] = tokenizer.mask_token_id
+    with torch.inference_mode():
+        masked = model(**inputs).last_hidden_state[0].mean(0)
+    other = vector_of(model, tokenizer, B, "mean")
+    assert s.scores[2] == pytest.approx(s.cosine - float(torch.cosine_similarity(masked, other, dim=0)), abs=1e-5)
+    assert s.bias is None
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_many_documents_are_explained_as_each_alone(family):
+    explainer = made(family, "last" if family == "llama" else "mean")
+    many = explainer.similarity(A, iter([B, C, A]), matrix=True)
+    assert isinstance(many, Attributions)
+    for found, text in zip(many, [B, C, A], strict=True):
+        alone = explainer.similarity(A, text, matrix=True)
+        assert (found.text, found.text_pair) == (A, text)
+        np.testing.assert_allclose(found.scores, alone.scores, atol=1e-5)
+        np.testing.assert_allclose(found.matrix, alone.matrix, atol=1e-5)
+    assert many[2].cosine == pytest.approx(1, abs=1e-5)
+
+
+def test_the_result_is_kept_in_files_and_tables(tmp_path):
+    many = made().similarity(A, [B, C], matrix=True)
+    assert Similarity.from_dict(json.loads(json.dumps(many[0].to_dict()))) == many[0]
+    for name in ("s.json", "s.parquet"):
+        many.save(tmp_path / name)
+        assert Attributions.load(tmp_path / name) == many
+    table = many[0].to_pandas()
+    assert table["own"].tolist() == pytest.approx(many[0].own.tolist())
+    state = many[0].to_dict()
+    for broken in ({"first_tokens": 0}, {"matrix": [[0.0]]}, {"own": [1.0]}, {"bias": [1.0]}):
+        with pytest.raises(DataError, match=next(iter(broken))):
+            Similarity.from_dict(state | broken)
+    words = many[0].word_matrix()
+    assert words.shape == (5, 8)
+    assert words.sum() == pytest.approx(many[0].matrix[1:-2, 1:-2].sum(), abs=1e-4)
+    with pytest.raises(ValueError, match="matrix=True"):
+        replace(many[0], matrix=None).word_matrix()
+
+
+def test_drawings_hold_both_texts_and_the_pairs():
+    explainer = made()
+    s = explainer.similarity(A, "<b>good</b> film", matrix=True)
+    assert "pairs" in str(s)
+    page = s.to_html()
+    assert "&lt;" in page
+    assert "<b>good" not in page
+    assert page.count('class="nxl-map"') == 2
+    assert 'class="nxl-map"' not in explainer.similarity(A, B).to_html()
+
+
+def files(folder, *steps, **more):
+    """Write the files of sentence-transformers beside a tiny model."""
+    bare().save_pretrained(folder)
+    tiny.tokenizer_for("bert").save_pretrained(folder)
+    kinds = ["Transformer", *(kind for kind, _ in steps)]
+    paths = ["", *(f"{i}_{kind}" for i, (kind, _) in enumerate(steps, start=1))]
+    modules = [{"type": f"sentence_transformers.models.{k}", "path": p} for k, p in zip(kinds, paths, strict=True)]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    for (_, config), path in zip(steps, paths[1:], strict=True):
+        (folder / path).mkdir()
+        (folder / path / "config.json").write_text(json.dumps(config))
+    for name, content in more.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return folder
+
+
+CLS = ("Pooling", {"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
+
+
+def test_a_folder_is_pooled_as_its_files_say(tmp_path):
+    folder = files(
+        tmp_path,
+        CLS,
+        ("Normalize", {}),
+        sentence_bert_config={"max_seq_length": 6, "do_lower_case": True},
+        config_sentence_transformers={"prompts": {"q": "here "}, "default_prompt_name": "q"},
+    )
+    explainer = Explainer.from_pretrained(folder)
+    assert explainer.model.task.name == "embedding"
+    s = explainer.similarity("GOOD", B)
+    assert s.text == "here good"
+    assert len(s.tokens) - s.first_tokens == 6
+    assert s.notes
+    model, tokenizer = bare(), tiny.tokenizer_for("bert")
+    found = explainer.model.embed(explainer.model.batch(explainer.model.read_texts(["good"]), [0]))[0]
+    wanted = vector_of(model, tokenizer, "here good", "first")
+    torch.testing.assert_close(found, wanted / wanted.norm(), atol=1e-5, rtol=1e-4)
+    assert Explainer.from_pretrained(folder, task="embedding", pooling="mean").similarity(A, B).cosine != s.cosine
+
+
+def test_sentence_transformers_gives_the_same_vectors(tmp_path):
+    st = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    tiny.tokenizer_for("bert").save_pretrained(tmp_path / "trunk")
+    bare().save_pretrained(tmp_path / "trunk")
+    for name, mode in enumerate(["mean", "lasttoken", "weightedmean", ("cls", "mean_sqrt_len_tokens")]):
+        width = 64 if isinstance(mode, tuple) else 32
+        trunk = modules.Transformer(str(tmp_path / "trunk"))
+        dense = modules.Dense(width, 8, activation_function=torch.nn.Tanh())
+        steps = [trunk, modules.Pooling(32, mode), dense, modules.Normalize()]
+        model = st.SentenceTransformer(modules=steps, device="cpu")
+        model.save(str(tmp_path / str(name)))
+        wanted = model.encode([A, B, C], convert_to_tensor=True)
+        for explainer in (Explainer(model), Explainer.from_pretrained(tmp_path / str(name))):
+            inner = explainer.model
+            found = inner.embed(inner.batch(inner.read_texts([A, B, C]), [0, 1, 2]))
+            torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+            s = explainer.similarity(A, B, matrix=True)
+            assert s.matrix.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("steps", "piece"),
+    [
+        ([("Pooling", {"pooling_mode_max_tokens": True})], "pools by max"),
+        ([("Pooling", {"pooling_mode": "mean", "include_prompt": False})], "prompt out of the pooling"),
+        ([CLS, ("LayerNorm", {})], "Transformer, Pooling, LayerNorm"),
+        ([("WordWeights", {}), CLS], "made of"),
+    ],
+)
+def test_steps_that_are_not_known_are_refused(tmp_path, steps, piece):
+    with pytest.raises(UnsupportedModelError, match=piece):
+        Explainer.from_pretrained(files(tmp_path, *steps), task="embedding")
+
+
+def test_what_cannot_be_compared_is_refused():
+    tokenizer = tiny.tokenizer_for("bert")
+    with pytest.raises(InputError, match="pooling='mean'"):
+        Explainer(bare(), tokenizer, task="embedding")
+    with pytest.raises(InputError, match="pooling must be"):
+        Explainer(bare(), tokenizer, task="embedding", pooling="max")
+    with pytest.raises(InputError, match="task='embedding'"):
+        Explainer(tiny.model("bert"), tokenizer, pooling="mean")
+    with pytest.raises(UnsupportedModelError, match="bare encoder"):
+        Explainer(tiny.model("bert", "MaskedLM"), tokenizer, task="embedding", pooling="mean")
+    with pytest.raises(UnsupportedModelError, match="reranker"):
+        Explainer(tiny.model("bert"), tokenizer).similarity(A, B)
+    explainer = made()
+    with pytest.raises(UnsupportedModelError, match="similarity"):
+        explainer(A)
+    with pytest.raises(MethodError, match="pairs of tokens"):
+        explainer.similarity(A, B, method="logat", matrix=True)
+    with pytest.raises(InputError, match="tuple"):
+        explainer.similarity(A, [(A, B)])
+    with pytest.raises(InputError, match="empty"):
+        explainer.similarity(A, "  ")
+    with pytest.raises(InputError, match="no text"):
+        explainer.similarity(A, [])
+
+
+def test_the_callers_model_is_only_read_and_seen_as_it_is_now():
+    model = bare()
+    config, mode = model.config.to_dict(), model.training
+    explainer = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean")
+    before = explainer.similarity(A, B).cosine
+    assert (model.config.to_dict(), model.training) == (config, mode)
+    assert not model._forward_hooks
+    model.encoder.layer[2] = bare(seed=1).encoder.layer[2]
+    after = explainer.similarity(A, B)
+    fresh = Explainer(model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean").similarity(A, B)
+    assert after.cosine != before
+    assert after.cosine == fresh.cosine
+
+
+def test_commands(tmp_path, capsys):
+    folder = files(tmp_path / "m", CLS)
+    code, out, _ = run(capsys, "similarity", A, B, "--model", folder, "--matrix")
+    assert code == 0
+    assert "cosine = " in out
+    assert "pairs" in out
+    code, out, _ = run(capsys, "similarity", A, C, B, "--model", folder)
+    assert code == 0
+    lines = [line.split() for line in out.splitlines() if line[:1].isdigit() or line[:1] == "-"]
+    assert len(lines) == 2
+    assert float(lines[0][0]) >= float(lines[1][0])
+    for name in ("s.html", "s.json", "s.csv"):
+        assert run(capsys, "similarity", A, C, B, "--model", folder, "--output", tmp_path / name)[0] == 0
+        assert (tmp_path / name).stat().st_size > 100
+    assert len(Attributions.load(tmp_path / "s.json")) == 2
+    code, _, err = run(capsys, "similarity", A, B)
+    assert (code, "--model" in err) == (2, True)
+
+
+def test_methods_are_measured_against_leaving_tokens_out(tmp_path, capsys):
+    results = evaluate_similarity(made(), [(A, B), (B, A), (A, C)], ["frozen-gradient", "random"])
+    assert [r.method.split(":")[0] for r in results] == ["occlusion", "frozen-gradient", "random"]
+    assert results[0].texts == 5
+    assert results[0].spearman[0] == pytest.approx(1)
+    assert results[0].agrees == (1, 1, 1)
+    assert results[0].drop[0] >= results[2].drop[0]
+    assert similarity_table(results).count("\n") == 5
+    data = tmp_path / "pairs.jsonl"
+    rows = [{"sentence1": A, "sentence2": B, "label": 1.0}] * 2
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder = files(tmp_path / "m", CLS)
+    words = ["evaluate", "similarity", "--dataset", data, "--model", folder, "--methods", "logat"]
+    code, out, err = run(capsys, *words)
+    assert code == 0, err
+    assert "logat" in out
+
+
+def test_steps_of_a_wrapped_model_are_taken_as_they_are():
+    model = SentenceEmbedding(bare(), Steps(("cls",)))
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    assert explainer.similarity(A, B).cosine == pytest.approx(made(pooling="first").similarity(A, B).cosine, abs=1e-6)
+    assert isinstance(explainer.model.tokenizer, transformers.PreTrainedTokenizerFast)

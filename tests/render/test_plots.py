@@ -1,0 +1,233 @@
+"""Plots: what they show, and that they leave matplotlib as they found it."""
+
+import builtins
+import dataclasses
+import io
+import sys
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.image import AxesImage
+from PIL import Image
+
+from normxlogit.errors import DataError
+from normxlogit.evaluation.frontier_report import frontier_figure
+from normxlogit.evaluation.report import curves_figure
+from normxlogit.render.matplotlib_figure import SIGNS, save_figure
+from normxlogit.results.collection import Attributions
+from normxlogit.results.comparison import Comparison
+from normxlogit.results.similarity import Similarity
+from tests.evaluation.test_frontier import POINTS
+from tests.factories import (
+    all_labels,
+    all_layers,
+    labels_and_layers,
+    make_attribution,
+    make_audio,
+    make_generation,
+    make_image,
+    pair,
+)
+
+ADDING = make_attribution(
+    ("good", "bad", "dull"), (3.0, -2.0, 1.0), text="good bad dull", special_score=0.25, diagnostics={"bias": -1.0}
+)
+
+
+@pytest.fixture(autouse=True)
+def untouched():
+    """No plot changes a global setting or leaves a figure in pyplot's list."""
+    before = dict(matplotlib.rcParams)
+    yield
+    assert dict(matplotlib.rcParams) == before
+    assert not Gcf.figs
+
+
+def labels(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def widths(figure):
+    return [round(float(bar.get_width()), 6) for bar in figure.axes[0].patches]
+
+
+def table(figure):
+    (image,) = figure.axes[0].findobj(AxesImage)
+    return np.asarray(image.get_array())
+
+
+def test_bars_stand_in_the_order_of_the_text_in_the_colour_of_their_sign():
+    figure = ADDING.plot()
+    assert labels(figure.axes[0].yaxis) == ["good", "bad", "dull"]
+    assert widths(figure) == [3, -2, 1]
+    colors = [matplotlib.colors.to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches]
+    assert colors == [SIGNS[True], SIGNS[False], SIGNS[True]]
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom > top, "the first word is on top"
+    assert labels(ADDING.plot(k=2).axes[0].yaxis) == ["good", "bad"], "the strongest, in the order of the text"
+
+
+def test_a_waterfall_goes_from_the_bias_to_the_sum_of_all_scores():
+    figure = ADDING.plot("waterfall", k=2)
+    assert labels(figure.axes[0].yaxis) == ["bias", "good", "bad", "all other tokens", "sum: +1.50"]
+    assert widths(figure) == [-1, 3, -2, 1.5, 1.5]
+    lefts = [float(bar.get_x()) for bar in figure.axes[0].patches]
+    assert lefts == [0, -1, 2, 0, 0]
+    without = make_attribution(("a", "b"), (1, 2), text="a b", special_score=0).plot("waterfall")
+    assert widths(without) == [2, 1, 0, 3]
+
+
+def test_scores_that_do_not_add_up_have_no_waterfall():
+    with pytest.raises(DataError, match="do not add up"):
+        make_attribution(merge="max").plot("waterfall")
+
+
+def test_layers_are_rows_each_on_its_own_scale():
+    figure = all_layers().plot()
+    assert labels(figure.axes[0].yaxis) == ["layer 1", "layer 2", "layer 3"]
+    found = table(figure)
+    assert np.allclose(found[0], found[1])
+    assert np.abs(found).max(1) == pytest.approx(1)
+    assert figure.axes[0].get_ylim()[0] < figure.axes[0].get_ylim()[1], "the last layer is on top"
+
+
+def test_labels_are_rows_on_one_scale():
+    figure = all_labels().plot()
+    assert labels(figure.axes[0].yaxis) == ["negative", "positive"]
+    assert np.allclose(table(figure)[1], -0.5 * table(figure)[0])
+    assert labels(labels_and_layers().plot().axes[0].yaxis)[-1] == "positive, layer 3"
+    with pytest.raises(ValueError, match="bars need one score"):
+        all_labels().plot("bars")
+
+
+def test_generated_tokens_are_rows_and_words_or_sources_columns():
+    g = make_generation()
+    figure = g.plot()
+    assert labels(figure.axes[0].yaxis) == ["mat", "is", "red."]
+    assert labels(figure.axes[0].xaxis) == [g.sources("word").text[slice(*s)] for s in g.sources("word").spans]
+    assert np.array_equal(table(figure), g.sources("word", of="token").table)
+    assert table(g.plot({"a": (0, 6), "b": (6, 10)}, of="sentence")).shape == (1, 2)
+    assert len(labels(g.plot(k=1).axes[0].xaxis)) == 1
+
+
+def test_methods_are_rows_on_the_scale_of_their_own():
+    other = dataclasses.replace(make_attribution(), scores=make_attribution().scores * 100, method="lime")
+    found = Comparison([make_attribution(), other]).plot()
+    assert labels(found.axes[0].yaxis) == ["normxlogit", "lime"]
+    assert np.allclose(table(found)[0], table(found)[1])
+    with pytest.raises(DataError, match="the same text"):
+        Comparison([make_attribution(), pair()]).plot()
+
+
+def test_words_of_several_texts():
+    texts = [make_attribution(("Bad", "film"), (s, 1), text="Bad film") for s in (2, 4)]
+    figure = Attributions(texts).plot(1)
+    assert labels(figure.axes[0].yaxis) == ["bad (2)"]
+    assert widths(figure) == [3]
+    with pytest.raises(DataError, match="no words"):
+        Attributions([]).plot()
+
+
+def test_pictures_are_grids_and_sounds_lie_in_time():
+    assert np.array_equal(table(make_image().plot()), make_image().grid)
+    sound = make_audio().plot().axes[0]
+    assert [bar.get_x() for bar in sound.patches] == [0, 0.5, 1, 1.5, 2]
+
+
+def test_curves_and_the_frontier_are_figures_too():
+    results = [p.result for p in POINTS if p.result is not None]
+    figure = curves_figure({"a": results, "b": results}, curve="aopc")
+    assert [axes.get_title() for axes in figure.axes] == ["a", "b"]
+    assert list(figure.axes[0].lines[0].get_ydata()) == list(results[0].curves["aopc"])
+    found = frontier_figure({"a": POINTS})
+    assert found.axes[0].get_xscale() == "log"
+    named = [text.get_text() for text in found.legends[0].get_texts()]
+    assert named == [p.method for p in POINTS if p.result is not None]
+
+
+def test_no_two_methods_of_a_frontier_look_alike():
+    from normxlogit.evaluation.frontier_report import _looks
+
+    methods = [f"m{i}" for i in range(16)] + ["m0:a=1", "m0:a=2", "m7:a=1"]
+    found = _looks(methods)
+    assert list(found) == methods
+    assert len(set(found.values())) == len(methods)
+    assert found["m0"][0] == found["m0:a=1"][0]
+
+
+STRANGE = ("$5", "and$", "电影", "הסרט", "مرحبا", "\x1b[31m", "\ud800", "ด้วย", "e\u0301", "\u202ex", "_a", "%s")
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+@pytest.mark.filterwarnings("ignore:no installed font")
+def test_any_word_can_be_drawn(ending):
+    a = make_attribution(STRANGE, range(1, 13), text=" ".join(STRANGE))
+    for figure in (a.plot(), a.plot("heatmap"), Comparison([a, a]).plot())[: 3 if ending == "svg" else 1]:
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=ending)
+        assert len(buffer.getvalue()) > 2000
+        if ending == "svg":
+            drawn = buffer.getvalue().decode()
+            assert all(text in drawn for text in ("$", "电影"[0], "_a"))
+            assert "\x1b" not in drawn
+
+
+def test_letters_that_no_font_has_are_said_once(monkeypatch):
+    a = make_attribution(("ꙮ", "𓀀"), (1, 2), text="ꙮ 𓀀")
+    with pytest.warns(UserWarning, match="no installed font") as caught:
+        a.plot().savefig(io.BytesIO(), format="png")
+    assert len(caught) == 1
+    a.plot().savefig(io.BytesIO(), format="svg")
+
+
+def test_files_are_the_same_each_time_and_hold_letters(tmp_path):
+    figure = ADDING.plot()
+    first = save_figure(figure, tmp_path / "a.b")
+    second = save_figure(ADDING.plot(), tmp_path / "c")
+    assert [p.name for p in first] == ["a.b.svg", "a.b.pdf", "a.b.png"]
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert ">good</text>" in first[0].read_text()
+    assert b"/Type3" not in first[1].read_bytes()
+    assert b"/Type /Font" in first[1].read_bytes()
+    assert Image.open(io.BytesIO(figure._repr_png_())).width > 400, "notebooks draw it"
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *rest, **options):
+        if name.partition(".")[0] == "matplotlib":
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    for module in ("plots", "matplotlib_figure"):
+        monkeypatch.delitem(sys.modules, f"normxlogit.render.{module}", raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(DataError, match=r"pip install 'normxlogit\[eval\]'"):
+        make_attribution().plot()
+
+
+def test_what_cannot_be_drawn_is_an_error():
+    with pytest.raises(ValueError, match='kind must be "bars"'):
+        make_attribution().plot("pie")
+    with pytest.raises(ValueError, match="k must be at least 1"):
+        make_attribution().plot(k=0)
+    special = make_attribution((), (), text="")
+    for kind in ("bars", "heatmap"):
+        with pytest.raises(DataError, match="no word or token"):
+            special.plot(kind)
+
+
+def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
+    base, first = pair(), 6
+    second = len(base) - first
+    matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
+    both = Similarity(**vars(base), first_tokens=first, own=base.scores, matrix=matrix)
+    figure = both.plot("heatmap")
+    assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
+    assert np.array_equal(table(figure), both.word_matrix())
+    with pytest.raises(DataError, match="each add up to it"):
+        both.plot("waterfall")
