@@ -96,6 +96,19 @@ CLASSIFIERS = [name for name in CONFIGS if name != "mamba"]
 MASKED_LMS = ["bert", "roberta", "distilbert", "deberta-v2", "electra", "albert", "modernbert"]
 CAUSAL_LMS = ["gpt2", "opt", "llama", "gemma2", "qwen2", "mamba"]
 
+# Two with encoder and decoder, one without positions, and one whose attention has blocks.
+CONFIGS |= {
+    "bart": {"vocab_size": SIZE, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 48}
+    | {"decoder_ffn_dim": 48, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
+    | {"max_position_embeddings": 40, "decoder_start_token_id": 3, "forced_eos_token_id": None}
+    | IDS,
+    "t5": {"vocab_size": SIZE, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+    | {"decoder_start_token_id": 0}
+    | IDS,
+    "bloom": {"vocab_size": SIZE, "hidden_size": 32, "n_layer": 3, "n_head": 4} | IDS,
+    "big_bird": COMMON | INNER | {"max_position_embeddings": 40, "block_size": 2} | IDS,
+}
+
 # RoBERTa under other names; only the tests of the table of encoder parts tell them apart.
 CONFIGS |= {"xlm-roberta": CONFIGS["roberta"], "camembert": CONFIGS["roberta"]}
 

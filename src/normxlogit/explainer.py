@@ -22,7 +22,7 @@ from .models.targets import Choice, TargetSpec
 from .models.tasks import TaskName
 from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
-from .pipeline.options import ExplainOptions, Options
+from .pipeline.options import ExplainOptions, Options, check_comparison
 from .pipeline.retrieval import RetrievalMixin
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_outputs, explain_texts
@@ -227,6 +227,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         Raises:
             InputError: If more than one input is given.
         """
+        check_comparison(methods, target)
         results = [
             self(text, method=method, target=target, contrast=contrast, position=position, long_text=long_text)
             for method in methods

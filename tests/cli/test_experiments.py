@@ -36,6 +36,12 @@ def test_faithfulness_of_ones_own_sentences(capsys, tmp_path, reviews):
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
+def test_faithfulness_on_the_sample_in_the_package(capsys):
+    code, text, err = run(capsys, "evaluate", "faithfulness", "--limit", 3, "--methods", "random")
+    assert code == 0, err
+    assert text.startswith("dataset: reviews, model: normxlogit/default, protocol: default, texts: 3\n")
+
+
 def test_mistakes_are_one_line(capsys, tmp_path, reviews):
     for arguments, reason in (
         (["--dataset", reviews, "--columns", "body"], "no column 'body'"),

@@ -1,10 +1,11 @@
 """Reading labelled texts, and saying what is wrong with a file."""
 
 import json
+import sys
 
 import pytest
 
-from normxlogit import DataError
+from normxlogit import DataError, Explainer
 from normxlogit.evaluation.datasets import Example, load_examples, task_named
 
 pytest.importorskip("datasets")
@@ -57,3 +58,18 @@ def test_what_is_wrong_is_said(tmp_path):
         load_examples("sst2", split="test", data_dir=tmp_path)
     with pytest.raises(DataError, match="no task named 'sst-2'"):
         task_named("sst-2")
+
+
+def test_the_sample_needs_no_hub_and_no_other_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    rows = load_examples("reviews")
+    assert [sum(row.label == label for row in rows) for label in (0, 1)] == [50, 50]
+    assert len({row.text for row in rows}) == 100
+    assert load_examples("reviews", limit=3) == rows[:3]
+    said = Explainer.from_pretrained()([row.text for row in rows])
+    assert sum(a.prediction.id == row.label for a, row in zip(said, rows, strict=True)) >= 95
+
+
+def test_a_file_of_the_samples_name_is_read_where_a_folder_is_given(tmp_path):
+    write(tmp_path / "validation.jsonl", [{"text": "fine", "label": 1}])
+    assert load_examples("reviews", data_dir=tmp_path) == [Example("fine", 1)]

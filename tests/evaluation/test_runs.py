@@ -122,6 +122,7 @@ def test_written_results(tmp_path):
 
 
 def test_table_one_from_checkpoints(tmp_path):
+    pytest.importorskip("datasets")
     for task, rows in {
         "sst2": [{"sentence": t, "label": i % 2} for i, t in enumerate(tiny.TEXTS)],
         "stsb": [{"sentence1": "a cat", "sentence2": t, "label": float(i)} for i, t in enumerate(tiny.TEXTS)],

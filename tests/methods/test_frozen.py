@@ -46,7 +46,7 @@ def test_without_biases_it_is_decompx(family):
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert"])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert", "xlnet"])
 def test_the_part_of_the_biases_is_what_is_left(family):
     e = explainer(family)
     for method in ("frozen-gradient", "frozen-gradient:read_at=1", "frozen-gradient:read_at=all"):
@@ -64,6 +64,8 @@ def test_all_layers_are_read_from_one_pass(family):
             every.scores[place], e(TEXT, method=f"frozen-gradient:read_at={layer}").scores, **CLOSE
         )
     np.testing.assert_allclose(every.scores[1], e(TEXT, method="frozen-gradient:read_at=-1").scores, **CLOSE)
+    halfway = e(TEXT, method="frozen-gradient:read_at=middle").scores
+    np.testing.assert_allclose(halfway, every.scores[0], **CLOSE)  # of three layers
     mean = e(TEXT, method="frozen-gradient:read_at=all").scores
     np.testing.assert_allclose(mean, every.scores[:2].mean(0), **CLOSE)
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)

@@ -33,6 +33,16 @@ def test_own_embeddings_give_the_models_own_answer(family):
     torch.testing.assert_close(plain, model.module(**batch.inputs).logits.detach())
 
 
+def test_an_encoder_with_a_table_of_its_own():
+    made = tiny.model("t5", "TokenClassification")  # shares the weights of `shared`, which is never called
+    model = TaskModel(made, tiny.tokenizer())
+    batch = batch_of(model)
+    ids = batch.inputs["input_ids"]
+    with torch.no_grad(), model.embeddings.given(model.embeddings(ids).flip(-1), ids):
+        other = model.answer(batch.inputs)
+    assert (other - made(**batch.inputs).logits).abs().max() > 1e-3
+
+
 def test_square_batches_of_time_first_models_are_not_confused():
     model = task_model("xlnet")
     batch = model.batch(model.encoder(["the movie"] * 4), [0, 1, 2, 3])

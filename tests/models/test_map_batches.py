@@ -69,6 +69,16 @@ def test_every_text_is_worked_on_once():
     assert groups(explainer, []) == []
 
 
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "lime:samples=8"])
+@pytest.mark.parametrize("family", ["bart", "t5"])
+def test_texts_that_the_model_refuses_to_read_together_are_read_one_by_one(family, method):
+    explainer = Explainer(tiny.model(family), tiny.tokenizer())
+    texts = ["good", "bad [SEP]", "a [SEP] film", "never"]  # these heads want as many end tokens in every text
+    for text, among in zip(texts, explainer(texts, target=1, method=method), strict=True):
+        alone = explainer(text, target=1, method=method)
+        np.testing.assert_allclose(alone.scores, among.scores, rtol=1e-4, atol=1e-5)
+
+
 def test_half_the_tokens_when_memory_runs_out():
     explainer = bert()
     encodings = explainer.encode([TEXTS[0]] * 8)

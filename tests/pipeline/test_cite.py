@@ -248,27 +248,3 @@ def test_the_command_reads_standard_input(folder, capsys, monkeypatch):
     assert code == 0, err
     assert json.loads(out)["sources"][0]["name"] == "standard input:1"
     assert "\r" not in json.loads(out)["text"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "--model"),
-        (["--model", "MODEL"], "--question"),
-        (["--model", "MODEL", "--question", "Who?", "nowhere.txt"], "cannot read nowhere.txt"),
-        (["--model", "MODEL", "--question", "Who?", "EMPTY"], "no .txt, .md"),
-        (["--model", "MODEL", "--question", "Who?", "PICTURE"], "not UTF-8"),
-        (["--model", "MODEL", "--question", "Who?", "DOCS", "--method", "nothing"], "nothing"),
-    ],
-)
-def test_the_command_says_what_is_wrong(folder, capsys, tmp_path, words, message):
-    places = {
-        "MODEL": folder / "model",
-        "EMPTY": tmp_path,
-        "PICTURE": folder / "docs" / "picture.png",
-        "DOCS": folder / "docs",
-    }
-    code, out, err = run(capsys, "cite", *(places.get(word, word) for word in words))
-    assert (code, out) == (2, "")
-    assert message in err
-    assert "Traceback" not in err

@@ -162,7 +162,8 @@ def test_the_default_is_the_frozen_gradient_and_normxlogit_for_encoder_decoder_m
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat")
     assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
-    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient")
+    assert found.settings["read_at"] == "middle"
+    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=middle")
     assert set(found.diagnostics) == {"bias"}
     written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
     assert written.method == "normxlogit"

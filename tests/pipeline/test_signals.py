@@ -267,6 +267,8 @@ def test_results_survive_a_file(tmp_path):
 
 
 def test_a_folder_with_its_processor(tmp_path):
+    if "torchvision" in getattr(transformers.AutoImageProcessor, "_backends", ()):  # of older transformers
+        pytest.importorskip("torchvision")
     model = vit()
     model.save_pretrained(tmp_path)
     PROCESSOR.save_pretrained(tmp_path)

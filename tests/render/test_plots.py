@@ -18,6 +18,7 @@ from normxlogit.evaluation.report import curves_figure
 from normxlogit.render.matplotlib_figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
 from normxlogit.results.comparison import Comparison
+from normxlogit.results.similarity import Similarity
 from tests.evaluation.test_frontier import POINTS
 from tests.factories import (
     all_labels,
@@ -218,3 +219,15 @@ def test_what_cannot_be_drawn_is_an_error():
     for kind in ("bars", "heatmap"):
         with pytest.raises(DataError, match="no word or token"):
             special.plot(kind)
+
+
+def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
+    base, first = pair(), 6
+    second = len(base) - first
+    matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
+    both = Similarity(**vars(base), first_tokens=first, own=base.scores, matrix=matrix)
+    figure = both.plot("heatmap")
+    assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
+    assert np.array_equal(table(figure), both.word_matrix())
+    with pytest.raises(DataError, match="each add up to it"):
+        both.plot("waterfall")

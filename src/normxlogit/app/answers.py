@@ -19,6 +19,7 @@ from ..render.curves import Curve
 from ..render.html import page
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
+from ..results.comparison import Comparison
 from ..results.files import json_text
 from .limits import LIMITS, Limits
 from .models import LoadedModels
@@ -115,7 +116,7 @@ class App:
                 curves.append(curve)
         if not results:
             raise UnsupportedModelError("; ".join(refused))
-        drawn = page(results, _title(results), words=None if words else False, costs=costs, curves=curves)
+        drawn = _page(results, None if words else False, costs, curves)
         return Shown(drawn, json_text(Attributions(results).to_dict()), tuple(refused))
 
     def generate(
@@ -172,7 +173,7 @@ class App:
         explainer = self._writer(model)
         asked = self.limits.text(question, "question")
         texts = split_documents(self.limits.text(documents, "field for documents"))
-        chosen = self.limits.chosen([method if method and method.strip() else "frozen-gradient"])[0]
+        chosen = self.limits.chosen([method])[0] if method and method.strip() else None
         result = explainer.cite(
             asked,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
@@ -254,8 +255,11 @@ def _short(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _title(results: Sequence[Attribution]) -> str:
-    return "Token attributions" if len(results) == 1 else f"{len(results)} methods on one text"
+def _page(results: Sequence[Attribution], words: bool | None, costs: Sequence[str], curves: Sequence[Curve]) -> str:
+    """Return one result as its own page, and several side by side where each has one score for each token."""
+    if len(results) > 1 and all(a.scores.ndim == 1 for a in results):
+        return Comparison(results).to_html(words=words, costs=costs, curves=curves)
+    return page(results, words=words, costs=costs, curves=curves)
 
 
 def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:

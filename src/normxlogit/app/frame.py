@@ -6,11 +6,12 @@ from .answers import Shown
 
 __all__ = ["CSS", "HEAD", "busy", "framed", "message"]
 
-_GROW = """<script>
+_GROW = """<style>body { padding: 1rem; } main { max-width: none; }</style>
+<script>
 new ResizeObserver(() => parent.postMessage({nxlHeight: document.documentElement.getBoundingClientRect().height}, "*"))
   .observe(document.documentElement);
 </script>"""
-"""Tells the app how high the page is, so that it needs no second scroll bar."""
+"""Fits the page into the app, and tells it how high the page is, so that it needs no second scroll bar."""
 
 HEAD = """<script>
 addEventListener("message", (event) => {
@@ -34,10 +35,11 @@ document.addEventListener("click", (event) => {
 """What the app's page runs: frames grow with what is in them, and buttons save it. Nothing is written on the server."""
 
 CSS = """
+.dark { --color-accent: #a5b4fc; }
 .nxl-result { margin: 0; }
 .nxl-page { display: block; width: 100%; height: 32rem; border: 0; border-radius: 12px; color-scheme: light dark; }
-.nxl-buttons { display: flex; flex-wrap: wrap; gap: .5rem; margin: 0 0 .75rem; }
-.nxl-buttons button { font: inherit; color: inherit; padding: .35rem .9rem; cursor: pointer;
+.nxl-buttons { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: 0 0 .75rem; }
+.nxl-buttons button { margin: 0; font: inherit; color: inherit; padding: .35rem .9rem; cursor: pointer;
   border: 1px solid currentColor; border-radius: 8px; background: none; }
 .nxl-buttons button:focus-visible { outline: 3px solid #6366f1; outline-offset: 2px; }
 .nxl-message { border-left: 4px solid #dc2626; padding: .75rem 1rem; border-radius: 0 8px 8px 0;

@@ -22,9 +22,7 @@ class LoadedModels:
         UnsupportedModelError: If it has no head of a supported kind.
     """
 
-    def __init__(
-        self, first: str | None, most: int, load: Callable[[str | None], Explainer] = Explainer.from_pretrained
-    ) -> None:
+    def __init__(self, first: str | None, most: int, load: Callable[[str | None], Explainer]) -> None:
         self.name = first or ""
         self._load = load
         self._most = most

@@ -17,10 +17,10 @@ __all__ = ["blocks", "theme"]
 TITLE = "normxlogit: what a model's answer rests on"
 
 EXAMPLES = (
-    ("The movie is mediocre, maybe even bad.", ["normxlogit", "frozen-gradient"]),
-    ("The plot is thin and the jokes are old, but the two leads have such charm that I left smiling.", ["normxlogit"]),
-    ("It is not a bad film, just a very long one.", ["normxlogit", "frozen-gradient", "integrated-gradients:steps=20"]),
-    ("An absolute delight from the first frame to the last!", ["frozen-gradient"]),
+    "The movie is mediocre, maybe even bad.",
+    "The plot is thin and the jokes are old, but the two leads have such charm that I left smiling.",
+    "It is not a bad film, just a very long one.",
+    "An absolute delight from the first frame to the last!",
 )
 
 QUESTION = "What did Lily find?"
@@ -39,7 +39,13 @@ def theme() -> gr.themes.Base:
         primary_hue="indigo",
         font=sans,
         font_mono=["ui-monospace", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"],
-    ).set(block_info_text_color="*neutral_600", block_info_text_color_dark="*neutral_300")
+    ).set(
+        color_accent="*primary_700",
+        block_info_text_color="*neutral_600",
+        block_info_text_color_dark="*neutral_300",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
+    )
 
 
 def blocks(app: App, methods: Sequence[str], writes: bool) -> gr.Blocks:
@@ -67,7 +73,7 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
     own = app.models.name or "the small sentiment model in the package"
     with gr.Row(equal_height=False):
         with gr.Column(scale=3, min_width=280):
-            text = gr.Textbox(label="Text", value=EXAMPLES[0][0], lines=3, max_lines=12, elem_id="text")
+            text = gr.Textbox(label="Text", value=EXAMPLES[0], lines=3, max_lines=12, elem_id="text")
             with gr.Accordion("Second text, for models of pairs", open=False):
                 pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
             methods = gr.Dropdown(
@@ -103,13 +109,7 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
                 layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
                 live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
     button = gr.Button("Explain", variant="primary", elem_id="explain")
-    gr.Examples(
-        [[text, names] for text, names in EXAMPLES],
-        [text, methods],
-        label="Examples",
-        cache_examples=False,
-        api_visibility="private",
-    )
+    gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
     result = gr.HTML(busy("Nothing explained yet."), elem_id="explained")
     fields = [text, pair, model, methods, target, contrast, layers, words]
 
@@ -153,7 +153,7 @@ def _generate_tab(app: App, writes: bool) -> None:
             model = gr.Textbox(
                 label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="writer"
             )
-            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="generate-method")
+            method = gr.Textbox(label="Method", placeholder="frozen-gradient:read_at=middle", elem_id="generate-method")
             with gr.Row():
                 count = gr.Slider(
                     1,
@@ -200,7 +200,7 @@ def _cite_tab(app: App, writes: bool) -> None:
             model = gr.Textbox(
                 label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="citer"
             )
-            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="cite-method")
+            method = gr.Textbox(label="Method", placeholder="frozen-gradient:read_at=middle", elem_id="cite-method")
             with gr.Row():
                 count = gr.Slider(
                     1,

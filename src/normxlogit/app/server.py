@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Seque
 from typing import Any
 
 from ..errors import DataError, InputError
+from ..explainer import Explainer
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
@@ -114,6 +115,7 @@ def make(
     *,
     host: str = "127.0.0.1",
     limits: Limits = LIMITS,
+    load: Callable[[str | None], Explainer] = Explainer.from_pretrained,
 ) -> Any:
     """Make the app, with its model loaded.
 
@@ -122,6 +124,7 @@ def make(
         methods: The methods that are chosen at first.
         host: The address that it will be served at.
         limits: What one request may ask.
+        load: Loads a model by its name or folder.
 
     Returns:
         An ASGI application.
@@ -132,7 +135,7 @@ def make(
         MethodError: If a method does not exist.
     """
     names = [method.spec for method in limits.chosen(methods)]
-    app = App(LoadedModels(model, limits.models), limits)
+    app = App(LoadedModels(model, limits.models, load), limits)
     writes = app.models(None).model.task.name in ("causal-lm", "seq2seq-lm")
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
     try:

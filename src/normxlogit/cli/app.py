@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from .console import quiet, write
+from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["app"]
 
@@ -14,6 +15,9 @@ def app(
         str | None,
         typer.Option(help="Name or folder of the model to start with; the small sentiment model by default."),
     ] = None,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="Method chosen at first, see `normxlogit methods`; may be repeated."),
@@ -25,11 +29,15 @@ def app(
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:
     """Explain, generate and cite on a page in the browser, served from this machine."""
-    from ..app.server import LOOPBACK, listen, make, serve
-
     with quiet():
+        from ..app.server import LOOPBACK, listen, make, serve
+        from ..explainer import Explainer
+
+        def load(name: str | None) -> Explainer:
+            return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
+
         listening = listen(host, port)
-        application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host)
+        application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
     if host not in LOOPBACK:
         write("everyone who reaches this machine can use the app, and load any model by its name or folder\n")
     serve(application, listening, ready=lambda address: write(f"{address}  (Ctrl+C ends it)\n"), browse=browse)

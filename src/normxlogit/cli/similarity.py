@@ -8,6 +8,7 @@ import typer
 
 from ..errors import InputError
 from .console import Format, ascii_only, deliver, format_for, quiet
+from .options import AUTO, Device, DType, loading
 
 __all__ = ["similarity"]
 
@@ -27,6 +28,8 @@ def similarity(
     pooling: Annotated[
         Pooling | None, typer.Option(help="How it pools; by default as its sentence-transformers files say.")
     ] = None,
+    device: Device = AUTO,
+    dtype: DType = None,
     method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "frozen-gradient",
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
     output_format: Annotated[
@@ -42,7 +45,10 @@ def similarity(
         from ..explainer import Explainer
 
         explainer = Explainer.from_pretrained(
-            model, task="embedding", pooling=None if pooling is None else pooling.value
+            model,
+            task="embedding",
+            pooling=None if pooling is None else pooling.value,
+            **loading(device, dtype),
         )
         results = explainer.similarity(first, others, method=method, matrix=matrix)
     if kind is Format.html:

@@ -96,6 +96,8 @@ def attribute(
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
+    if isinstance(keep, str):
+        raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
     source = open_source(inputs, input_format)
     columns = InputColumns(text_column or "", pair_column, id_column, target_column, tuple(keep))
     settings = Settings(

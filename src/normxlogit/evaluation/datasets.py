@@ -1,13 +1,18 @@
 """Classification and regression data: GLUE's tasks and anything with the same kind of columns."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
 
-__all__ = ["TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
+__all__ = ["SAMPLE", "TASKS", "Example", "GlueTask", "load_examples", "read_rows", "task_named"]
+
+SAMPLE = "reviews"
+"""A hundred review sentences in the package, written for it: 1 where they praise, 0 where they do not."""
 
 FORMATS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv"}
 
@@ -79,7 +84,7 @@ def load_examples(
     """Read labelled texts.
 
     Args:
-        source: "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet or CSV file, or a data set on the hub.
+        source: "reviews", "sst2", "mnli", "qnli", "stsb", a JSONL, Parquet or CSV file, or a data set on the hub.
         split: Which split; for a folder the file of this name in it.
         data_dir: Folder that holds `SPLIT.jsonl` (or .parquet, .csv), or a folder of this kind for each task.
         columns: The text column, or two for pairs; GLUE's own by default.
@@ -90,9 +95,12 @@ def load_examples(
         DataError: If there is no such data, or a column is missing, empty or of the wrong kind; names file, row and
             column.
     """
+    name = str(source)
+    if name == SAMPLE and data_dir is None:
+        lines = resources.files(__package__).joinpath(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
+        return [Example(**json.loads(line)) for line in lines[:limit]]
     from datasets import load_dataset
 
-    name = str(source)
     task = TASKS.get(name)
     columns = tuple(columns) or (task.columns if task else ())
     path = _local_file(name, split, data_dir)
@@ -130,8 +138,9 @@ def read_rows(path: Path) -> Any:
     """
     import datasets
 
-    shown = not datasets.are_progress_bars_disabled()
+    shown, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()  # a local file takes no time to speak of
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what is wrong with it is said once, below
     try:
         return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
     except StopIteration:  # what the reader makes of a file without a line
@@ -140,6 +149,7 @@ def read_rows(path: Path) -> Any:
         reason = str(error.__cause__ or error).strip().partition("\n")[0]
         raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None
     finally:
+        datasets.logging.set_verbosity(verbosity)
         if shown:
             datasets.enable_progress_bars()
 

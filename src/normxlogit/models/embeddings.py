@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
@@ -100,8 +101,12 @@ def _table(model: nn.Module) -> nn.Module | None:
     try:
         found = model.get_input_embeddings()  # type: ignore[operator]
         config = getattr(model, "config", None)
-        if getattr(config, "is_encoder_decoder", False):  # the encoder's own table, which may scale what it gives
+        stack = getattr(getattr(model, "base_model", None), "encoder", None)
+        # The encoder's own table, which may scale what it gives; T5's is its own also where there is no decoder.
+        if getattr(config, "is_encoder_decoder", False):
             found = model.get_encoder().get_input_embeddings()  # type: ignore[operator]
+        elif isinstance(stack, PreTrainedModel):
+            found = stack.get_input_embeddings()
     except NotImplementedError:  # Canine hashes its characters
         return None
     return found if isinstance(found, nn.Module) else None  # Perceiver gives its latents

@@ -21,6 +21,7 @@ from ..surgery.snapshot import Snapshot
 from ..surgery.trace import hidden_of, tensor_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass
+from .proof import reading
 from .targets import Target
 from .task_model import TaskModel
 from .tasks import at
@@ -127,13 +128,15 @@ class FrozenModel:
         model, network, seen = self.model, self._network, self._seen
         words = 0 in places and (self._embeddings is not None or vectors is not None)
         first = None if words else self._output(min(places))
+        if first is None and self._embeddings is not None and vectors is None:
+            vectors = self.vectors(batch)  # before anything listens: XLNet's table is where its embeddings are heard
         with ExitStack() as stack:
             record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
             stack.enter_context(self._listening(places))
+            stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
             states: dict[int, Tensor] = {}
-            if first is None and self._embeddings is not None:
-                vectors = self.vectors(batch) if vectors is None else vectors
+            if first is None and self._embeddings is not None and vectors is not None:
                 states[0] = vectors.detach().clone().requires_grad_()
                 stack.enter_context(self._embeddings.given(states[0], batch.inputs["input_ids"]))
                 stack.enter_context(network.frozen())

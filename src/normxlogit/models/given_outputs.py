@@ -45,6 +45,8 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     given = logits if run.positions is None else at(logits, run.positions)
     if given.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
+    if given.shape != run.logits.shape:
+        raise InputError(f"the outputs hold logits of shape {tuple(given.shape)}, not {tuple(run.logits.shape)}")
     difference = (run.logits.to(given.device) - given.float()).abs().max().item()
     if not difference <= tolerance_for(given):
         raise HeadMismatchError(
@@ -80,7 +82,8 @@ def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[
     """
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
-    if not states or logits is None:
+    whole = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
+    if not states or not whole or logits is None:
         raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
     texts = batch.mask.shape[:1]
     for value, wanted in ((states[-1], batch.mask.shape), (logits, batch.mask.shape if per_token else texts)):

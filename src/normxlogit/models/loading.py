@@ -31,6 +31,8 @@ LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
 FEW_TOKENS = 1000
 """More than any tokenizer's special tokens."""
+TOKENIZER = "its tokenizer"
+
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -89,7 +91,7 @@ def load(
         model, info = loader.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code, **options)
     if not allow_missing_weights:
         _check_weights(source, model, info)
-    with _one_line(source, "its tokenizer"):
+    with _one_line(source, TOKENIZER):
         reader = _READERS.get(found, AutoTokenizer)
         tokenizer = reader.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
     if found not in _READERS:
@@ -108,7 +110,12 @@ def _source(name: str | Path | None) -> str:
         source = str(Path(source).expanduser())
     if not source.strip() or "\0" in source:
         raise InputError(f"{source!r} is no name of a model")
-    if Path(source).is_file() or (_looks_like_path(source) and not Path(source).exists()):
+    try:
+        there, file = Path(source).exists(), Path(source).is_file()
+    except (OSError, ValueError) as error:  # a name longer than any file's, or half a character
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{source!r} is no name of a model: {reason}") from None
+    if file or (_looks_like_path(source) and not there):
         raise InputError(f"{source}: no such model folder")
     return source
 
@@ -141,6 +148,8 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return "its pickled weights are broken, or hold more than numbers"
     if _only_pickles(source, line):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
+    if isinstance(error, ImportError) and part == TOKENIZER and not (Path(source) / "tokenizer.json").exists():
+        return f"{part} cannot be read: there is no tokenizer.json, and to make one of other files, {line}"
     if isinstance(error, OSError | ImportError):
         return line
     return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"

@@ -13,6 +13,7 @@ from ..inputs.columns import lengths_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import out_of_memory
 from ..surgery.parts import EXCLUDED, tolerance_for
+from .proof import failed_inside
 from .task_model import TaskModel
 
 __all__ = ["map_batches", "run_batches"]
@@ -30,7 +31,8 @@ def run_batches(
     """Work through encodings in batches; when memory runs out, go on with half the token budget.
 
     The model keeps the smaller budget, so that the next call does not fail first. Models whose states change with
-    padding get batches without any, so that a text's scores are the same alone and among others.
+    padding get batches without any, so that a text's scores are the same alone and among others. Texts that the model
+    cannot read together, as BART's classifier with different numbers of end tokens, are read one by one.
 
     Args:
         model: Holds the token budget.
@@ -42,7 +44,7 @@ def run_batches(
         The places of each batch and the result of the work.
 
     Raises:
-        InputError: If there is not enough memory for a single text.
+        InputError: If there is not enough memory for a single text, or the model cannot read it.
     """
     pad = _may_pad(model, encodings)
     lengths = lengths_of(encodings)
@@ -50,7 +52,14 @@ def run_batches(
     waiting = deque(batches(encodings, 0 if apart else model.batch_tokens // share, pad=pad))
     while waiting:
         places = waiting[0]
-        result = _tried(work, places)
+        try:
+            result = _tried(work, places)
+        except InputError as error:
+            if len(places) == 1 or not failed_inside(error):
+                raise
+            waiting.popleft()
+            waiting.extendleft([place] for place in reversed(places))
+            continue
         if result is not None:
             waiting.popleft()
             yield places, result

@@ -21,7 +21,7 @@ from .embeddings import WordEmbeddings
 from .padding import NO_ID
 from .tasks import Task, answering
 
-__all__ = ["ModelCopy"]
+__all__ = ["ModelCopy", "Pinned"]
 
 
 class _Seen(threading.local):
@@ -156,3 +156,9 @@ class ModelCopy:
             pass
         finally:
             record.active = record.stop_early = False
+
+
+class Pinned(threading.local):
+    """The copies that the current thread's call began with; None before the first call."""
+
+    copy: ModelCopy | None = None

@@ -17,11 +17,16 @@ from ..surgery.parts import tolerance_for
 from .model_copy import ModelCopy
 from .tasks import Task
 
-__all__ = ["compare", "first_alone", "reading", "sample_of"]
+__all__ = ["compare", "failed_inside", "first_alone", "reading", "sample_of"]
 
 TEXTS = 2
 TOKENS = 64
 """Tokens of a text that the proof of a vocabulary head reads: its full logits are as wide as the vocabulary."""
+
+
+def failed_inside(error: InputError) -> bool:
+    """Return whether an error says that the model's own code failed on what it was given, see `reading`."""
+    return error.__cause__ is not None
 
 
 def sample_of(batch: Batch, task: Task, filler: int) -> dict[str, Tensor]:
@@ -74,13 +79,16 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, T
 
 
 @contextmanager
-def reading(model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False) -> Iterator[None]:
+def reading(
+    model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
+) -> Iterator[None]:
     """Say of a model that fails on an input which input that was.
 
     Args:
         model: Names it.
         inputs: What it reads.
         gradients: Whether gradients are wanted, so that the failure may be of another kind; it is then left as it is.
+        doing: What the model does with it.
 
     Raises:
         InputError: In the place of the model's own error, but for a lack of memory.
@@ -95,6 +103,6 @@ def reading(model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool =
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
         said = (str(error).strip().splitlines() or [""])[0]
         raise InputError(
-            f"{type(model).__name__} cannot read {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
+            f"{type(model).__name__} cannot {doing} {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
             f"tokens: {type(error).__name__}: {said}"
         ) from error

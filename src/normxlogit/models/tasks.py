@@ -287,6 +287,8 @@ def answering(task: Task, logits: Tensor, name: str) -> Task:
 
 
 def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+    if labels is not None and (isinstance(labels, str) or not all(isinstance(label, str) for label in labels)):
+        raise InputError("labels are a list of names, such as labels=['no', 'yes']")
     if labels and len(labels) != count:
         raise InputError(f"{name} has {count} outputs and {len(labels)} labels were given; give one for each")
     return tuple(labels or ())

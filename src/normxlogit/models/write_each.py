@@ -8,8 +8,10 @@ from torch import Tensor
 from transformers import GenerationConfig
 
 from ..inputs.encoding import Encoding
+from ..surgery.isolated import private_clone
 from ..surgery.parts import tolerance_for
 from .map_batches import STATES_AGREE, map_batches
+from .proof import reading
 from .seq2seq import Seq2SeqModel
 from .task_model import TaskModel
 
@@ -52,17 +54,47 @@ def write_each(
         options: Arguments of `generate` that are no settings.
     """
     if len(prompts) == 1 or options or isinstance(model, Seq2SeqModel) or not _plain(config):
-        return [model.write([prompt], config, options)[0] for prompt in prompts]
+        return [_written(model, [prompt], config, options)[0] for prompt in prompts]
     ends = _ends(config)
     padded = len({len(p) for p in prompts}) == 1 or _same_beside(model, prompts)
 
     def work(places: list[int]) -> list[list[int]]:
         chosen = [prompts[i] for i in places]
         groups = [chosen] if padded else list(_by_length(chosen))
-        written = {id(p): ids for group in groups for p, ids in zip(group, model.write(group, config, {}), strict=True)}
+        written = {
+            id(p): ids for group in groups for p, ids in zip(group, _written(model, group, config, {}), strict=True)
+        }
         return [_until(written[id(prompt)], ends) for prompt in chosen]
 
     return map_batches(model, prompts, work, share=2)  # keys and values are kept
+
+
+def _written(
+    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
+) -> list[list[int]]:
+    """Return what a model writes after each prompt, all of one length: padding after the end of shorter ones."""
+    found = _generated(model, prompts, config, options)
+    start = 1 if isinstance(model, Seq2SeqModel) else max(map(len, prompts))
+    written: list[list[int]] = getattr(found, "sequences", found)[:, start:].tolist()
+    return written
+
+
+def _generated(
+    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
+) -> Any:
+    """Return what the model's own `generate` returns for prompts, padded on the left, or for one source.
+
+    Raises:
+        InputError: If `generate` does not take the options, or fails on the prompts.
+    """
+    texts = [list(p.source or ()) if isinstance(model, Seq2SeqModel) else list(p.ids) for p in prompts]
+    longest = max(map(len, texts))
+    ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)
+    mask = torch.tensor([[0] * (longest - len(t)) + [1] * len(t) for t in texts], device=model.device)  # (B, P)
+    writer: Any = private_clone(model.copy.reference)
+    given = {"input_ids": ids, "attention_mask": mask}
+    with reading(writer, given, doing="continue"):
+        return writer.generate(**given, generation_config=config, **options)
 
 
 def _plain(config: GenerationConfig) -> bool:
@@ -108,7 +140,7 @@ def _first_logits(model: TaskModel, prompts: Sequence[Encoding]) -> Tensor:
         output_logits=True,
         return_dict_in_generate=True,
     )
-    return torch.stack([logits[0] for logits in model.written(prompts, config, {}).logits])  # (2, V)
+    return torch.stack([logits[0] for logits in _generated(model, prompts, config, {}).logits])  # (2, V)
 
 
 def _agree(alone: Tensor, beside: Tensor) -> bool:

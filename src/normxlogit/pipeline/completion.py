@@ -9,7 +9,7 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..methods import Method, Request, check_finite, method_named, run_method
+from ..methods import FrozenGradient, Method, NormXLogit, Request, check_finite, run_method
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
@@ -18,6 +18,7 @@ from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
+from ..surgery.memory import enough_memory
 from .completed import Completed
 from .options import Options
 
@@ -74,9 +75,10 @@ def default_method(model: TaskModel) -> Method:
     """Return the method that explains completions unless another is asked for.
 
     The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's
-    length (docs, "Results: sources of answers"). It does not work on encoder-decoder models.
+    length, and reads them more surely in the middle of the network than at the word embeddings (docs, "Results: sources
+    of answers"). It does not work on encoder-decoder models.
     """
-    return method_named("normxlogit" if isinstance(model, Seq2SeqModel) else "frozen-gradient")
+    return NormXLogit() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
@@ -84,6 +86,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
     return explain_completions(model, [completed], [options])[0]
 
 
+@enough_memory("explain this completion")
 def explain_completions(
     model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
 ) -> list[GenerationAttribution]:

@@ -193,7 +193,7 @@ class LanguageMixin:
         *,
         system: str | None = None,
         max_new_tokens: int = 200,
-        method: str | Method = "frozen-gradient",
+        method: str | Method | None = None,
         verify: int = 0,
     ) -> Citations:
         """Let a causal language model answer a question from documents, and cite the sentences its answer rests on.
@@ -206,7 +206,8 @@ class LanguageMixin:
             documents: Texts by name, or a list of texts.
             system: What the system message says; by default what the model's chat template puts there.
             max_new_tokens: Most tokens to write.
-            method: As in `__call__`; `occlusion` leaves out one source at a time, `lime` is ContextCite's estimator.
+            method: As in `__call__`; None is that of `generate`. `occlusion` leaves out one source at a time, `lime` is
+                ContextCite's estimator.
             verify: Measure for this many of the first sources what the answer loses without them, a pass each.
 
         Raises:
@@ -222,7 +223,7 @@ class LanguageMixin:
             self._language_model,
             question,
             documents,
-            method=method_named(method),
+            method=self._completion_method(method),
             system=system,
             max_new_tokens=max_new_tokens,
             verify=verify,

@@ -12,6 +12,7 @@ from ..models.task_model import TaskModel
 from ..results.base import FloatArray
 from ..results.sources import Merging, Passage, Sources, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
+from ..surgery.memory import enough_memory
 from .ablations import Ablations, Array, score_by_ablation
 from .completed import Completed
 from .completion import explain_completion, prove_causal
@@ -20,6 +21,7 @@ from .options import Options
 __all__ = ["explain_sources"]
 
 
+@enough_memory("find the sources of this answer")
 def explain_sources(
     model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None, merge: Merging = "sum"
 ) -> Sources:

@@ -1,6 +1,7 @@
 """Language models at work: prompts as they read them, what they write, and completions that were given."""
 
 import copy
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,13 @@ from transformers import GenerationConfig
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
+from ..inputs.texts import counted
+from ..inputs.token_ids import check_ids
 from ..models.append_tokens import append_tokens
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..models.write_each import write_each
+from ..surgery.memory import enough_memory
 from .completed import Completed
 
 __all__ = ["generate", "generate_each", "read_completion"]
@@ -25,6 +29,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
     return generate_each(model, [prompt], max_new_tokens, options)[0]
 
 
+@enough_memory("let the model go on with this prompt")
 def generate_each(
     model: TaskModel, prompts: Sequence[Prompt], max_new_tokens: int, options: Mapping[str, Any]
 ) -> list[Completed]:
@@ -53,6 +58,7 @@ def generate_each(
             raise InputError(
                 f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to write"
             )
+    max_new_tokens = counted(max_new_tokens, "max_new_tokens")
     rooms = [max_new_tokens if limit is None else min(max_new_tokens, limit - len(e)) for e, _ in read]
     found: list[Completed | None] = [None] * len(read)
     with torch.inference_mode():
@@ -93,7 +99,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
         completion = model.target_ids(completion)
     if not isinstance(completion, str):
-        encoding = append_tokens(model.tokenizer, before, [int(i) for i in completion])
+        encoding = append_tokens(model.tokenizer, before, _token_ids(model, completion))
     else:
         encoding = model.encoder.opening(text + completion, special=isinstance(prompt, str))
         if encoding.offsets is not None:
@@ -119,6 +125,8 @@ def _generation_config(
     given = dict(options)
     config = copy.deepcopy(given.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()
+    if not isinstance(config, GenerationConfig):
+        raise InputError(f"generation_config must be a GenerationConfig of transformers, not {type(config).__name__}")
     if not given.get("do_sample", "generation_config" in options and config.do_sample):
         given |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     if config.pad_token_id is None:
@@ -126,6 +134,23 @@ def _generation_config(
     config.max_length = None
     rest = config.update(**given | {"max_new_tokens": room})
     return config, rest
+
+
+def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
+    """Return the token ids of a completion as plain numbers.
+
+    Raises:
+        InputError: If they are none, or the model does not know one.
+    """
+    try:
+        if isinstance(completion, bytes | Mapping):
+            raise TypeError
+        ids = [operator.index(number) for number in completion]
+    except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
+        kind = type(completion).__name__
+        raise InputError(f"a completion is a text or a row of token ids, and no such {kind}") from None
+    check_ids(ids, model.encoder.vocabulary, "the completion")
+    return ids
 
 
 def _check_task(model: TaskModel) -> None:

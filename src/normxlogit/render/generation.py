@@ -14,7 +14,8 @@ from ..results.base import FloatArray
 from ..results.characters import direction, quoted, safe, visible
 from ..results.generation import GenerationAttribution
 from ..results.words import merged
-from .html import FAINT, KEYS, Cell, HeatMap, environment, safely
+from .cells import FAINT, KEYS, Cell
+from .html import LARGEST, HeatMap, environment, safely
 from .layout import STEPS, Facts, facts, number
 from .terminal import DIM, legend, lines, shade, wants_color
 
@@ -22,9 +23,6 @@ __all__ = ["fragment", "page", "to_text"]
 
 STRONGEST = 5
 """How many tokens of the context stand beside each generated token."""
-
-LARGEST = 8_000
-"""Cells of the matrix that a page still draws; a larger one is a burden to browsers, and in the JSON anyway."""
 
 
 class Piece(NamedTuple):

@@ -5,19 +5,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from markupsafe import Markup
+
 from ..results.attribution import Attribution, Merge
 from ..results.base import Result
 from ..results.characters import safe
+from .cells import COLORS, FAINT, KEYS, Cell
 from .curves import Curve, draw
+from .layers import steps
 from .layout import Column, Facts, Layout, Row, drawable, facts, layout, lead, number, said, uncoloured
+from .overview import Overview, overview
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 __all__ = [
-    "FAINT",
-    "KEYS",
-    "Cell",
+    "LARGEST",
     "Figure",
     "HeatMap",
     "environment",
@@ -26,14 +29,8 @@ __all__ = [
     "fragments",
     "page",
     "safely",
+    "sentences",
 ]
-
-FAINT = 0.03
-"""Strength below which a piece is drawn like any other text."""
-
-COLORS = {"for": "220,38,38", "against": "37,99,235"}
-DENSEST = 0.55
-"""Opacity of the strongest colour; letters keep a contrast of 4.5 on light and dark pages."""
 
 LONGEST = 14.0
 """The longest bar in em."""
@@ -43,29 +40,8 @@ MOST = 20
 
 STRONGEST = 8
 
-
-class Cell(NamedTuple):
-    """Something to draw in the shade of a score: a piece of text or a field of the heat map.
-
-    Attributes:
-        text: What stands in it.
-        kind: "for", "against", "special", "rest" (text that has no score) or "".
-        strength: From 0 to 1.
-        title: What is said when the reader points at it.
-    """
-
-    text: str
-    kind: str = ""
-    strength: float = 0.0
-    title: str = ""
-
-    @property
-    def style(self) -> str:
-        """The colour, in the notation that notebooks let through: red or blue, with the strength as opacity."""
-        shade = ""
-        if self.kind in COLORS:
-            shade = f";background-color:rgba({COLORS[self.kind]},{DENSEST * self.strength:.3f})"
-        return f"--s:{self.strength:.3f}{shade}"
+LARGEST = 8_000
+"""Cells of a heat map that a page still draws; a larger one is a burden to browsers, and in the JSON anyway."""
 
 
 class Bar(NamedTuple):
@@ -89,13 +65,10 @@ class Bar(NamedTuple):
 
     @property
     def style(self) -> str:
-        """Length and colour."""
+        """Length and colour; a narrow page shortens it by the share."""
         color = f"rgba({COLORS.get(self.kind, '128,128,128')},0.8)"
-        return f"display:inline-block;height:0.8em;width:{LONGEST * self.strength:.2f}em;background-color:{color}"
-
-
-KEYS = (Cell("red", "for", 1.0), Cell("blue", "against", 1.0))
-"""The colours of the legend."""
+        size = f"--s:{self.strength:.3f};display:inline-block;height:0.8em;width:{LONGEST * self.strength:.2f}em"
+        return f"{size};background-color:{color}"
 
 
 class Sentence(NamedTuple):
@@ -127,6 +100,9 @@ class Figure(NamedTuple):
     uncoloured: str
     keys: tuple[Cell, Cell]
     cost: str = ""
+    cut: str = ""
+    steps: Markup | None = None
+    layer_count: int = 0
 
 
 def fragment(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, style: bool = True) -> str:
@@ -167,7 +143,7 @@ def page(
     costs: Sequence[str] = (),
     curves: Sequence[Curve] = (),
 ) -> str:
-    """Draw results on a page that needs nothing but a browser.
+    """Draw results on a page that needs nothing but a browser; of several, a table with a card for each below.
 
     Args:
         attributions: The results, in the order of the page.
@@ -184,9 +160,12 @@ def page(
         DataError: If words are asked for and a result cannot tell them.
     """
     paid = costs or [""] * len(attributions)
-    figures = [figure_of(a, words, merge, cost) for a, cost in zip(attributions, paid, strict=True)]
+    figures = [figure_of(a, words, merge, cost, live=True) for a, cost in zip(attributions, paid, strict=True)]
+    several: Overview | None = overview(attributions, words, merge) if len(attributions) > 1 else None
     template = environment().get_template("page.html.j2")
-    return template.render(figures=figures, curves=draw(curves), title=safe(title or "Token attributions"))
+    return template.render(
+        figures=figures, overview=several, curves=draw(curves), title=safe(title or "Token attributions")
+    )
 
 
 @cache
@@ -203,16 +182,28 @@ def environment() -> "Environment":
     )
 
 
-def figure_of(a: Attribution, words: bool | None = None, merge: Merge | None = None, cost: str = "") -> Figure:
-    """Return what the template of one result needs; arguments as for `fragment`."""
+def figure_of(
+    a: Attribution, words: bool | None = None, merge: Merge | None = None, cost: str = "", *, live: bool = False
+) -> Figure:
+    """Return what the template of one result needs: for a page, which is live, or for a notebook.
+
+    Args:
+        a: The result.
+        words: As for `fragment`.
+        merge: As for `fragment`.
+        cost: What it cost, in words, where that is known.
+        live: Whether a script can show every layer.
+    """
     drawn, found = layout(a, words=words, merge=merge), safely(facts(a))
     single = len(drawn.rows) == 1
+    cells = 0 if single else len(drawn.rows) * len(drawn.columns)
+    cut = f"The table of {cells:,} scores is too large for a page; the saved JSON has it." if cells > LARGEST else ""
     strongest = lead(drawn.rows[0], drawn.columns, STRONGEST) if single else []
     return Figure(
         facts=found,
-        sentences=_sentences(a, drawn),
+        sentences=sentences(a, drawn),
         bars=[_bar(a, drawn, column, found) for column in strongest],
-        maps=[] if single else _maps(a, drawn),
+        maps=[] if single or cut else _maps(a, drawn),
         table=[(i, _bar(a, drawn, i, found)) for i in range(len(drawn.columns))] if single else [],
         unit="word" if words or (words is None and a.has_words) else "token",
         alone=single and a.token_predictions is not None,
@@ -220,12 +211,15 @@ def figure_of(a: Attribution, words: bool | None = None, merge: Merge | None = N
         uncoloured=uncoloured(drawn.rows, FAINT, signed=a.signed),
         keys=KEYS,
         cost=safe(cost),
+        cut=cut,
+        steps=steps(a, drawn) if live and a.layers is not None and len(a.layers) > 1 else None,
+        layer_count=len(a.layers or ()),
     )
 
 
-def _sentences(a: Attribution, drawn: Layout) -> list[Sentence]:
+def sentences(a: Attribution, drawn: Layout) -> list[Sentence]:
     """Draw one for each label; of several layers the last one asked for."""
-    sentences = []
+    found = []
     for row in drawn.rows:
         if a.layers is not None and row.layer != a.layers[-1]:
             continue
@@ -238,8 +232,8 @@ def _sentences(a: Attribution, drawn: Layout) -> list[Sentence]:
                 else:
                     cells.append(_cell(a, drawn, row, piece.column, drawable(piece)))
             texts.append((direction, cells))
-        sentences.append(Sentence(_name(a, row), texts))
-    return sentences
+        found.append(Sentence(_name(a, row), texts))
+    return found
 
 
 def _maps(a: Attribution, drawn: Layout) -> list[HeatMap]:
@@ -280,7 +274,7 @@ def _cell(a: Attribution, drawn: Layout, row: Row, column: int, text: str) -> Ce
     if alone := _alone(a, about):
         title = f"{title}\nthe head at this token alone: {alone}"
     kind = "special" if about.special else "" if abs(strength) < FAINT else "for" if strength > 0 else "against"
-    return Cell(text, kind, abs(strength), title)
+    return Cell(text, kind, abs(strength), title, column)
 
 
 def _alone(a: Attribution, column: Column) -> str:

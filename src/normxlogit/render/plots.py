@@ -12,6 +12,7 @@ from ..results.base import FloatArray
 from ..results.characters import one_line
 from ..results.collection import WordTotal
 from ..results.signals import AudioAttribution, ImageAttribution
+from ..results.similarity import Similarity
 from ..results.sources import Sources
 from .layout import Facts, Layout, Row, facts, layout, lead, number
 from .matplotlib_figure import SIGNS, PlotFigure, plain_text, plot_style
@@ -78,6 +79,13 @@ def plot_attribution(
         if isinstance(a, AudioAttribution) and kind is None:
             return _frames(a)
     kind = kind or ("bars" if a.scores.ndim == 1 else "heatmap")
+    if isinstance(a, Similarity):
+        if kind == "waterfall":
+            raise DataError(
+                "a waterfall adds scores up, and a cosine's are of two texts that each add up to it; draw bars"
+            )
+        if a.matrix is not None and kind == "heatmap":
+            return _word_pairs(a)
     if kind == "waterfall":
         merge = "sum"  # what a waterfall adds up
     drawn, said = layout(a, words=words, merge=merge), facts(a)
@@ -183,6 +191,7 @@ def _waterfall(a: Attribution, drawn: Layout, said: Facts, k: int) -> PlotFigure
         steps.append(("all other tokens", rest))
     figure = PlotFigure(WIDTH, 0.9 + ROW * (len(steps) + 1))
     axes = figure.subplots()
+    axes.use_sticky_edges = False  # room for the numbers on both sides
     sizes = np.array([score for _, score in steps])  # (steps,)
     starts = np.concatenate([[0.0], np.cumsum(sizes)[:-1]])  # (steps,)
     bars = axes.barh(range(len(steps)), sizes, left=starts, color=[SIGNS[bool(v >= 0)] for v in sizes], height=0.75)
@@ -216,6 +225,11 @@ def _heatmap_of_rows(a: Attribution, drawn: Layout, said: Facts, k: int) -> Plot
 def _row_name(a: Attribution, row: Row) -> str:
     names = [] if row.label is None else [a.target.labels[row.label]]
     return ", ".join(names + ([] if row.layer is None else [f"layer {row.layer}"])) or a.target.labels[0]
+
+
+def _word_pairs(a: Similarity) -> PlotFigure:
+    rows, columns = ([_shown(word.text) for word in a.words_of(text)] for text in (0, 1))
+    return _heatmap(a.word_matrix(), rows, columns, f"what each two words add to the cosine {a.cosine:.3f}")
 
 
 def _patches(a: ImageAttribution) -> PlotFigure:

@@ -12,7 +12,8 @@ from rich.text import Text
 from ..results.base import FloatArray
 from ..results.characters import one_line, safe
 from ..results.similarity import Similarity
-from .html import FAINT, Cell, Figure, HeatMap, environment, figure_of
+from .cells import FAINT, Cell
+from .html import Figure, HeatMap, environment, figure_of
 from .terminal import DIM, lines, shade, wants_color
 from .terminal import to_text as attribution_text
 
@@ -100,7 +101,8 @@ def page(results: Sequence[Similarity], title: str | None = None) -> str:
         title: Heading of the page.
     """
     figures = [_figure(s) for s in results]
-    return environment().get_template("page.html.j2").render(figures=figures, title=safe(title or "Similarity"))
+    template = environment().get_template("page.html.j2")
+    return template.render(figures=figures, overview=None, curves=[], title=safe(title or "Similarity"))
 
 
 def fragment(s: Similarity) -> str:

@@ -1,5 +1,7 @@
 """Several methods on one text, side by side, and how far their rankings agree."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,9 +11,13 @@ from ..errors import DataError
 from .attribution import Attribution
 from .base import FloatArray
 from .collection import Attributions
+from .files import write_text
+from .words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from ..render.curves import Curve
 
 __all__ = ["Comparison", "rank_agreement"]
 
@@ -23,6 +29,41 @@ class Comparison(Attributions[Attribution]):
     def agreement(self) -> npt.NDArray[np.float64]:
         """Spearman's rank correlation between each two methods over the tokens of the text, (M, M)."""
         return np.array([[rank_agreement(a, b) for b in self] for a in self])
+
+    def to_html(
+        self,
+        path: str | Path | None = None,
+        *,
+        title: str | None = None,
+        words: bool | None = None,
+        merge: Merge | None = None,
+        costs: Sequence[str] = (),
+        curves: Sequence["Curve"] = (),
+    ) -> str:
+        """Return one page with the methods side by side and their rank agreement, also written to `path` if given.
+
+        Args:
+            path: Where to write it.
+            title: Heading of the page.
+            words: Whether to merge tokens to words; by default where that can be told.
+            merge: How, see `Attribution.words`.
+            costs: What each method cost, in words, where that is known.
+            curves: Deletion curves, drawn below.
+
+        Raises:
+            DataError: If the results are not of the same tokens and target.
+        """
+        from ..render.comparison import page
+
+        content = page(self, self.agreement, title, words=words, merge=merge, costs=costs, curves=curves)
+        if path is not None:
+            write_text(content, path)
+        return content
+
+    def _repr_html_(self) -> str:
+        from ..render.comparison import fragment
+
+        return fragment(self, self.agreement)
 
     def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
         """Return a matplotlib heat map, a row for each method on the scale of its own largest score.

@@ -110,11 +110,12 @@ class Parts:
         """
         if self.early_exit is not None:
             return self.by_token(self.early_exit(inputs, layer), length)
-        return states[layer] if self.tail is None else self.tail(states[layer], inputs)
+        final = states[layer] if self.tail is None else self.tail(states[layer], inputs)
+        return self.by_token(final, length)
 
     def by_token(self, hidden: Tensor, length: int) -> Tensor:
-        """Return each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`."""
-        return hidden if self.token_pooling is None else self.token_pooling(hidden, length)
+        """Return each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`, or more."""
+        return hidden[:, :length] if self.token_pooling is None else self.token_pooling(hidden, length)
 
 
 def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Parts:
@@ -153,7 +154,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     candidates = candidates or _trunk_candidates(model, calls, states)
     head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
     tail, early_exit, layers, token_pooling = None, None, None, None
-    if trunk.hidden is not None and trunk.hidden.shape[1] != count:
+    if trunk.hidden is not None and trunk.hidden.shape[1] != count and not _padded_inside(calls, inputs["input_ids"]):
         try:
             token_pooling = TokenPooling(model, trunk, calls, filler)
             token_pooling(trunk.hidden, count)
@@ -188,6 +189,13 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
         embedding_output=embedding_output(calls, embedded),
     )
+
+
+def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
+    """Return whether the model itself puts padding behind the text, as BigBird does to fill its last block."""
+    given = (call.given for call in calls if call.given is not None and not call.given.is_floating_point())
+    longer = (found for found in given if found.ndim == 2 and found.shape[1] > ids.shape[1])
+    return any(torch.equal(found[:, : ids.shape[1]], ids) for found in longer)
 
 
 def _find_early_exit(

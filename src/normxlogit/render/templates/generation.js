@@ -10,18 +10,7 @@
   let shown = -1;
   let held = null;
 
-  // Three digits of the largest score, as in the tables.
-  function digits(score, scale) {
-    let text;
-    if (scale && (scale < 1e-4 || scale >= 1e5)) {
-      text = score.toExponential(2).replace(/e([+-])(\d)$/, (_, sign, digit) => "e" + sign + "0" + digit);
-    } else {
-      const places = scale ? Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(scale)))) : 2;
-      text = score.toFixed(places);
-    }
-    if (Number(text) === 0) return text.replace("-", "");
-    return (data.signed && score > 0 ? "+" : "") + text;
-  }
+{% include "digits.js" %}
 
   function show(g) {
     if (g === shown) return;
@@ -38,7 +27,7 @@
       else if (i > own) token.classList.add("nxl-later");
       else {
         const strength = Math.min(1, Math.abs(row[i]) / scale);
-        token.title = names[i] + "  " + digits(row[i], scale);
+        token.title = names[i] + "  " + digits(row[i], scale, data.signed);
         if (strength >= 0.03 && !special[i]) {
           token.classList.add(row[i] > 0 ? "nxl-for" : "nxl-against");
           token.style.setProperty("--s", strength.toFixed(3));
@@ -47,7 +36,7 @@
     });
     const order = row.map((_, i) => i).filter((i) => !special[i] && row[i] !== 0);
     order.sort((a, b) => Math.abs(row[b]) - Math.abs(row[a]));
-    const told = (places) => places.map((i) => names[i] + " " + digits(row[i], scale)).join(", ");
+    const told = (places) => places.map((i) => names[i] + " " + digits(row[i], scale, data.signed)).join(", ");
     const strongest = order.slice(0, 5);
     const against = strongest.filter((i) => row[i] < 0);
     const name = document.createElement("strong");

@@ -1,0 +1,106 @@
+"""What is written is read back the same, whatever text it is of; and a corpus run says what the explainer says."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from normxlogit import ALL, Attribution, Attributions, GenerationAttribution, InputError, TargetError
+from normxlogit.corpus import attribute
+from tests.corpus.corpora import errors
+
+from .cases import Case, cases
+from .test_batches import close
+from .texts import texts
+
+KINDS = [
+    Case("bert", "SequenceClassification"),
+    Case("roberta", "MultipleChoice"),
+    Case("electra", "QuestionAnswering"),
+]
+KINDS += [
+    Case("gpt2", "CausalLM"),
+    Case("deberta-v2", "TokenClassification"),
+    Case("llama", "SequenceClassification", True),
+]
+ASKED = st.sampled_from([{}, {"layers": ALL}, {"layers": [2]}, {"token_predictions": True}])
+
+
+def refuse(name):
+    raise AssertionError(f"{name} is not JSON")
+
+
+def explained(explain, *args, **options):
+    try:
+        return explain(*args, **options)
+    except (InputError, TargetError):
+        assume(False)
+
+
+def comes_back(result, kind):
+    state = result.to_dict()
+    assert kind.from_dict(state) == result
+    assert kind.from_dict(json.loads(json.dumps(state, allow_nan=False))) == result
+    several = Attributions([result, result])
+    with tempfile.TemporaryDirectory() as folder:
+        result.save(Path(folder) / "one.json")
+        assert kind.load(Path(folder) / "one.json") == result
+        json.loads((Path(folder) / "one.json").read_text("utf-8"), parse_constant=refuse)
+        for name in ("all.json", "all.parquet"):
+            several.save(Path(folder) / name)
+            assert Attributions.load(Path(folder) / name) == several
+    table = result.to_pandas()
+    assert table["score"].tolist() == pytest.approx(result.scores.reshape(-1).tolist())
+
+
+@pytest.mark.parametrize("case", KINDS, ids=str)
+@given(text=texts, options=ASKED)
+def test_a_result_comes_back_the_same(case, text, options):
+    comes_back(explained(case.explainer, case.input_of(text), **options), Attribution)
+
+
+@given(text=texts, method=st.sampled_from(["frozen-gradient", "integrated-gradients:steps=3", "random"]))
+def test_so_does_one_of_all_labels_with_what_the_method_measured(text, method):
+    comes_back(explained(KINDS[0].explainer, text, target=ALL, method=method), Attribution)
+
+
+@pytest.mark.parametrize("case", [c for c in cases("CausalLM") if c.family != "mamba"], ids=str)
+@given(prompt=texts, completion=texts, layers=st.sampled_from([None, [1]]))
+def test_and_one_of_generated_text(case, prompt, completion, layers):
+    result = explained(case.explainer.explain_completion, prompt, completion, method="normxlogit", layers=layers)
+    assert result.text == prompt + completion
+    assert result.prompt + result.completion == result.text
+    for start, end in result.offsets:
+        assert 0 <= start <= end <= len(result.text)
+    for row in range(len(result)):
+        assert not result.scores[row, ..., result.prompt_tokens + row :].any()
+    assert str(result)
+    state = result.to_dict()
+    assert GenerationAttribution.from_dict(json.loads(json.dumps(state, allow_nan=False))) == result
+
+
+@pytest.mark.parametrize("case", [Case("bert", "SequenceClassification"), Case("gpt2", "CausalLM")], ids=str)
+@given(rows=st.lists(texts, min_size=1, max_size=4), layers=st.sampled_from([None, ALL]))
+def test_a_corpus_run_says_of_each_text_what_the_explainer_says(case, rows, layers):
+    with tempfile.TemporaryDirectory() as folder:
+        done = attribute(case.explainer, [{"text": row} for row in rows], folder, layers=layers, keep_text=True)
+        shards = sorted((Path(folder) / "shards").glob("*.parquet"))
+        found = [result for shard in shards for result in Attributions.load(shard)]
+        wrong = errors(folder)
+    assert done.rows == len(rows) == len(found) + len(wrong)
+    good = [place for place in range(len(rows)) if place not in wrong]
+    for place in wrong:
+        with pytest.raises(InputError):
+            case.explainer(rows[place])
+    for place, result in zip(good, found, strict=True):
+        own = case.explainer(rows[place], layers=layers)
+        assert (result.text, result.tokens, result.offsets) == (own.text, own.tokens, own.offsets)
+        assert (result.notes, result.layers, result.target.position) == (own.notes, own.layers, own.target.position)
+        np.testing.assert_equal(result.special_tokens_mask, own.special_tokens_mask)
+        if result.target.ids == own.target.ids:  # but for a tie
+            close(result.scores, own.scores)
+        assert result.prediction.value == pytest.approx(own.prediction.value, rel=1e-4, abs=1e-4)

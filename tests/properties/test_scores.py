@@ -1,0 +1,80 @@
+"""What scores are, computed anew from the caller's own model on any text."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+
+from normxlogit import ALL, InputError, TargetError
+
+from .cases import CASES, Case, cases
+from .heads import read_tokens
+from .test_batches import close
+from .texts import texts
+
+FROZEN = cases("SequenceClassification", "CausalLM", "TokenClassification")
+
+
+def explained(case: Case, text, **options):
+    """Explain a text, or give it up where it holds nothing to explain."""
+    try:
+        return case.explainer(case.input_of(text), **options)
+    except (InputError, TargetError):  # any other error is one of the library
+        assume(False)
+
+
+def types_of(case: Case, result):
+    """Return what else the model is given: which text of a pair each token is of."""
+    if "token_type_ids" not in case.tokenizer.model_input_names:
+        return {}
+    known = case.tokenizer(result.text, result.text_pair)["token_type_ids"]
+    return {"token_type_ids": known} if len(known) == len(result) else assume(False)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.head != "MultipleChoice"], ids=str)
+@given(text=texts)
+def test_normxlogit_is_the_input_norm_times_the_head_at_each_token(case, text):
+    result = explained(case, text)
+    norms, each, answer = read_tokens(case, list(result.token_ids), **types_of(case, result))
+    position = result.target.position
+    told = answer if position is None else answer[position]
+    chosen = result.target.ids[0]
+    if case.regression:
+        close(result.scores, norms * np.abs(each[:, 0] - answer[0]))
+    else:
+        close(result.scores, norms * each[:, chosen])
+    if case.head == "QuestionAnswering":
+        return
+    assert result.prediction.value == pytest.approx(float(told.max()), rel=1e-4, abs=1e-4)
+    assert told[result.prediction.id] == pytest.approx(float(told.max()), rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@given(text=texts)
+def test_the_last_of_all_layers_is_the_answer_itself(case, text):
+    plain = explained(case, text)
+    layered = explained(case, text, layers=ALL)
+    assert layered.layers == tuple(range(1, len(layered.layers) + 1))
+    close(layered.scores[-1], plain.scores)
+    several = explained(case, text, layers=[len(layered.layers), 1])
+    close(several.scores, layered.scores[[-1, 0]])
+
+
+@pytest.mark.parametrize("case", FROZEN, ids=str)
+@given(text=texts)
+def test_frozen_shares_and_the_bias_sum_to_the_logit_of_the_callers_model(case, text):
+    result = explained(case, text, method="frozen-gradient", target=0)
+    _, _, answer = read_tokens(case, list(result.token_ids), **types_of(case, result))
+    position = result.target.position
+    logit = answer[0] if position is None else answer[position][0]
+    assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(logit, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("case", FROZEN, ids=str)
+@given(text=texts)
+def test_a_contrast_is_the_difference_of_two_targets(case, text):
+    for method in ("normxlogit", "frozen-gradient"):
+        rows = explained(case, text, method=method, target=[0, 1])
+        one = explained(case, text, method=method, target=1)
+        less = explained(case, text, method=method, target=0, contrast=1)
+        close(rows.scores[1], one.scores)
+        close(less.scores, rows.scores[0] - rows.scores[1])
