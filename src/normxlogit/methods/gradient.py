@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..errors import UnsupportedModelError
 from ..models.task_model import TaskModel
+from ..surgery.frozen_proof import blocking
 from ..surgery.memory import out_of_memory
 from .base import Method, Request, Scores, imported
 from .baselines import Baseline, baseline_vectors
@@ -70,6 +71,8 @@ class _Answer:
         positions = None if self.positions is None else self.positions[texts]
         with self.model.embeddings.given(vectors, inputs["input_ids"]):
             logits = self.model.answer(inputs, positions, rows)  # (N, C)
+        if blocked := blocking(logits):
+            raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")
         return target.read(logits, texts.to(logits.device))[:, 0]
 
 
