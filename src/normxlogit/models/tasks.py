@@ -13,7 +13,19 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from .sentence_embedding import SentenceEmbedding
 
-__all__ = ["NAMES", "TASKS", "Task", "TaskName", "answering", "at", "causal", "is_bare", "no_head", "task_name", "task_of"]
+__all__ = [
+    "NAMES",
+    "TASKS",
+    "Task",
+    "TaskName",
+    "answering",
+    "at",
+    "causal",
+    "is_bare",
+    "no_head",
+    "task_name",
+    "task_of",
+]
 
 TaskName = Literal[
     "sequence-classification",
