@@ -132,7 +132,9 @@ def test_lime_over_sources_is_context_cite():
     completed = generate(model, CHAT, 4, {})
     found = explain_sources(model, completed, Options(method=method_named("lime:samples=20,seed=3")), "sentence")
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
+    before = np.random.get_state()[1:]  # noqa: NPY002  # the caller's, which stays
     wanted = context_cite(measure, np.ones((1, 4)), samples=20, seed=3)
+    assert str(np.random.get_state()[1:]) == str(before)  # noqa: NPY002
     np.testing.assert_allclose(found.table, wanted, rtol=1e-4, atol=1e-5)
     assert found.diagnostics["forward_passes"] == measure.asked <= 8  # of three sources there are eight subsets
 

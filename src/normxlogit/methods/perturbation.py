@@ -237,7 +237,9 @@ class Lime(_Surrogate):
         def sample(_: Tensor, **__: Any) -> Tensor:
             return torch.randint(0, 2, (1, count), generator=generator)  # (1, M)
 
-        surrogate = _Fitted(models.Lasso(alpha=self.alpha) if self.alpha else models.LinearRegression())
+        # A Lasso without a random state takes a number from numpy's global one, and then has no use for it.
+        lasso = models.Lasso(alpha=self.alpha, random_state=0)
+        surrogate = _Fitted(lasso if self.alpha else models.LinearRegression())
         return self.weights(ask, row, k, count, self.samples, interpretable_model=surrogate, perturb_func=sample)
 
 

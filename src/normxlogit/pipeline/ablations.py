@@ -132,9 +132,8 @@ def context_cite(
     presence = (presence - presence.mean(0)) / scale
     answers = _logit(ablations(kept) @ weights.T)  # (N, K)
     tokens = weights.sum(1)  # (K,)
-    return np.stack(
-        [Lasso(alpha=alpha).fit(presence, y / n).coef_ / scale * n for y, n in zip(answers.T, tokens, strict=True)]
-    )
+    lasso = Lasso(alpha=alpha, random_state=0)  # without, it takes a number from numpy's global random state
+    return np.stack([lasso.fit(presence, y / n).coef_ / scale * n for y, n in zip(answers.T, tokens, strict=True)])
 
 
 def random_ablations(sources: int, samples: int, seed: int) -> npt.NDArray[np.bool_]:
