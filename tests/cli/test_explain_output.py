@@ -68,25 +68,6 @@ def test_bad_files_are_one_line(run, asked, tmp_path, content, message):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["explain"], "no text"),
-        (["explain", "  "], "empty"),
-        (["explain", "caf\udce9"], "not UTF-8"),
-        (["explain", "a", "--layers", "one"], "--layers"),
-        (["explain", "a", "--file", "."], "cannot read"),
-        (["explain", "a", "--output", "no/such/folder/x.json"], "cannot write"),
-    ],
-)
-def test_mistakes_are_one_line(run, arguments, message):
-    code, out, err = run(*arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert message in err
-    assert err.count("\n") == 1
-
-
 @pytest.mark.parametrize("error", [InputError("too\n  long"), TargetError("too long")])
 def test_errors_of_the_library_are_one_line(run, asked, error):
     asked.error = error

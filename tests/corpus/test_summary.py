@@ -123,7 +123,7 @@ def test_the_command(runs, capsys, tmp_path):
     code, out, _ = command(capsys, "summarize", folder / "one", "--format", "json")
     assert json.loads(out)["rows"] == 60
     assert command(capsys, "summarize", folder / "one", "--output", tmp_path / "page.html")[0] == 0
-    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
     code, _, err = command(capsys, "summarize", tmp_path)
     assert (code, err.count("\n")) == (2, 1)
     assert "no corpus run there" in err

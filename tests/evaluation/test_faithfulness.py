@@ -125,7 +125,7 @@ def test_scores_of_another_library():
     ours = explainer([e.text for e in EXAMPLES])
     labels = [e.label for e in EXAMPLES]
     measured = faithfulness.measure_attributions(explainer, ours, labels)
-    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, ["normxlogit"])
+    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit")
     assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
     foreign = Explainer(tiny.model("gpt2"), tiny.tokenizer_for("gpt2"))
     with pytest.raises(DataError, match="attribution 0"):

@@ -176,7 +176,7 @@ def test_explainer_encode_takes_the_length_and_a_bare_string():
 
 @pytest.mark.parametrize("length", [0, -3, True])
 def test_a_length_of_nothing_is_refused(length):
-    with pytest.raises(InputError, match="max_length must be a positive number"):
+    with pytest.raises(InputError, match="max_length must be a positive whole number"):
         encoder()(["the cat"], max_length=length)
 
 

@@ -1,5 +1,6 @@
 """From a folder to a model with its head, and one line for what cannot be loaded."""
 
+import contextlib
 import json
 import shutil
 import time
@@ -73,6 +74,28 @@ def test_pickled_weights_only_when_asked_by_name(tmp_path):
         load(tmp_path)
     loaded, _ = load(tmp_path, allow_pickle=True)
     torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+
+
+@pytest.mark.parametrize("kind", ["bert", "of-the-repository"])
+def test_code_of_a_repository_runs_only_when_asked_by_name(tmp_path, kind):
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    saved(folder, "bert", "SequenceClassification")
+    (folder / "own.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\n"
+        "from transformers import BertConfig, BertForSequenceClassification\n"
+        "class Config(BertConfig): pass\n"
+        "class Model(BertForSequenceClassification): config_class = Config\n"
+    )
+    places = {"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"}
+    configured(folder, model_type=kind, auto_map=places)
+    try:
+        load(folder)
+    except InputError:
+        assert kind != "bert", "whose code transformers has"
+    assert not ran.exists()
+    with contextlib.suppress(Exception):  # whatever it makes of it
+        load(folder, trust_remote_code=True)
+    assert ran.exists()
 
 
 # --- weights that are not there -------------------------------------------------------------------------------------
@@ -156,6 +179,26 @@ def test_tied_weights_are_not_missing(tmp_path, family, kind):
 
 
 # --- a tokenizer that is not there ----------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_with_more_layers_than_its_configuration_counts(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, num_hidden_layers=2)
+    with pytest.raises(InputError, match=r"more layers than its configuration counts \(bert.encoder.layer.2.attention"):
+        load(tmp_path)
+    assert load(tmp_path, num_hidden_layers=1)[0].config.num_hidden_layers == 1, "asked for by name"
+
+
+def test_weights_that_the_model_has_no_use_for_change_nothing(tmp_path):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    weights = load_file(tmp_path / "model.safetensors")
+    more = {
+        "cls.predictions.bias": torch.zeros(9),
+        "bert.embeddings.position_ids": torch.arange(40),
+        "layer.9.x": torch.ones(1),
+    }
+    save_file(weights | more, tmp_path / "model.safetensors", {"format": "pt"})
+    torch.testing.assert_close(load(tmp_path)[0].state_dict(), model.state_dict())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import Explainer
+from normxlogit import ALL, Explainer
+from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import parts as parts_module
 from tests import tiny
 
@@ -192,3 +193,28 @@ def test_the_first_call_of_two_threads_at_once(monkeypatch):
     for thread in threads:
         thread.join()
     np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", [None, ALL])
+def test_a_change_in_another_thread_waits_for_the_next_call(layers, monkeypatch):
+    """The first call has run its trunk when the other thread copies the changed model: it ends as it began."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    expected = Explainer(model, tokenizer)(TEXT, target=0, layers=layers).scores
+    explainer, finish, found = Explainer(model, tokenizer), TaskModel.finish, []
+
+    def changed(*_):
+        head_replaced(model)
+        found.append(explainer(TEXT, target=0, layers=layers).scores)
+
+    def meanwhile(self, *args, **options):
+        if not found:
+            found.append(None)
+            thread = threading.Thread(target=changed)
+            thread.start()
+            thread.join()
+        return finish(self, *args, **options)
+
+    monkeypatch.setattr(TaskModel, "finish", meanwhile)
+    np.testing.assert_allclose(explainer(TEXT, target=0, layers=layers).scores, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(explainer(TEXT, target=0, layers=layers).scores, found[1])
+    assert np.abs(found[1] - expected).max() > 1e-3

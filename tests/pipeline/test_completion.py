@@ -258,7 +258,6 @@ def test_a_template_writes_special_tokens_that_count_as_special():
     [
         ("", "empty"),
         ([], "messages"),
-        (["text"], "messages"),
         ([{"content": "a"}], "role"),
         (7, "messages|string"),
         ([{"role": "user", "content": "a"}], "chat template"),

@@ -124,7 +124,7 @@ def make(
         methods: The methods that are chosen at first.
         host: The address that it will be served at.
         limits: What one request may ask.
-        load: Loads a model by its name.
+        load: Loads a model by its name or folder.
 
     Returns:
         An ASGI application.

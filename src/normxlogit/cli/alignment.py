@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
-from .console import progress, quiet, write
+from .console import check_folder, progress, quiet, write
 from .options import AUTO, Device, DType, GGUFFile, Protocol, loading, methods_of
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def alignment(
     ] = None,
 ) -> None:
     """Measure the share of each method's scores on the words that tell the target's form (BLiMP), layer by layer."""
+    check_folder(output)
     from ..paper.alignment.runs import STATES
 
     models = [(STATES[0] if after else Path(model).name, model)] + ([(STATES[1], after)] if after else [])

@@ -29,13 +29,13 @@ def app(
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:
     """Explain, generate and cite on a page in the browser, served from this machine."""
-    from ..app.server import LOOPBACK, listen, make, serve
-    from ..explainer import Explainer
-
-    def load(name: str | None) -> Explainer:
-        return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
-
     with quiet():
+        from ..app.server import LOOPBACK, listen, make, serve
+        from ..explainer import Explainer
+
+        def load(name: str | None) -> Explainer:
+            return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
+
         listening = listen(host, port)
         application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
     if host not in LOOPBACK:

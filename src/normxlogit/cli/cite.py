@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError, InputError
-from .console import Format, ascii_only, deliver, format_for, quiet
+from .console import Format, ascii_only, check_output, deliver, format_for, quiet
 from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["cite"]
@@ -44,7 +44,10 @@ def cite(
         raise InputError("name a causal language model with --model; the model in the package is a classifier")
     if not question.strip():
         raise InputError("give a question with --question")
-    texts = read_documents(documents or ["-"])
+    kind = output_format or format_for(output)
+    if kind is Format.csv:
+        raise InputError("citations are written as text, HTML or JSON, not as CSV")
+    texts = read_documents(documents or ["-"], output)
     with quiet():
         from ..explainer import Explainer
         from ..results.files import json_text
@@ -53,7 +56,6 @@ def cite(
         result = explainer.cite(
             question, texts, system=system, max_new_tokens=max_new_tokens, method=method, verify=verify
         )
-    kind = output_format or format_for(output)
     if kind is Format.html:
         content = result.to_html()
     elif kind is Format.json:
@@ -65,15 +67,16 @@ def cite(
     deliver(content, output)
 
 
-def read_documents(places: list[str]) -> dict[str, str]:
+def read_documents(places: list[str], output: Path | None = None) -> dict[str, str]:
     """Read documents, by their names.
 
     Args:
         places: Files, folders (of which every .txt and .md file is read) or "-" for standard input.
+        output: Where the answer will be written; none of them.
 
     Raises:
         DataError: If one cannot be read or is no UTF-8 text, or a folder holds no document.
-        InputError: If standard input is a terminal.
+        InputError: If standard input is a terminal, or the answer would be written over a document.
     """
     found: dict[str, str] = {}
     for place in places:
@@ -88,6 +91,7 @@ def read_documents(places: list[str]) -> dict[str, str]:
             files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
             if not files:
                 raise DataError(f"{path}: no {', '.join(SUFFIXES)} file in this folder")
+        check_output(output, *files)
         for file in files:
             try:
                 content = file.read_bytes()

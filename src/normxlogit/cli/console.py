@@ -16,7 +16,18 @@ from ..results.files import write_text
 if TYPE_CHECKING:
     from ..models.layers import Layers
 
-__all__ = ["Format", "ascii_only", "check_output", "deliver", "format_for", "layers_of", "progress", "quiet", "write"]
+__all__ = [
+    "Format",
+    "ascii_only",
+    "check_folder",
+    "check_output",
+    "deliver",
+    "format_for",
+    "layers_of",
+    "progress",
+    "quiet",
+    "write",
+]
 
 
 class Format(str, Enum):
@@ -84,6 +95,21 @@ def check_output(output: Path | None, *read: Path | None) -> None:
         for source in read:
             if source is not None and source.exists() and output.samefile(source):
                 raise InputError(f"--output {output} is the file that is read; write to another")
+
+
+def check_folder(output: Path | None) -> None:
+    """Refuse a folder that results cannot be written to, before any work; it is not made yet.
+
+    Raises:
+        InputError: If it is a file, lies in one, or may not be written to.
+    """
+    if output is None:
+        return
+    there = next((place for place in (output, *output.parents) if place.exists()), Path("."))
+    if not there.is_dir():
+        raise InputError(f"cannot write to {output}: {there} is a file")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write to {output}: no permission for {there}")
 
 
 def layers_of(layers: str | None) -> "Layers":

@@ -232,9 +232,7 @@ def _render(
     results: list["Attribution"], kind: Format, words: bool | None, merge: "MergeName | None", output: Path | None
 ) -> str:
     if kind is Format.html:
-        from ..render.html import page
-
-        return page(results, words=words, merge=merge)
+        return _page(results, words, merge)
     if kind is Format.csv:
         from ..results.collection import Attributions
 
@@ -255,6 +253,20 @@ def _render(
         if before is not None and before.text == result.text and before.scores.shape == result.scores.shape:
             drawn += _agreement(before, result)
     return "\n\n".join(drawn) + "\n"
+
+
+def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | None") -> str:
+    """Draw one text by several methods side by side, anything else result by result."""
+    from ..methods.registry import describe
+    from ..render.html import page
+    from ..results.comparison import Comparison
+
+    costs = [describe(a.method).passes for a in results]
+    if len(results) > 1 and len({(a.text, a.text_pair) for a in results}) == 1:
+        specs = {(a.method, str(a.settings)) for a in results}
+        if len(specs) == len(results) and all(a.scores.ndim == 1 for a in results):
+            return Comparison(results).to_html(words=words, merge=merge, costs=costs)
+    return page(results, words=words, merge=merge, costs=costs)
 
 
 def _agreement(first: "Attribution", second: "Attribution") -> list[str]:

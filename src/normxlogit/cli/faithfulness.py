@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .console import progress, quiet, write
+from .console import check_folder, progress, quiet, write
 from .options import AUTO, DataDir, Device, DType, Limit, Methods, Protocol, loading, methods_of
 
 __all__ = ["faithfulness"]
@@ -24,7 +24,7 @@ def faithfulness(
     label_column: Annotated[str, typer.Option(help="The column of gold labels.")] = "label",
     limit: Limit = None,
     protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.default,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
     device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
@@ -32,6 +32,7 @@ def faithfulness(
     ] = None,
 ) -> None:
     """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
+    check_folder(output)
     with quiet():
         from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head

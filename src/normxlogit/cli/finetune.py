@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import quiet, write
+from .console import check_folder, quiet, write
 from .options import AUTO, DataDir, Device, GGUFFile, Limit
 
 __all__ = ["finetune"]
@@ -25,12 +25,13 @@ def finetune(
     lora_rank: Annotated[int, typer.Option(help="Train LoRA adapters of this rank; the paper's is 4.")] = 0,
     patience: Annotated[int, typer.Option(help="Epochs without improvement before stopping.")] = 2,
     bf16: Annotated[bool, typer.Option("--bf16", help="Compute in bfloat16.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of data order, dropout and new weights.")] = 0,
     device: Device = AUTO,
-    seed: Annotated[int, typer.Option(help="Of data order, dropout and new weights.")] = 0,
     limit: Limit = None,
     gguf_file: GGUFFile = None,
 ) -> None:
     """Fine-tune a model on a GLUE task, all weights or LoRA, or a language model on BLiMP's pairs of sentences."""
+    check_folder(output)
     with quiet(), redirect_stdout(sys.stderr):  # Trainer prints its log; standard output is for the result
         from ..paper.finetuning import classification, minimal_pairs
         from ..paper.finetuning.trainer import Recipe

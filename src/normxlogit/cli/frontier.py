@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from .console import progress, quiet, write
+from .console import check_folder, progress, quiet, write
 from .options import AUTO, DataDir, Device, DType, Limit, loading, methods_of
 
 __all__ = ["frontier"]
@@ -34,7 +34,7 @@ def frontier(
     label_column: Annotated[str, typer.Option(help="The column of gold labels.")] = "label",
     limit: Limit = None,
     rounds: Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")] = 9,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
     device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
@@ -43,6 +43,7 @@ def frontier(
 ) -> None:
     """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes."""
     asked = _checkpoints(checkpoint) or [("", dataset, model)]
+    check_folder(output)
     with quiet():
         from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head, texts_cut

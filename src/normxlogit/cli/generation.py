@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from .console import progress, quiet, write
+from .console import check_folder, progress, quiet, write
 from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["generation"]
@@ -24,7 +24,7 @@ def generation(
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
-    seed: Annotated[int, typer.Option(help="Of the documents, the ablations and the bootstrap.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the documents, the ablations and the bootstrap.")] = 0,
     device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[
@@ -36,6 +36,7 @@ def generation(
         raise InputError("name a causal language model with --model; the model in the package is a classifier")
     if not data:
         raise InputError("name a JSONL file of questions with --data")
+    check_folder(output)
     with quiet():
         from ..evaluation.generation import evaluate_sources, load_questions
         from ..evaluation.source_report import sources_table, write_sources

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import InputError
+
 if TYPE_CHECKING:
     from ..methods import Method
 
@@ -41,8 +43,14 @@ def loading(device: str, dtype: str | None, gguf_file: str | None = None) -> dic
 
 
 def methods_of(methods: str) -> list["Method"]:
-    """Return the methods of a command line with their settings."""
+    """Return the methods of a command line with their settings.
+
+    Raises:
+        InputError: If there is none.
+    """
     from ..evaluation.runs import all_methods
     from ..methods import method_named
 
+    if not methods.split():
+        raise InputError('--methods takes "all", or names separated by spaces')
     return all_methods() if methods == "all" else [method_named(text) for text in methods.split()]

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError
 from .alignment import figure_alignment
-from .console import progress, quiet, write
+from .console import check_folder, progress, quiet, write
 from .options import AUTO, DataDir, Device, DType, Methods, Protocol, loading, methods_of
 
 __all__ = ["reproduce"]
@@ -51,6 +51,7 @@ def reproduce(
     output: Annotated[Path, typer.Option(help="Folder for models, runs, table and figures.")] = Path("outputs"),
 ) -> None:
     """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
+    check_folder(output)
     if part in (Part.time, Part.memory):
         write(_costs(part.value, methods, device, output))
         return

@@ -89,7 +89,11 @@ class Folder:
     def __init__(self, place: str | Path) -> None:
         import fsspec
 
+        if not isinstance(place, str | Path) or not str(place).strip():
+            raise DataError(f"{place!r} is no folder or URL")
         self.place = str(place)
+        if any("\ud800" <= character <= "\udfff" for character in self.place):  # Arrow knows no such names
+            raise DataError(f"the name of {self.place!r} is not UTF-8; give another --output")
         try:
             self.system, self.path = fsspec.core.url_to_fs(self.place)
         except (ImportError, ValueError) as error:

@@ -65,6 +65,8 @@ def open_source(inputs: Any, kind: str | None = None) -> Source:
     if not isinstance(inputs, Sequence) or not inputs or not _are_paths(inputs):
         return RowSource(inputs)
     names = [str(name) for name in inputs]
+    if not all(name.strip() for name in names):
+        raise DataError("an input has an empty name; name a file, a folder or a data set")
     if names == ["-"]:
         return StreamSource(sys.stdin.buffer, kind or "text")
     datasets = [_dataset(name) for name in names]

@@ -96,6 +96,8 @@ def attribute(
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
+    if isinstance(keep, str):
+        raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
     source = open_source(inputs, input_format)
     columns = InputColumns(text_column or "", pair_column, id_column, target_column, tuple(keep))
     settings = Settings(
@@ -118,8 +120,9 @@ def attribute(
     with folder.locked():
         before = folder.read_manifest()
         if before is not None:
-            before.refuse_changes(now, folder.place)
             now.done, now.complete = folder.written(before), before.complete
+            if now.done or now.complete:  # of a run that failed at its first row nothing is there to be kept
+                before.refuse_changes(now, folder.place)
         clock = Clock(now.count("rows"), now.count("errors"))
         if now.complete and before is not None and len(now.done) == len(before.done):
             clock.skipped(1.0)

@@ -10,12 +10,13 @@ import torch
 from .._version import __version__
 from ..errors import InputError
 from ..inputs.encoder import LongText
+from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..models.layers import Layers
 from ..models.targets import All, Choice, TargetSpec
 from ..models.task_model import TaskModel
 from ..pipeline.options import Options
-from ..results.words import Merge
+from ..results.words import MERGES, Merge
 from .shards import InputColumns
 
 __all__ = ["SHARD_ROWS", "Settings", "model_digest"]
@@ -54,8 +55,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        if self.shard_rows < 1:
-            raise InputError(f"a shard has at least one row, not {self.shard_rows}")
+        counted(self.shard_rows, "shard_rows")
+        if self.merge is not None and self.merge not in MERGES:
+            raise InputError(f"merge must be {', '.join(map(repr, MERGES))} or None, not {self.merge!r}")
         if self.columns.target is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
         self.options()

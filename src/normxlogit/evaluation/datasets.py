@@ -138,8 +138,9 @@ def read_rows(path: Path) -> Any:
     """
     import datasets
 
-    shown = not datasets.are_progress_bars_disabled()
+    shown, verbosity = not datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
     datasets.disable_progress_bars()  # a local file takes no time to speak of
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)  # what is wrong with it is said once, below
     try:
         return datasets.load_dataset(FORMATS[path.suffix], data_files=str(path), split="train")
     except StopIteration:  # what the reader makes of a file without a line
@@ -148,6 +149,7 @@ def read_rows(path: Path) -> Any:
         reason = str(error.__cause__ or error).strip().partition("\n")[0]
         raise DataError(f"{path}: cannot be read as {FORMATS[path.suffix]}: {reason}") from None
     finally:
+        datasets.logging.set_verbosity(verbosity)
         if shown:
             datasets.enable_progress_bars()
 

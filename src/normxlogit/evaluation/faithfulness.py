@@ -125,7 +125,7 @@ class Faithfulness:
 def evaluate(
     explainer: Explainer,
     examples: Sequence[Example],
-    methods: Sequence[str | Method] = ("normxlogit", "logat", "input-norm", "random"),
+    methods: str | Method | Sequence[str | Method] = ("normxlogit", "logat", "input-norm", "random"),
     *,
     protocol: Protocol = "default",
     seed: int = 0,
@@ -137,7 +137,7 @@ def evaluate(
     Args:
         explainer: The model.
         examples: Labelled texts.
-        methods: Methods, or names with settings as "name:setting=value".
+        methods: One or several methods, or names with settings as "name:setting=value".
         protocol: "default" leaves special tokens out and perturbs round(K x maskable tokens); "published" is what the
             paper's notebook does: texts cut to 90 tokens, int(K x length) with special tokens counted, and only the
             first position excluded from the ranking. Ties go to the earlier position in both.
@@ -154,7 +154,7 @@ def evaluate(
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = answers or Answers(explainer)
     results = []
-    for method in map(method_named, methods):
+    for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         scores: list[npt.NDArray[np.float32]] = []
         for start in range(0, len(encodings), CHUNK):
             found = explainer(encodings[start : start + CHUNK], method=method, token_predictions=False)

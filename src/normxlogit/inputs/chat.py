@@ -1,6 +1,6 @@
 """Prompts: texts, and chat messages as the tokenizer's template writes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
 
-__all__ = ["Content", "Prompt", "ReadPrompt", "read_prompt"]
+__all__ = ["Content", "Prompt", "ReadPrompt", "read_prompt", "read_prompts"]
 
 Prompt = str | Sequence[Mapping[str, Any]]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them."""
@@ -48,6 +48,26 @@ class ReadPrompt:
 
     text: str
     contents: tuple[Content, ...] | None
+
+
+def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
+    """Return the prompts of whatever holds them, and whether it was a single one.
+
+    Args:
+        prompts: A text or messages, or any iterable of these.
+
+    Raises:
+        InputError: If one of several is neither.
+    """
+    if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
+        return [prompts], True  # type: ignore[list-item]  # refused where it is read
+    found = list(prompts)
+    if not found or any(isinstance(item, Mapping) for item in found):
+        return [found], True
+    for place, item in enumerate(found):
+        if not isinstance(item, str | Sequence):
+            raise InputError(f"prompt {place} is a string or a list of messages, not {type(item).__name__}")
+    return found, False
 
 
 def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPrompt:

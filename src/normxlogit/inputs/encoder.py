@@ -14,7 +14,7 @@ from ..errors import InputError
 from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
 from .private_tokenizer import private_tokenizer
-from .texts import Text, read_texts
+from .texts import Text, counted, read_texts
 from .token_ids import check_ids, read_token_ids
 
 __all__ = ["Encoder", "LongText"]
@@ -195,8 +195,8 @@ class Encoder:
     def _encode(self, texts: list[Text], long_text: LongText, max_length: int | None) -> list[Encoding]:
         if long_text not in get_args(LongText):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
-        if max_length is not None and (isinstance(max_length, bool) or max_length < 1):
-            raise InputError(f"max_length must be a positive number, not {max_length!r}")
+        if max_length is not None:
+            max_length = counted(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
         # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
         for wanted in (False, True):

@@ -1,11 +1,12 @@
 """What a user may call texts: one or many, in any container, checked one by one."""
 
+import operator
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from ..errors import InputError
 
-__all__ = ["Text", "read_texts"]
+__all__ = ["Text", "counted", "read_texts"]
 
 Text = str | tuple[str, str]
 """A text, or a pair of them."""
@@ -27,6 +28,25 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
         return [_text(inputs, 0)], True
     _check_container(inputs)
     return [_text(item, place) for place, item in enumerate(inputs)], False
+
+
+def counted(number: Any, name: str) -> int:
+    """Return a count that a caller gave, of any integer type.
+
+    Args:
+        number: The count.
+        name: What to call it in the error.
+
+    Raises:
+        InputError: If it is no whole number from 1.
+    """
+    try:
+        found = 0 if isinstance(number, bool) else operator.index(number)
+    except (TypeError, RuntimeError, ValueError):  # a tensor of several elements, or of floats
+        found = 0
+    if found < 1:
+        raise InputError(f"{name} must be a positive whole number, not {number!r}")
+    return found
 
 
 def _check_container(inputs: Any) -> None:

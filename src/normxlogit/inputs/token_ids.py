@@ -102,6 +102,8 @@ def _table(given: Any, name: str) -> Tensor:
             values = torch.as_tensor(values)
         except (TypeError, ValueError, RuntimeError, OverflowError):
             raise InputError(f"'{name}' must hold rows of whole numbers") from None
+    if values.layout is not torch.strided or values.device.type == "meta":
+        raise InputError(f"'{name}' must hold rows of whole numbers, and is a tensor without them (sparse, or meta)")
     if values.ndim == 1:
         values = values[None]
     if values.ndim != 2 or not values.numel():

@@ -1,7 +1,9 @@
 """What a method is: a class with typed settings that scores the tokens of a batch."""
 
 import functools
+import importlib
 import inspect
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +27,7 @@ from .settings import check, format_value, settings_of, unknown
 if TYPE_CHECKING:
     from .registry import MethodInfo
 
-__all__ = ["Method", "Request", "Scores", "check_finite", "run_method"]
+__all__ = ["Method", "Request", "Scores", "check_finite", "imported", "run_method"]
 
 WordMerge = Literal["sum", "max", "mean"]
 
@@ -107,15 +109,15 @@ class Method(ABC):
         """Score the tokens of a batch."""
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
-        """Score the tokens of one text for a target at each of several places of a causal model, from one pass.
+        """Score the tokens of texts for a target at each of several places of a causal model, from one pass.
 
         Args:
-            request: A text with K targets, target k read at place k.
-            places: Where the model answers, (K,).
-            weights: Sums of the K targets that are explained instead of each, (J, K).
+            request: B texts with K targets, target k read at place k.
+            places: Where the model answers, (B, K); negative where a text has fewer than K.
+            weights: Sums of the K targets that are explained instead of each, (B, J, K).
 
         Returns:
-            Scores, (1, K, max(L, 1), T), or of J sums, any value at tokens after a place; None if the method reads
+            Scores, (B, K, max(L, 1), T), or of J sums, any value at tokens after a place; None if the method reads
             each beginning of the text by itself.
         """
         return None
@@ -190,6 +192,19 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
             f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
             "does not"
         )
+
+
+def imported(name: str) -> Any:
+    """Import a package that a method needs, and leave Python's random state: scipy.stats draws from it at its import.
+
+    Raises:
+        ImportError: If it is not installed.
+    """
+    state = random.getstate()
+    try:
+        return importlib.import_module(name)
+    finally:
+        random.setstate(state)
 
 
 def _plain(value: Any) -> Any:

@@ -105,7 +105,16 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
         )
     if tokenizer is None:
         raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
+    if isinstance(tokenizer, type) or not callable(tokenizer):
+        raise InputError(
+            f"the tokenizer must be one that was loaded, not {_described(tokenizer)}; "
+            "Explainer.from_pretrained loads both by a name or folder"
+        )
     return module, tokenizer
+
+
+def _described(given: Any) -> str:
+    return f"the class {given.__name__}" if isinstance(given, type) else f"a {type(given).__name__}"
 
 
 def model_summary(model: TaskModel) -> str:

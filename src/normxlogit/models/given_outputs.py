@@ -14,7 +14,7 @@ from .forward_pass import ForwardPass
 from .task_model import TaskModel
 from .tasks import at
 
-__all__ = ["check_layer_count", "check_same", "check_shapes", "read_outputs"]
+__all__ = ["check_layer_count", "check_same", "check_shapes", "read_embedded", "read_outputs"]
 
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
@@ -35,7 +35,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)
-    embedded, hidden = _embedded(model, batch), states[-1]  # (B, T, H) each
+    embedded, hidden = read_embedded(model, batch), states[-1]  # (B, T, H) each
     if parts.states_late:
         check_same(batch, hidden, model.states(batch))
         states = (embedded, *states[:-1])
@@ -45,6 +45,8 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     given = logits if run.positions is None else at(logits, run.positions)
     if given.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
+    if given.shape != run.logits.shape:
+        raise InputError(f"the outputs hold logits of shape {tuple(given.shape)}, not {tuple(run.logits.shape)}")
     difference = (run.logits.to(given.device) - given.float()).abs().max().item()
     if not difference <= tolerance_for(given):
         raise HeadMismatchError(
@@ -54,7 +56,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     return run
 
 
-def _embedded(model: TaskModel, batch: Batch) -> Tensor:
+def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
     tap = model.parts.embedding_tap
     if tap is None:
@@ -80,7 +82,8 @@ def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[
     """
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
-    if not states or logits is None:
+    whole = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
+    if not states or not whole or logits is None:
         raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
     texts = batch.mask.shape[:1]
     for value, wanted in ((states[-1], batch.mask.shape), (logits, batch.mask.shape if per_token else texts)):

@@ -25,7 +25,7 @@ def layer_numbers(layers: Layers, model: TaskModel) -> tuple[int, ...]:
         return ()
     if isinstance(layers, All):
         return tuple(range(1, model.layer_count() + 1))
-    given: Sequence[Any] = layers if isinstance(layers, Sequence) and not isinstance(layers, str) else [layers]
+    given: Sequence[Any] = layers if isinstance(layers, Sequence) and not isinstance(layers, str | bytes) else [layers]
     if not given:
         raise MethodError("the list of layers is empty; None explains the model's answer as it is")
     numbers = []

@@ -13,7 +13,7 @@ from ..inputs.columns import lengths_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import out_of_memory
 from ..surgery.parts import EXCLUDED, tolerance_for
-from .proof import UnreadableError
+from .proof import failed_inside
 from .task_model import TaskModel
 
 __all__ = ["map_batches", "run_batches"]
@@ -48,13 +48,14 @@ def run_batches(
     """
     pad = _may_pad(model, encodings)
     lengths = lengths_of(encodings)
-    waiting = deque(batches(encodings, model.batch_tokens // share, pad=pad))
+    apart = model.copy.mixes_texts
+    waiting = deque(batches(encodings, 0 if apart else model.batch_tokens // share, pad=pad))
     while waiting:
         places = waiting[0]
         try:
             result = _tried(work, places)
-        except UnreadableError:
-            if len(places) == 1:
+        except InputError as error:
+            if len(places) == 1 or not failed_inside(error):
                 raise
             waiting.popleft()
             waiting.extendleft([place] for place in reversed(places))

@@ -21,7 +21,7 @@ from .embeddings import WordEmbeddings
 from .padding import NO_ID
 from .tasks import Task, answering
 
-__all__ = ["ModelCopy"]
+__all__ = ["ModelCopy", "Pinned"]
 
 
 class _Seen(threading.local):
@@ -52,6 +52,8 @@ class ModelCopy:
         parts: What was found in `module`; None before the first batch.
         padding: The shortest and the longest text that were tried together; None before the first trial, and False
             where a text's states change with the texts beside it.
+        writes_padded: Whether what it writes after a prompt stays the same with padding before it; None before the
+            first trial.
         proved_causal: Whether later tokens were seen to leave the states of earlier ones alone.
     """
 
@@ -65,6 +67,7 @@ class ModelCopy:
         self.call = Isolated(self.module)
         self.parts: Parts | None = None
         self.padding: tuple[int, int] | bool | None = None
+        self.writes_padded: bool | None = None
         self.proved_causal = False
         self._seen = _Seen()
         self.lock = threading.RLock()
@@ -73,6 +76,11 @@ class ModelCopy:
     def current(self) -> bool:
         """Whether the caller's model is still what was copied."""
         return self._given.unchanged()
+
+    @cached_property
+    def mixes_texts(self) -> bool:
+        """Whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
+        return any(".quantized.dynamic" in type(module).__module__ for module in self.module.modules())
 
     @cached_property
     def record(self) -> Isolated:
@@ -148,3 +156,9 @@ class ModelCopy:
             pass
         finally:
             record.active = record.stop_early = False
+
+
+class Pinned(threading.local):
+    """The copies that the current thread's call began with; None before the first call."""
+
+    copy: ModelCopy | None = None

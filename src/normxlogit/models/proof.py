@@ -1,10 +1,12 @@
 """What a model is proved on: a small sample of a batch, and the answer that its owner would get."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from transformers import PretrainedConfig
 
 from ..errors import HeadMismatchError, InputError, NormXLogitError
 from ..inputs.batching import Batch
@@ -17,15 +19,16 @@ from ..surgery.parts import tolerance_for
 from .model_copy import ModelCopy
 from .tasks import Task
 
-__all__ = ["UnreadableError", "compare", "first_alone", "reading", "sample_of"]
+__all__ = ["compare", "failed_inside", "first_alone", "reading", "sample_of"]
 
 TEXTS = 2
 TOKENS = 64
 """Tokens of a text that the proof of a vocabulary head reads: its full logits are as wide as the vocabulary."""
 
 
-class UnreadableError(InputError):
-    """The model's own forward pass failed on these inputs."""
+def failed_inside(error: InputError) -> bool:
+    """Return whether an error says that the model's own code failed on what it was given, see `reading`."""
+    return error.__cause__ is not None
 
 
 def sample_of(batch: Batch, task: Task, filler: int) -> dict[str, Tensor]:
@@ -78,16 +81,19 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, T
 
 
 @contextmanager
-def reading(model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False) -> Iterator[None]:
+def reading(
+    model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
+) -> Iterator[None]:
     """Say of a model that fails on an input which input that was.
 
     Args:
         model: Names it.
         inputs: What it reads.
         gradients: Whether gradients are wanted, so that the failure may be of another kind; it is then left as it is.
+        doing: What the model does with it.
 
     Raises:
-        UnreadableError: In the place of the model's own error, but for a lack of memory.
+        InputError: In the place of the model's own error, but for a lack of memory.
     """
     try:
         yield
@@ -97,8 +103,20 @@ def reading(model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool =
         if out_of_memory(error) or gradients:
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-        said = (str(error).strip().splitlines() or [""])[0]
-        raise UnreadableError(
-            f"{type(model).__name__} cannot read {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
+        said = (str(error).strip().splitlines() or [""])[0] + _bounds(model, tokens)
+        raise InputError(
+            f"{type(model).__name__} cannot {doing} {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
             f"tokens: {type(error).__name__}: {said}"
         ) from error
+
+
+def _bounds(model: nn.Module, tokens: int) -> str:
+    """Return what the settings of a model say of its length, where a text reaches that."""
+    config = getattr(model, "config", None)
+    found = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
+    named = [
+        f"{name}={value}"
+        for name, value in found.items()
+        if type(value) is int and 1 < value <= tokens and re.search(r"position|seq_?len|n_ctx", name)
+    ]
+    return f"; its configuration says {', '.join(named)}, is the text too long?" if named else ""

@@ -1,11 +1,11 @@
 """Encoder-decoder language models: the decoder, with what the encoder made of the source beside it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..errors import InputError
@@ -68,14 +68,6 @@ class Seq2SeqModel(TaskModel):
         ids = self.encoder.target_ids(completion)
         start = getattr(self.config, "decoder_start_token_id", None)
         return ids[1:] if ids and ids[0] == start else ids
-
-    def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Return what the model writes after its first token."""
-        ids = torch.tensor([prompt.source], device=self.device)  # (1, S)
-        writer: Any = private_clone(self.copy.reference)
-        found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
-        written: list[int] = getattr(found, "sequences", found)[0, 1:].tolist()
-        return written
 
     def _collated(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
         """Return the decoder's tokens with what the encoder made of their source, one text at a time.

@@ -341,6 +341,8 @@ def _label_index(task: Task, name: str) -> int:
 
 def _token_index(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     """Return the id of the one token that a string is, as the start of a word if there is such a token."""
+    if not _whole(text):
+        raise TargetError(f"the target {text!r} holds half a character (a lone surrogate); it was decoded wrongly")
     forms = [text] if text != text.lstrip() else [" " + text, text]
     pieces: list[int] = []
     for form in forms:
@@ -350,5 +352,11 @@ def _token_index(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
     known = tokenizer.convert_tokens_to_ids(text)  # a piece by its own name, such as "##ing" or "Ġthe"
     if isinstance(known, int) and known != tokenizer.unk_token_id:
         return known
-    split = ", ".join(repr(p) for p in tokenizer.convert_ids_to_tokens(pieces))
+    split = ", ".join(repr(p) for p in tokenizer.convert_ids_to_tokens(pieces[:MANY]))
+    split += f" and {len(pieces) - MANY} more" if len(pieces) > MANY else ""
     raise TargetError(f"{text!r} is not one token for this model but {split or 'nothing'}; choose a single-token word")
+
+
+def _whole(text: str) -> bool:
+    """Return whether no character of a text is half of one."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

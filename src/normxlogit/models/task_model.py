@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from ..errors import HeadMismatchError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
-from ..inputs.encoding import Encoding
+from ..inputs.texts import counted
 from ..results.base import FloatArray
 from ..surgery.clone import unwrapped
 from ..surgery.headpiece import answer_of
-from ..surgery.isolated import private_clone, without_autocast
+from ..surgery.isolated import without_autocast
 from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts, find_parts
 from ..surgery.trace import embedded_of, hidden_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
 from .input_limits import position_limit, vocabulary_limit
-from .model_copy import ModelCopy
+from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
 from .tasks import Task, TaskName, at, causal, task_of
@@ -56,15 +56,16 @@ class TaskModel:
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
     ) -> None:
-        if batch_tokens < 1:
-            raise ValueError("batch_tokens must be positive")
         self.given = model
-        self.batch_tokens = batch_tokens
+        self.batch_tokens = counted(batch_tokens, "batch_tokens")
         self.tokenizer = tokenizer
         self._asked = task, labels
         self._lock = threading.RLock()
-        self.copy = self._copied()
-        self.name = name or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+        self._pinned = Pinned()
+        self._newest = self._copied()
+        self.name = (
+            (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+        )
 
     def _copied(self) -> ModelCopy:
         """Copy the caller's model, and read from it what depends on its settings."""
@@ -91,6 +92,11 @@ class TaskModel:
     def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
         """Return the token id to pad with, and whether a head that pools by it finds it."""
         return padding_id(module, self.config, self.tokenizer)
+
+    @property
+    def copy(self) -> ModelCopy:
+        """The copies that this thread's call began with: another thread may make new ones meanwhile."""
+        return self._pinned.copy or self._newest
 
     @property
     def module(self) -> PreTrainedModel:
@@ -153,12 +159,13 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        known = self.copy
+        known = self._pinned.copy = self.copy
         if known.current:
             return False
         with self._lock:
-            if self.copy is known:
-                self.copy = self._copied()
+            if self._newest is known:
+                self._newest = self._copied()
+            self._pinned.copy = self._newest
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
@@ -267,14 +274,6 @@ class TaskModel:
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         return (answer if positions is None else at(answer, positions)).float()
-
-    def write(self, prompt: Encoding, config: GenerationConfig, options: Mapping[str, Any]) -> list[int]:
-        """Let the model continue a prompt by its own `generate`, and return the token ids that it wrote."""
-        ids = torch.tensor([prompt.ids], device=self.device)  # (1, P)
-        writer: Any = private_clone(self.copy.reference)
-        found = writer.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config, **options)
-        written: list[int] = getattr(found, "sequences", found)[0, len(prompt) :].tolist()
-        return written
 
     @property
     def autoregressive(self) -> bool:

@@ -13,7 +13,19 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from .sentence_embedding import SentenceEmbedding
 
-__all__ = ["NAMES", "TASKS", "Task", "TaskName", "answering", "at", "causal", "no_head", "task_name", "task_of"]
+__all__ = [
+    "NAMES",
+    "TASKS",
+    "Task",
+    "TaskName",
+    "answering",
+    "at",
+    "causal",
+    "is_bare",
+    "no_head",
+    "task_name",
+    "task_of",
+]
 
 TaskName = Literal[
     "sequence-classification",
@@ -205,6 +217,11 @@ def causal(config: PretrainedConfig) -> bool:
     return known or bool(getattr(config, "is_decoder", False))
 
 
+def is_bare(model: nn.Module) -> bool:
+    """Return whether a model has no head, by its class and those it comes from."""
+    return isinstance(model, PreTrainedModel) and not any(task_name(kind.__name__) for kind in type(model).__mro__)
+
+
 def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None) -> Task:
     """Tell the task of a loaded model.
 
@@ -287,6 +304,8 @@ def answering(task: Task, logits: Tensor, name: str) -> Task:
 
 
 def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+    if labels is not None and (isinstance(labels, str) or not all(isinstance(label, str) for label in labels)):
+        raise InputError("labels are a list of names, such as labels=['no', 'yes']")
     if labels and len(labels) != count:
         raise InputError(f"{name} has {count} outputs and {len(labels)} labels were given; give one for each")
     return tuple(labels or ())

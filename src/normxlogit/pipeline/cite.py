@@ -12,11 +12,12 @@ from ..models.task_model import TaskModel
 from ..results.citations import Citations
 from ..results.sentences import sentence_spans
 from ..results.spans import answer_parts, prompt_sources
+from ..surgery.memory import enough_memory
 from .ablations import Ablations
 from .completed import Completed
-from .completion import generate
 from .options import Options
 from .sources import explain_sources, part_weights
+from .writing import generate
 
 __all__ = ["ask", "cite", "documents_by_name", "question_prompt"]
 
@@ -93,6 +94,8 @@ def question_prompt(
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty")
+    if system is not None and not isinstance(system, str):
+        raise InputError(f"a system message is a text, not {type(system).__name__}")
     named = documents_by_name(documents)
     text, spans = "" if chat or not system else system.strip() + "\n\n", {}
     message = (1 if system else 0,) if chat else ()
@@ -142,6 +145,7 @@ def _without_ending(completed: Completed) -> Completed:
     return replace(completed, encoding=kept)
 
 
+@enough_memory("measure what the answer loses without a source")
 def _lost(model: TaskModel, completed: Completed, indices: list[int]) -> dict[str, float]:
     """Return how much of the answer's log-probability each of some sources is worth, in nats, by name."""
     sequence = completed.sequenced()

@@ -60,6 +60,8 @@ class Completed:
         """
         if sources is None:
             return self
+        if not isinstance(sources, Mapping):
+            raise InputError(f"sources are spans by name, as in {{'notes': (0, 40)}}, not {type(sources).__name__}")
         named = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
         prompt_sources(self.sequenced(), named)
         return replace(self, named=named)

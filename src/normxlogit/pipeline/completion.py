@@ -1,34 +1,74 @@
-"""Completions of language models: read them, let the model write them, and explain each of their tokens."""
+"""Completions of language models, and which tokens each of their tokens rests on."""
 
-import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig
 
 from .._version import __version__
-from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.chat import Prompt, ReadPrompt, read_prompt
+from ..errors import TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..methods import FrozenGradient, Method, NormXLogit, Request, check_finite, run_method
-from ..models.append_tokens import append_tokens
 from ..models.layers import layer_numbers
+from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
 from ..models.targets import Target, index_of, is_choice, name_of
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
+from ..surgery.memory import enough_memory
 from .completed import Completed
 from .options import Options
 
-__all__ = ["default_method", "explain_completion", "generate", "read_completion"]
+__all__ = [
+    "Explained",
+    "default_method",
+    "explain_completion",
+    "explain_completions",
+    "explain_run",
+    "explained",
+    "prove_causal",
+]
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
+
+LOGITS_AT_ONCE = 2**27
+"""Vocabulary logits that are gone back through together, of all places of the texts of a batch."""
+
+
+class Explained(NamedTuple):
+    """A completion with what is wanted of it.
+
+    Attributes:
+        completed: The completion.
+        options: The caller's options for it.
+        context: What the model reads: all but the last token.
+        ids: The vocabulary entry that each row explains, G of them.
+        contrast: The entry subtracted from all.
+    """
+
+    completed: Completed
+    options: Options
+    context: Encoding
+    ids: list[int]
+    contrast: int | None
+
+    @property
+    def start(self) -> int:
+        """The first generated token."""
+        return self.completed.prompt_tokens
+
+    @property
+    def written(self) -> list[int]:
+        """The generated tokens."""
+        return self.completed.encoding.ids[self.start :]
+
+
+Measured = Mapping[str, tuple[float, ...]]
+"""What a method measured of itself, by name, for each generated token."""
 
 
 def default_method(model: TaskModel) -> Method:
@@ -41,84 +81,16 @@ def default_method(model: TaskModel) -> Method:
     return NormXLogit() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
 
 
-def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
-    """Let the model continue a prompt.
-
-    Args:
-        model: A causal language model.
-        prompt: A text or chat messages.
-        max_new_tokens: Most tokens to write; fewer where the model's length ends.
-        options: Passed to the model's `generate`; without any it is greedy.
-
-    Returns:
-        Prompt and completion, and how much of it is the prompt.
-
-    Raises:
-        InputError: If the prompt is empty or leaves no room, or several sequences are asked for.
-        UnsupportedModelError: If the model is no causal language model.
-    """
-    _check_task(model)
-    if options.get("num_return_sequences", 1) != 1:
-        raise InputError("num_return_sequences must be 1; call again for another completion")
-    encoding, read = _read_prompt(model, prompt)
-    count = len(encoding)
-    limit = model.encoder.limit
-    room = max_new_tokens if limit is None else min(max_new_tokens, limit - count)
-    if room < 1:
-        raise InputError(f"the prompt has {count} tokens and the model reads {limit}: there is no room to write")
-    config, rest = _generation_config(model, options, room)
-    with torch.inference_mode():
-        written = model.write(encoding, config, rest)
-    notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
-    found = replace(append_tokens(model.tokenizer, encoding, written), notes=(*encoding.notes, *notes))
-    return Completed(found, count, len(read.text), read.contents)
-
-
-def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
-    """Encode a prompt and a given completion.
-
-    Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
-    the completion.
-
-    Args:
-        model: A causal language model.
-        prompt: A text or chat messages.
-        completion: A text that follows the prompt as it is, or token ids.
-
-    Returns:
-        Prompt and completion, and how much of it is the prompt.
-
-    Raises:
-        InputError: If one of them is empty or both are longer than the model reads.
-        UnsupportedModelError: If the model is no causal language model.
-    """
-    _check_task(model)
-    before, read = _read_prompt(model, prompt)
-    count, text = len(before), read.text
-    if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
-        completion = model.target_ids(completion)
-    if not isinstance(completion, str):
-        encoding = append_tokens(model.tokenizer, before, [int(i) for i in completion])
-    else:
-        encoding = model.encoder.opening(text + completion, special=isinstance(prompt, str))
-        if encoding.offsets is not None:
-            within = (i for i, (_, end) in enumerate(encoding.offsets) if end > len(text))
-            count = next(within, len(encoding))
-        elif encoding.ids[:count] != before.ids:
-            raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
-        encoding = replace(encoding, special=_special(model, encoding, read))
-    if count == 0:
-        raise InputError("nothing stands before the completion; give a prompt")
-    if len(encoding) <= count:
-        raise InputError("the completion is empty")
-    limit = model.encoder.limit
-    if limit is not None and len(encoding) > limit:
-        raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
-    return Completed(encoding, count, len(text), read.contents)
-
-
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
-    """Explain every token of a completion, from one forward pass over the sequence.
+    """Explain every token of a completion; see `explain_completions`."""
+    return explain_completions(model, [completed], [options])[0]
+
+
+@enough_memory("explain this completion")
+def explain_completions(
+    model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
+) -> list[GenerationAttribution]:
+    """Explain every token of completions, in batches of one forward pass over whole sequences.
 
     score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
     entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) is read off token i alone, so that one
@@ -127,40 +99,125 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
 
     Args:
         model: A causal language model.
-        completed: What `generate` or `read_completion` returned.
-        options: What is wanted; without a target each token explains itself.
+        completed: What `generate_each` or `read_completion` returned.
+        options: What is wanted of each, by one method and layers; without a target each token explains itself.
 
     Raises:
         TargetError: If a token asked for does not exist.
         UnsupportedModelError: If the model reads ahead, so that later tokens are part of earlier representations.
     """
-    sequence, start = completed.encoding, completed.prompt_tokens
-    ids = sequence.ids[start:]
-    wanted_ids, contrast = _targets(model, options, ids)
-    context = sequence.take(range(len(sequence) - 1))
-    run = options.method.forward(model, model.batch([context], [0]), options.layers, predict=False)
+    every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
+    if isinstance(model, Seq2SeqModel):  # a source each
+        return [result for one in every for result in _explain(model, [one])]
+
+    def work(places: list[int]) -> list[GenerationAttribution]:
+        batch = [every[i] for i in places]
+        return [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
+
+    contexts = [one.context for one in every]
+    return map_batches(model, contexts, work, share=options[0].method.memory if len(every) > 1 else 1)
+
+
+def explained(model: TaskModel, completed: Completed, options: Options) -> Explained:
+    """Return a completion with what is wanted of it.
+
+    Raises:
+        TargetError: If a token asked for does not exist.
+    """
+    context = completed.encoding.take(range(len(completed.encoding) - 1))
+    ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])
+    return Explained(completed, options, context, ids, contrast)
+
+
+def _parts(batch: list[Explained], vocabulary: int) -> Iterator[list[Explained]]:
+    """Cut a batch where the logits of all its places would be too many."""
+    part: list[Explained] = []
+    for one in batch:
+        if part and (sum(len(p.ids) for p in part) + len(one.ids)) * vocabulary > LOGITS_AT_ONCE:
+            yield part
+            part = []
+        part.append(one)
+    yield part
+
+
+def _explain(model: TaskModel, batch: list[Explained]) -> list[GenerationAttribution]:
+    """Explain completions from one forward pass over all."""
+    options = batch[0].options
+    method = options.method
+    contexts = model.batch([one.context for one in batch], list(range(len(batch))))
+    run = method.forward(model, contexts, options.layers, predict=False)
     with torch.inference_mode():
         prove_causal(model, run)
-        layers = layer_numbers(options.layers, model)
-        said, chances = _said(model, run, start, ids)
-    request = Request(model, run, _target(model, wanted_ids, contrast, run), layers)
-    diagnostics: dict[str, tuple[float, ...]] = {}
-    if options.method.info.tokenwise:
-        scores = _at_once(model, run, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
-    elif (each := options.method.score_each(request, torch.arange(start - 1, len(sequence) - 1))) is not None:
-        scores = each.values[0].detach()  # (G, L, T - 1)
-        diagnostics = {name: tuple(values[0].tolist()) for name, values in each.diagnostics.items()}
-    else:
-        scores = _one_by_one(model, completed, options, layers, wanted_ids, contrast)  # (G, L, T - 1)
-    scores = scores.float().cpu()
-    model.check_finite(scores.numpy(), run.batch)
+    return explain_run(model, run, batch)
+
+
+def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:
+    """Explain completions from a forward pass over them.
+
+    Args:
+        model: The model.
+        run: Its pass over the contexts.
+        batch: The completions, by one method and layers.
+    """
+    with torch.inference_mode():
+        layers = layer_numbers(batch[0].options.layers, model)
+        said = [_said(model, states, one) for states, one in zip(_rows(run, run.hidden), batch, strict=True)]
+    found = _scored(model, run, batch, layers)
+    results = []
+    for one, (scores, diagnostics), predictions in zip(batch, found, said, strict=True):
+        model.check_finite(scores.numpy(), run.batch)
+        results.append(_result(model, one, layers, scores, diagnostics, predictions))
+    return results
+
+
+def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
+    """Return what belongs to the real tokens of each text, of (B, T, ...)."""
+    return [own[mask.to(own.device)] for own, mask in zip(values, run.batch.mask, strict=True)]
+
+
+def _scored(
+    model: TaskModel, run: ForwardPass, batch: Sequence[Explained], layers: tuple[int, ...]
+) -> list[tuple[Tensor, Measured]]:
+    """Return the scores of each text, (G, L, T - 1) on the host, and what the method measured of itself."""
+    method = batch[0].options.method
+    if method.info.tokenwise:
+        rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
+        return [(_at_once(model, own, one, layers), {}) for own, one in zip(rows, batch, strict=True)]
+    count = max(len(one.ids) for one in batch)
+    starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
+    ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
+    for row, (one, before) in enumerate(zip(batch, starts, strict=True)):
+        ids[row, : len(one.ids)] = torch.tensor(one.ids)
+        places[row, : len(one.ids)] = torch.arange(len(one.ids)) + before + one.start - 1
+    request = Request(model, run, _target(model, ids, batch[0].contrast, run), layers)
+    each = method.score_each(request, places)
+    if each is None:
+        return [(_one_by_one(model, one, layers), {}) for one in batch]
+    values = _rows(run, each.values.detach().permute(0, 3, 1, 2))  # (T, G, L) each
+    found: list[tuple[Tensor, Measured]] = []
+    for row, (one, own) in enumerate(zip(batch, values, strict=True)):
+        g = len(one.ids)
+        measured = {name: tuple(value[row, :g].tolist()) for name, value in each.diagnostics.items()}
+        found.append((own[:, :g].permute(1, 2, 0).float().cpu(), measured))
+    return found
+
+
+def _result(
+    model: TaskModel,
+    one: Explained,
+    layers: tuple[int, ...],
+    scores: Tensor,
+    diagnostics: Measured,
+    said: tuple[list[Prediction], list[Prediction]],
+) -> GenerationAttribution:
+    completed, options, start = one.completed, one.options, one.start
+    sequence, text = completed.encoding, completed.encoding.text
     places = torch.arange(scores.shape[-1])  # (T - 1,)
-    seen = places < start + torch.arange(len(ids))[:, None]  # (G, T - 1)
+    seen = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
     table: FloatArray = (scores if layers else scores[:, 0]).contiguous().numpy()
-    names = [name_of(model, i) for i in wanted_ids]
-    other = None if contrast is None else name_of(model, contrast)
-    text = sequence.text
+    names = [name_of(model, i) for i in one.ids]
+    other = None if one.contrast is None else name_of(model, one.contrast)
     return GenerationAttribution(
         scores=table,
         tokens=sequence.tokens,
@@ -170,11 +227,11 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
         text=text,
         completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
         prompt_tokens=start,
-        predictions=tuple(said),
-        generated=tuple(chances),
+        predictions=tuple(said[0]),
+        generated=tuple(said[1]),
         targets=tuple(
-            TargetInfo("token", (name,), (index,), other, contrast, start + g - 1)
-            for g, (name, index) in enumerate(zip(names, wanted_ids, strict=True))
+            TargetInfo("token", (name,), (index,), other, one.contrast, start + g - 1)
+            for g, (name, index) in enumerate(zip(names, one.ids, strict=True))
         ),
         layers=layers or None,
         method=options.method.info.name,
@@ -207,53 +264,51 @@ def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[i
     return [index_of(model, options.target, width)] * len(ids), contrast
 
 
-def _target(model: TaskModel, ids: list[int], contrast: int | None, run: ForwardPass) -> Target:
+def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPass) -> Target:
+    """Return the target of vocabulary entries for each text, (B, G)."""
     device = run.hidden.device
-    other = None if contrast is None else torch.tensor([contrast], device=device)
-    return Target(torch.tensor([ids], device=device), other, run.positions, True, model.task)
+    other = None if contrast is None else torch.full((len(ids),), contrast, device=device)
+    return Target(ids.to(device), other, run.positions, True, model.task)
 
 
-def _at_once(
-    model: TaskModel, run: ForwardPass, options: Options, layers: tuple[int, ...], ids: list[int], contrast: int | None
-) -> Tensor:
+def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[int, ...]) -> Tensor:
     """Score all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
-    distinct = list(dict.fromkeys(ids))
-    target = _target(model, distinct, contrast, run)
+    distinct = list(dict.fromkeys(one.ids))
+    target = _target(model, torch.tensor([distinct]), one.contrast, run)
     request = Request(model, run, target, layers)
-    scores = run_method(options.method, request).values[0].detach().float().cpu()  # (R, L, T - 1)
-    check_finite(options.method, request, scores.numpy())
-    return scores[[distinct.index(i) for i in ids]]
+    scores = run_method(one.options.method, request).values[0].detach()  # (R, L, T)
+    scores = scores[..., run.batch.mask[0].to(scores.device)].float().cpu()  # (R, L, T - 1)
+    check_finite(one.options.method, request, scores.numpy())
+    return scores[[distinct.index(i) for i in one.ids]]
 
 
-def _one_by_one(
-    model: TaskModel,
-    completed: Completed,
-    options: Options,
-    layers: tuple[int, ...],
-    ids: list[int],
-    contrast: int | None,
-) -> Tensor:
+def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Tensor:
     """Score by a method that reads texts as a whole, each generated token explained on what stood before it."""
-    sequence, start = completed.encoding, completed.prompt_tokens
     rows = []
-    for g, index in enumerate(ids):
-        batch = model.batch([sequence.take(range(start + g))], [g])
+    for g, index in enumerate(one.ids):
+        batch = model.batch([one.context.take(range(one.start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
-        target = _target(model, [index], contrast, run)
+        target = _target(model, torch.tensor([[index]]), one.contrast, run)
         request = Request(model, run, target, layers)
-        scores = run_method(options.method, request).values[0].detach().float().cpu()  # (1, L, P + g)
-        check_finite(options.method, request, scores.numpy())
-        rows.append(torch.nn.functional.pad(scores[0], (0, len(sequence) - 1 - start - g)))
+        scores = run_method(one.options.method, request).values[0].detach().float().cpu()  # (1, L, P + g)
+        check_finite(one.options.method, request, scores.numpy())
+        rows.append(torch.nn.functional.pad(scores[0], (0, len(one.context) - one.start - g)))
     return torch.stack(rows)
 
 
-def _said(model: TaskModel, run: ForwardPass, start: int, ids: list[int]) -> tuple[list[Prediction], list[Prediction]]:
-    """Return the top prediction at each generated token, and the token itself as a prediction."""
+def _said(model: TaskModel, states: Tensor, one: Explained) -> tuple[list[Prediction], list[Prediction]]:
+    """Return the top prediction at each generated token, and the token itself as a prediction.
+
+    Args:
+        model: The model.
+        states: What the head reads, (T - 1, H).
+        one: The completion.
+    """
     best: list[Prediction] = []
     own: list[Prediction] = []
-    states = run.hidden[0, start - 1 :]  # (G, H)
-    for part, chosen in zip(states.split(ROWS_AT_ONCE), torch.tensor(ids).split(ROWS_AT_ONCE), strict=True):
+    states, ids = states[one.start - 1 :], torch.tensor(one.written)  # (G, H), (G,)
+    for part, chosen in zip(states.split(ROWS_AT_ONCE), ids.split(ROWS_AT_ONCE), strict=True):
         logits = model.parts.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
         there = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
@@ -271,58 +326,17 @@ def prove_causal(model: TaskModel, run: ForwardPass) -> None:
     Raises:
         UnsupportedModelError: If it does not.
     """
-    count = min(run.hidden.shape[1] // 2, 64)
+    count = min(len(run.batch.encodings[0]) // 2, 64)
     if model.proved_causal or count < 1:
         return
     half = model.batch([run.batch.encodings[0].take(range(count))], [0])
     again = model.run(half, predict=False).hidden[0].float()  # (C, H)
-    first = run.hidden[0, :count].float()  # (C, H)
+    first = run.hidden[0, run.batch.mask[0]][:count].float()  # (C, H)
     rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
     if (again - first).norm() > rounding * first.norm():
+        why = " (its activations are quantised by the largest of all tokens)" if model.copy.mixes_texts else ""
         raise UnsupportedModelError(
-            f"{type(model.module).__name__} reads ahead: what it writes at a place depends on later tokens, so one "
-            "pass cannot explain each token by those before it"
+            f"{type(model.module).__name__} reads ahead: what it writes at a place depends on later tokens{why}, so "
+            "one pass cannot explain each token by those before it"
         )
     model.proved_causal = True
-
-
-def _generation_config(
-    model: TaskModel, options: Mapping[str, Any], room: int
-) -> tuple[GenerationConfig, dict[str, Any]]:
-    """Return the generation settings, greedy unless sampling is asked for, and the options that are no settings."""
-    given = dict(options)
-    config = copy.deepcopy(given.pop("generation_config", None) or model.module.generation_config)
-    config = config or GenerationConfig()
-    if not given.get("do_sample", "generation_config" in options and config.do_sample):
-        given |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
-    if config.pad_token_id is None:
-        config.pad_token_id = model.pad_id
-    config.max_length = None
-    rest = config.update(**given | {"max_new_tokens": room})
-    return config, rest
-
-
-def _check_task(model: TaskModel) -> None:
-    if model.task.name not in ("causal-lm", "seq2seq-lm"):
-        raise UnsupportedModelError(
-            f"{type(model.module).__name__} is a model for {model.task.name}; only language models write text"
-        )
-
-
-def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
-    read = read_prompt(model.tokenizer, prompt)
-    if isinstance(model, Seq2SeqModel):
-        return model.begin(read.text), ReadPrompt("", None)
-    encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
-    return replace(encoding, special=_special(model, encoding, read)), read
-
-
-def _special(model: TaskModel, encoding: Encoding, read: ReadPrompt) -> tuple[bool, ...]:
-    """Return which tokens are special, whoever wrote them, or were written by a chat template around the messages."""
-    known = set(model.tokenizer.all_special_ids)
-    special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
-    if read.contents is not None and encoding.offsets is not None:
-        for token, (start, end) in enumerate(encoding.offsets):
-            inside = any(m.start < end and start < m.end for m in read.contents)
-            special[token] |= not inside and start < len(read.text)
-    return tuple(special)

@@ -1,22 +1,40 @@
 """What an explainer does with language models: let them write, and explain what they wrote."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
-from ..inputs.chat import Prompt
+from ..errors import InputError
+from ..inputs.chat import Prompt, read_prompts
 from ..methods import Method, method_named
 from ..models.factory import as_language_model
 from ..models.layers import Layers
 from ..models.targets import Choice
 from ..models.task_model import TaskModel
 from ..results.citations import Citations
+from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
-from . import completion as completions
 from .cite import cite
+from .completion import default_method, explain_completions
+from .given_completion import explain_generation
 from .options import Options
+from .writing import generate_each, read_completion
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["LanguageMixin"]
+
+
+class CompletionOptions(TypedDict, total=False):
+    """The keywords of `explain_completion`, for type checkers."""
+
+    target: Choice | None
+    targets: Sequence[Choice] | Sequence[Sequence[Choice]] | None
+    contrast: Choice | None
+    layers: Layers
+    method: str | Method | None
+    sources: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None
 
 
 class LanguageMixin:
@@ -28,9 +46,14 @@ class LanguageMixin:
 
     model: TaskModel
 
+    @overload
+    def generate(self, prompt: Prompt, **options: Any) -> GenerationAttribution: ...
+    @overload
+    def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[GenerationAttribution]: ...
+
     def generate(
         self,
-        prompt: Prompt,
+        prompt: Prompt | Iterable[Prompt],
         *,
         max_new_tokens: int = 40,
         target: Choice | None = None,
@@ -38,43 +61,65 @@ class LanguageMixin:
         layers: Layers = None,
         method: str | Method | None = None,
         **options: Any,
-    ) -> GenerationAttribution:
-        """Let a causal language model continue a prompt, and explain every token that it wrote.
+    ) -> GenerationAttribution | Attributions[GenerationAttribution]:
+        """Let a causal language model continue prompts, and explain every token that it wrote.
 
         Args:
-            prompt: A text, or a list of chat messages for the tokenizer's template.
+            prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
+                which are read in batches, each with the tokens and scores that it has alone.
             max_new_tokens: Most tokens to write.
             target: As in `explain_completion`.
             contrast: As in `explain_completion`.
             layers: As in `__call__`.
             method: As in `explain_completion`.
             **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
+                With any but a few of them, several prompts are continued one after the other.
+
+        Returns:
+            One result, or a list in the order of the prompts.
 
         Raises:
             InputError: If the prompt is empty, leaves no room, or the tokenizer has no template for messages.
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
+        model = self._language_model
         wanted = Options(target, None, contrast, layers, self._completion_method(method))
-        sequence = completions.generate(self._language_model, prompt, max_new_tokens, options)
-        return completions.explain_completion(self._language_model, sequence, wanted)
+        prompts, single = read_prompts(prompt)
+        written = generate_each(model, prompts, max_new_tokens, options)
+        found = explain_completions(model, written, [wanted] * len(written))
+        return found[0] if single else Attributions(found)
+
+    @overload
+    def explain_completion(  # type: ignore[overload-overlap]
+        self, prompt: Prompt, completion: str | Sequence[int], **options: "Unpack[CompletionOptions]"
+    ) -> GenerationAttribution: ...
+    @overload
+    def explain_completion(
+        self,
+        prompt: Iterable[Prompt],
+        completion: Iterable[str] | Iterable[Sequence[int]],
+        **options: "Unpack[CompletionOptions]",
+    ) -> Attributions[GenerationAttribution]: ...
 
     def explain_completion(
         self,
-        prompt: Prompt,
-        completion: str | Sequence[int],
+        prompt: Prompt | Iterable[Prompt],
+        completion: Any,
         *,
         target: Choice | None = None,
-        targets: Sequence[Choice] | None = None,
+        targets: Any = None,
         contrast: Choice | None = None,
         layers: Layers = None,
         method: str | Method | None = None,
-        sources: Mapping[str, Sequence[int]] | None = None,
-    ) -> GenerationAttribution:
+        sources: Any = None,
+    ) -> GenerationAttribution | Attributions[GenerationAttribution]:
         """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
 
         Args:
-            prompt: A text, or a list of chat messages for the tokenizer's template.
+            prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
+                which are read in batches. Then `completion`, and `targets` and `sources` where they are given, are
+                lists with one for each.
             completion: The text that follows as it is (mind the space), or its token ids.
             target: A token or index that is explained at every place; None explains each token itself.
             targets: A token or index for each place.
@@ -85,14 +130,61 @@ class LanguageMixin:
             sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
                 (start, end) of its characters, in a list of messages (message, start, end).
 
+        Returns:
+            One result, or a list in the order of the prompts.
+
         Raises:
-            InputError: If prompt or completion is empty, both are longer than the model reads, or a source is no span.
+            InputError: If prompt or completion is empty, both are longer than the model reads, a source is no span, or
+                the lists differ in length.
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is no causal language model.
         """
-        options = Options(target, targets, contrast, layers, self._completion_method(method))
-        sequence = completions.read_completion(self._language_model, prompt, completion).naming(sources)
-        return completions.explain_completion(self._language_model, sequence, options)
+        model = self._language_model
+        prompts, single = read_prompts(prompt)
+        given = {"completion": completion, "targets": targets, "sources": sources}
+        each = {name: [value] if single else _one_each(name, value, len(prompts)) for name, value in given.items()}
+        chosen = self._completion_method(method)
+        wanted = [Options(target, own, contrast, layers, chosen) for own in each["targets"]]
+        read = [
+            read_completion(model, before, after).naming(named)
+            for before, after, named in zip(prompts, each["completion"], each["sources"], strict=True)
+        ]
+        found = explain_completions(model, read, wanted)
+        return found[0] if single else Attributions(found)
+
+    def from_generation(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        *,
+        target: Choice | None = None,
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str | Method = "normxlogit",
+    ) -> Attributions[GenerationAttribution]:
+        """Explain what your own call of the model's `generate` wrote, from the states that it left.
+
+        Only the embedding layer runs again, and the head on the written tokens. Call `generate` with
+        `return_dict_in_generate=True, output_hidden_states=True, output_logits=True`.
+
+        Args:
+            inputs: What `generate` was given, padded on the left or not.
+            outputs: What it returned.
+            target: As in `explain_completion`.
+            contrast: As in `explain_completion`.
+            layers: As in `__call__`.
+            method: One that reads each token's own states: `normxlogit`, `logat` or `input-norm`.
+
+        Returns:
+            A result for each prompt.
+
+        Raises:
+            InputError: If the outputs lack something, are of several beams, or are not of these inputs.
+            HeadMismatchError: If the hidden states and the logits do not belong together.
+            MethodError: If the method needs a pass of its own.
+        """
+        wanted = Options(target, None, contrast, layers, method_named(method))
+        return explain_generation(self._language_model, inputs, outputs, wanted)
 
     def cite(
         self,
@@ -138,8 +230,24 @@ class LanguageMixin:
         )
 
     def _completion_method(self, method: str | Method | None) -> Method:
-        return completions.default_method(self._language_model) if method is None else method_named(method)
+        return default_method(self._language_model) if method is None else method_named(method)
 
     @cached_property
     def _language_model(self) -> TaskModel:
         return as_language_model(self.model)
+
+
+def _one_each(name: str, given: Any, count: int) -> list[Any]:
+    """Return what is given for each of several prompts.
+
+    Raises:
+        InputError: If there are more or fewer.
+    """
+    if given is None and name != "completion":
+        return [None] * count
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InputError(f"of several prompts {name} is a list with one for each")
+    found = list(given)
+    if len(found) != count:
+        raise InputError(f"{len(found)} of {name} for {count} prompts; give one for each")
+    return found

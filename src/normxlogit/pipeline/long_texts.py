@@ -8,10 +8,12 @@ import torch
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
+from ..models.map_batches import map_batches
 from ..models.targets import answers, predictions, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
+from ..surgery.memory import enough_memory
 from .explain import explain_batch, to_host
 from .options import Options
 
@@ -23,6 +25,7 @@ SHARED = 4
 Places = list[int]
 
 
+@enough_memory("explain this text in windows")
 def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
     """Explain a text that is longer than the model reads.
 
@@ -120,14 +123,12 @@ def _around(encoding: Encoding, limit: int, place: int) -> Places:
 
 
 def _read(model: TaskModel, parts: list[Encoding], options: Options) -> list[ForwardPass]:
-    runs: list[ForwardPass] = []
-    count = max(1, model.batch_tokens // len(parts[0]))
-    for start in range(0, len(parts), count):
-        some = parts[start : start + count]
+    def work(group: list[int]) -> list[ForwardPass]:
         with torch.inference_mode():
-            run = model.run(model.batch(some, list(range(len(some)))), layers=options.layers is not None)
-        runs += [run.row(i) for i in range(len(some))]
-    return runs
+            run = model.run(model.batch([parts[i] for i in group], group), layers=options.layers is not None)
+        return [run.row(i) for i in range(len(group))]
+
+    return map_batches(model, parts, work)
 
 
 def _answering(model: TaskModel, runs: list[ForwardPass]) -> int:

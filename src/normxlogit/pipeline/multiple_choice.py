@@ -15,6 +15,7 @@ from ..models.targets import All, Choice, TargetSpec, is_choice
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution, Prediction, TargetInfo
 from ..results.collection import Attributions
+from ..surgery.memory import enough_memory
 from .explain import explain_batch
 from .options import Options
 
@@ -48,6 +49,7 @@ def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attrib
     return results[0] if single else Attributions(results)
 
 
+@enough_memory("explain this question")
 def _explain_question(model: TaskModel, question: Question, options: Options) -> Attribution:
     prompt, choices = question
     if options.long_text == "window":

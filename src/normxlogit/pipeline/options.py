@@ -11,7 +11,7 @@ from ..models.layers import Layers
 from ..models.positions import Position
 from ..models.targets import Choice, TargetSpec, is_choice
 
-__all__ = ["ExplainOptions", "Options"]
+__all__ = ["ExplainOptions", "Options", "check_comparison"]
 
 
 class ExplainOptions(TypedDict, total=False):
@@ -42,7 +42,7 @@ class Options:
         token_predictions: Whether to report what the head says at each token; None where it is nearly free.
 
     Raises:
-        InputError: If `long_text` is not one of the three words.
+        InputError: If `long_text` is not one of the three words, or `token_predictions` no truth value.
         MethodError: If there is no such method or layer, or layers are asked of a method that has none.
         TargetError: If `target` and `targets` are both given.
     """
@@ -62,6 +62,8 @@ class Options:
             raise MethodError(f"{self.method.info.name} gives no scores for single layers")
         if self.long_text is not None and self.long_text not in get_args(LongText):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {self.long_text!r}")
+        if self.token_predictions not in (True, False, None):
+            raise InputError(f"token_predictions must be True, False or None, not {self.token_predictions!r}")
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
         if self.targets is None:
@@ -83,6 +85,19 @@ class Options:
         """
         if self.targets is not None and len(self.targets) != inputs:
             raise TargetError(f"{len(self.targets)} targets for {inputs} inputs; targets= takes one for each")
+
+
+def check_comparison(methods: object, target: object) -> None:
+    """Refuse to compare what cannot stand side by side.
+
+    Raises:
+        MethodError: If there is no list of methods.
+        TargetError: If several targets are given.
+    """
+    if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
+        raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'lime']")
+    if target is not None and not is_choice(target):
+        raise TargetError("methods are compared on one target: a name or an index")
 
 
 def _listed(targets: object) -> list[Choice]:

@@ -15,6 +15,7 @@ from ..models.positions import locate
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
+from ..surgery.memory import enough_memory
 from .explain import explain_batch
 from .long_texts import explain_long
 from .options import Options
@@ -68,6 +69,7 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     return [results[i] for i in range(len(encodings))]
 
 
+@enough_memory("explain this forward pass")
 def explain_outputs(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
 ) -> Attributions[Attribution]:

@@ -24,7 +24,8 @@ class Side(NamedTuple):
     """One method.
 
     Attributes:
-        name: Its name with settings.
+        name: Its name; with settings where another has the same.
+        described: Its name with settings.
         cost: What it cost, in words, empty where that is not known.
         texts: The texts in its colours, with their directions.
         uncoloured: Which of its scores have no colour.
@@ -32,6 +33,7 @@ class Side(NamedTuple):
     """
 
     name: str
+    described: str
     cost: str
     texts: list[tuple[str, list[Cell]]]
     uncoloured: str
@@ -104,7 +106,10 @@ def _figure(
             raise DataError("methods are drawn side by side for one text and one target, and these results differ")
     drawn = [layout(a, words=words, merge=merge) for a in results]
     paid = costs or [""] * len(results)
-    sides = [_side(a, one, cost) for a, one, cost in zip(results, drawn, paid, strict=True)]
+    names = [a.method for a in results]
+    sides = [
+        _side(a, one, cost, short=names.count(a.method) == 1) for a, one, cost in zip(results, drawn, paid, strict=True)
+    ]
     rows = [
         (i, safe(column.name), [_cell(a, one, i, column.special) for a, one in zip(results, drawn, strict=True)])
         for i, column in enumerate(drawn[0].columns)
@@ -120,10 +125,11 @@ def _figure(
     )
 
 
-def _side(a: Attribution, drawn: Layout, cost: str) -> Side:
+def _side(a: Attribution, drawn: Layout, cost: str, *, short: bool) -> Side:
     faint = uncoloured(drawn.rows, FAINT, signed=a.signed)
     texts = sentences_of(a, drawn)[0].texts
-    return Side(safe(facts(a).method), safe(cost), texts, faint, tuple(map(safe, a.notes)))
+    described = safe(facts(a).method)
+    return Side(safe(a.method) if short else described, described, safe(cost), texts, faint, tuple(map(safe, a.notes)))
 
 
 def _cell(a: Attribution, drawn: Layout, index: int, special: bool) -> Cell:

@@ -77,7 +77,10 @@ def _drawing(curve: Curve, low: float, high: float, *, chances: bool) -> Drawing
         f"{curve.quantity}: {rows[0][1]} for the whole text; with {rows[half][0]} of the {curve.unit} {curve.way}, "
         f"{rows[half][1]} without the highest scored ones and {rows[half][2]} without the lowest scored ones"
     )
-    ticks = [(f"{HEIGHT * (1 - k / 2):.1f}", shown(low + (high - low) * k / 2)) for k in range(3)]
+    marks = [low + (high - low) * k / 2 for k in range(3)]
+    ticks = [
+        (f"{HEIGHT * (1 - k / 2):.1f}", f"{mark:.0%}" if chances else f"{mark:.3g}") for k, mark in enumerate(marks)
+    ]
     return Drawing(
         safe(curve.name),
         safe(curve.quantity),

@@ -183,21 +183,16 @@ def environment() -> "Environment":
 
 
 def figure_of(
-    a: Attribution,
-    words: bool | None = None,
-    merge: Merge | None = None,
-    cost: str = "",
-    *,
-    live: bool = False,
+    a: Attribution, words: bool | None = None, merge: Merge | None = None, cost: str = "", *, live: bool = False
 ) -> Figure:
-    """Return what the template of one result needs; arguments as for `fragment` and `page`.
+    """Return what the template of one result needs: for a page, which is live, or for a notebook.
 
     Args:
         a: The result.
-        words: Whether to merge tokens to words.
-        merge: How.
-        cost: What it cost, in words.
-        live: Whether layers get a slider, which needs the script of a page.
+        words: As for `fragment`.
+        merge: As for `fragment`.
+        cost: What it cost, in words, where that is known.
+        live: Whether a script can show every layer.
     """
     drawn, found = layout(a, words=words, merge=merge), safely(facts(a))
     single = len(drawn.rows) == 1

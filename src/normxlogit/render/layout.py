@@ -381,4 +381,6 @@ _STARTS = "Ġ▁"
 
 
 def _setting(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "+".join(map(str, value))  # as it is typed
     return format(value, "g") if isinstance(value, float) else str(value)

@@ -191,6 +191,7 @@ def _waterfall(a: Attribution, drawn: Layout, said: Facts, k: int) -> PlotFigure
         steps.append(("all other tokens", rest))
     figure = PlotFigure(WIDTH, 0.9 + ROW * (len(steps) + 1))
     axes = figure.subplots()
+    axes.use_sticky_edges = False  # room for the numbers on both sides
     sizes = np.array([score for _, score in steps])  # (steps,)
     starts = np.concatenate([[0.0], np.cumsum(sizes)[:-1]])  # (steps,)
     bars = axes.barh(range(len(steps)), sizes, left=starts, color=[SIGNS[bool(v >= 0)] for v in sizes], height=0.75)

@@ -101,7 +101,8 @@ def page(results: Sequence[Similarity], title: str | None = None) -> str:
         title: Heading of the page.
     """
     figures = [_figure(s) for s in results]
-    return environment().get_template("page.html.j2").render(figures=figures, title=safe(title or "Similarity"))
+    template = environment().get_template("page.html.j2")
+    return template.render(figures=figures, overview=None, curves=[], title=safe(title or "Similarity"))
 
 
 def fragment(s: Similarity) -> str:

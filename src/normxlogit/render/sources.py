@@ -12,6 +12,7 @@ from rich.text import Text
 from ..results.characters import one_line, safe
 from ..results.citations import Citations
 from ..results.sources import Sources
+from .cells import Cell
 from .html import environment
 from .terminal import DIM, lines, shade, wants_color
 
@@ -46,10 +47,15 @@ class Listed(NamedTuple):
 
     number: str
     share: str
-    strength: str
+    strength: float
     name: str
     text: str
     nats: str
+
+    @property
+    def cell(self) -> Cell:
+        """The share in its shade."""
+        return Cell(self.share, "for", self.strength)
 
 
 class Figure(NamedTuple):
@@ -91,7 +97,7 @@ def to_text(s: Sources, *, color: bool | None = None) -> str:
     for justify in ("right", "right", "left", "left"):
         body.add_column(justify=justify, no_wrap=justify == "right", overflow="fold")
     for found in _listed(s):
-        share = Text(found.share, (shade(float(found.strength)) if color else None) or "")
+        share = Text(found.share, (shade(found.strength) if color else None) or "")
         body.add_row(Text(found.number), share, Text(found.nats, DIM), Text(f"{found.name}  ", DIM).append(found.text))
     left = "" if isinstance(s, Citations) or len(s) <= SHOWN else f"and {len(s) - SHOWN} more"
     parts: list[RenderableType] = [head, Text(), answer, Text(), body]
@@ -188,7 +194,7 @@ def _listed(s: Sources) -> list[Listed]:
         Listed(
             number,
             f"{share:.0%}",
-            f"{share / most:.3f}",
+            max(share, 0.0) / most,
             one_line(name),
             one_line(text),
             "" if nats is None else f"{nats:+.1f} nats",

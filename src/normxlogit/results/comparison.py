@@ -30,20 +30,6 @@ class Comparison(Attributions[Attribution]):
         """Spearman's rank correlation between each two methods over the tokens of the text, (M, M)."""
         return np.array([[rank_agreement(a, b) for b in self] for a in self])
 
-    def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
-        """Return a matplotlib heat map, a row for each method on the scale of its own largest score.
-
-        Args:
-            k: How many words: those that are strongest by any method, in the order of the text.
-
-        Raises:
-            DataError: If matplotlib is missing.
-            ValueError: If a result has several labels or layers; use `select` on each first.
-        """
-        from ..render.plots import plot_comparison
-
-        return plot_comparison(self, k=k)
-
     def to_html(
         self,
         path: str | Path | None = None,
@@ -78,6 +64,20 @@ class Comparison(Attributions[Attribution]):
         from ..render.comparison import fragment
 
         return fragment(self, self.agreement)
+
+    def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
+        """Return a matplotlib heat map, a row for each method on the scale of its own largest score.
+
+        Args:
+            k: How many words: those that are strongest by any method, in the order of the text.
+
+        Raises:
+            DataError: If matplotlib is missing.
+            ValueError: If a result has several labels or layers; use `select` on each first.
+        """
+        from ..render.plots import plot_comparison
+
+        return plot_comparison(self, k=k)
 
     def __str__(self) -> str:
         pairs = [(self[0], other) for other in self[1:]]

@@ -13,7 +13,7 @@ import functools
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,8 +27,9 @@ from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
 from .frozen_modules import is_activation, name_of, opened
 from .frozen_ops import rule_for
-from .frozen_proof import nonlinear
+from .frozen_proof import blocking, nonlinear
 from .frozen_rules import PASS, Rule, flows
+from .frozen_segments import run_again_on_the_way_back
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -125,6 +126,7 @@ class _Held(threading.local):
     waiting: _Mode | None = None
     start: str | None = None
     calls: int = 0
+    sparing: bool = False
 
 
 class FrozenNetwork:
@@ -172,6 +174,27 @@ class FrozenNetwork:
         mode = _Mode(Report())
         with self._running(mode):
             yield mode.report
+
+    def cut_at(self, paths: Iterable[str]) -> None:
+        """Name the layers of which a pass inside `sparing()` keeps nothing but what they are given.
+
+        Args:
+            paths: Of modules none of which is inside another.
+        """
+        held = self._held
+        for path in paths:
+            run_again_on_the_way_back(
+                self.model.get_submodule(path), lambda: held.sparing and held.mode is not None, self.frozen
+            )
+
+    @contextmanager
+    def sparing(self) -> Iterator[None]:
+        """Let frozen passes of this thread and block keep little; going back runs each layer again."""
+        before, self._held.sparing = self._held.sparing, True
+        try:
+            yield
+        finally:
+            self._held.sparing = before
 
     @contextmanager
     def frozen_from(self, path: str, calls: int = 1) -> Iterator[Report]:
@@ -300,6 +323,11 @@ class FrozenNetwork:
         if not difference <= tolerance:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"
+            )
+        if blocked := blocking(answer, mode.places):
+            raise UnsupportedModelError(
+                f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
+                "activations are quantised; load it in another precision, or use a method without gradients"
             )
         try:
             culprits = nonlinear(answer, leaf, mode.places)

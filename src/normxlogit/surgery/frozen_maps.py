@@ -17,7 +17,7 @@ __all__ = ["attended", "convolved", "grouped_norm", "layer_norm", "local", "rati
 SMALL = 1e-6
 """An activation's ratio f(x) / x is taken to be zero where |x| is smaller than this."""
 
-SCORES = 1 << 24
+SCORES = 1 << 22
 """Attention scores that a backward pass works out at once."""
 
 
@@ -184,10 +184,13 @@ class _Attended(Function):
         step = max(1, SCORES // max(1, math.prod(q.shape[:-2]) * length))
         found: Any = 0
         for start in range(0, q.shape[-2], step):
-            part = slice(start, start + step)
-            weights = _attention(q[..., part, :], k, _mask_part(q, k, mask, ctx.options, part), ctx.options)
+            part = slice(start, min(start + step, q.shape[-2]))
+            seen = min(part.stop, length) if ctx.options.get("is_causal") else length  # keys that these queries see
+            held = _mask_part(seen, mask, ctx.options, part, q.device)
+            weights = _attention(q[..., part, :], k[..., :seen, :], held, ctx.options)
             rows = grad if step >= q.shape[-2] else grad.narrow(-2, start, weights.shape[-2])
-            found = found + weights.transpose(-2, -1) @ rows  # (..., S, D)
+            share = weights.transpose(-2, -1) @ rows  # (..., seen, D)
+            found = found + (share if seen == length else torch.nn.functional.pad(share, (0, 0, 0, length - seen)))
         if found.ndim > 3 and found.shape[-3] != ctx.shape[-3]:  # heads that share their keys and values
             found = found.reshape(*found.shape[:-3], ctx.shape[-3], heads // ctx.shape[-3], *found.shape[-2:]).sum(-3)
         if found.shape != ctx.shape:
@@ -195,10 +198,12 @@ class _Attended(Function):
         return found, None, None, None, None
 
 
-def _mask_part(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any], part: slice) -> Tensor | None:
-    """Cut the rows of an attention mask that belong to some queries."""
+def _mask_part(
+    seen: int, mask: Tensor | None, options: dict[str, Any], part: slice, device: torch.device
+) -> Tensor | None:
+    """Return the rows of an attention mask that belong to some queries, over the first keys, so many as are seen."""
     if options.get("is_causal"):
-        mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+        return torch.arange(part.start, part.stop, device=device)[:, None] >= torch.arange(seen, device=device)
     return mask if mask is None or mask.shape[-2] == 1 else mask[..., part, :]
 
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from ..errors import UnsupportedModelError
+from ..errors import NormXLogitError, UnsupportedModelError
 from .clone import override_forward
+from .memory import refuse_to_hide
 
 __all__ = ["as_task_model", "logits_of"]
 
@@ -115,6 +116,14 @@ def _embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
     try:
         with torch.inference_mode():
             logits: Tensor = model(input_ids=ids, attention_mask=torch.ones_like(ids))["logits"]
+    except NormXLogitError:
+        raise
+    except Exception as error:
+        refuse_to_hide(error)
+        raise UnsupportedModelError(
+            f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
+            f"{(str(error).splitlines() or [''])[0]}"
+        ) from error
     finally:
         for handle in handles:
             handle.remove()

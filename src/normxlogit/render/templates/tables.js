@@ -1,7 +1,7 @@
 (() => {
   function value(cell) {
     const text = cell.dataset.value ?? cell.textContent.trim();
-    const number = Number(text);
+    const number = Number(text.replace(/,|%$/g, "")); // 1,234 and 56.7% are numbers too
     return text !== "" && !Number.isNaN(number) ? number : text.toLocaleLowerCase();
   }
 
@@ -13,6 +13,7 @@
   document.querySelectorAll("table.nxl-sort").forEach((table) => {
     const heads = [...table.tHead.rows[0].cells];
     heads.forEach((head, column) => {
+      if (head.tagName !== "TH") return;
       const button = document.createElement("button");
       button.type = "button";
       button.append(...head.childNodes);

@@ -1,0 +1,83 @@
+"""Write docs/cli.md from the commands: python scripts/cli_page.py."""
+
+import inspect
+import re
+import typing
+from enum import Enum
+from pathlib import Path
+from types import NoneType
+
+from typer.models import ArgumentInfo
+
+from normxlogit import cli
+
+PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+
+HEAD = """# The command line
+
+Written by `python scripts/cli_page.py` from the commands; `normxlogit COMMAND --help` says the same. A mistake is one
+line on standard error and exit code 2. Colours follow `NO_COLOR`, `FORCE_COLOR` and `TERM`; results go to standard
+output, progress to standard error. A file given by `--output` is whole or not there.
+"""
+
+NAMES = {int: "number", float: "number", str: "text", Path: "path"}
+
+
+def commands(app, name="normxlogit"):
+    """Yield the full name and the function of every command."""
+    for entry in app.registered_commands:
+        yield f"{name} {entry.name or entry.callback.__name__.replace('_', '-')}", entry.callback
+    for group in app.registered_groups:
+        yield from commands(group.typer_instance, f"{name} {group.name}")
+
+
+def written() -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for name, function in commands(cli.app):
+        hints = typing.get_type_hints(function, include_extras=True)
+        taken = [
+            (key, *typing.get_args(hints[key]), p.default) for key, p in inspect.signature(function).parameters.items()
+        ]
+        taken.sort(key=lambda one: not isinstance(one[2], ArgumentInfo))
+        named = [_argument(key, info) for key, _, info, _ in taken if isinstance(info, ArgumentInfo)]
+        usage = " ".join([name, *named, *(["[OPTIONS]"] if len(taken) > len(named) else [])])
+        parts.append(f"## {name}\n\n{_cell(inspect.getdoc(function))}\n\n```\n{usage}\n```\n")
+        if taken:
+            rows = ["| option | value | default | what it is |", "|---|---|---|---|", *(_row(*one) for one in taken)]
+            parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _argument(key: str, info) -> str:
+    return info.metavar or key.upper()
+
+
+def _row(key: str, annotation, info, default) -> str:
+    """Return the line of an argument or option."""
+    kinds = [kind for kind in typing.get_args(annotation) or (annotation,) if kind is not NoneType]
+    several = any(typing.get_origin(kind) is list for kind in (annotation, *kinds))
+    kind = next((typing.get_args(k)[0] for k in kinds if typing.get_origin(k) is list), kinds[0])
+    argument = isinstance(info, ArgumentInfo)
+    # The first name that `typer.Option` is given within `Annotated` stands in its place for the default.
+    given = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
+    names = [_argument(key, info)] if argument else given or [f"--{key.replace('_', '-')}"]
+    if kind is bool:
+        value = ""
+    elif issubclass(kind, Enum):
+        value = ", ".join(f"`{member.value}`" for member in kind)
+    else:
+        value = NAMES[kind]
+    if several:
+        value += ", several"
+    shown = getattr(default, "value", default)
+    said = "required" if default is inspect.Parameter.empty else "" if shown in (None, False, "") else f"`{shown}`"
+    return f"| {' '.join(f'`{name}`' for name in names)} | {value} | {said} | {_cell(info.help)} |"
+
+
+def _cell(text) -> str:
+    return re.sub(r"\s+", " ", text or "").strip().replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(), encoding="utf-8")

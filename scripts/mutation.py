@@ -1,0 +1,151 @@
+"""Change the numeric core in small ways, one at a time, and see whether the tests of its room notice.
+
+Usage: python scripts/mutation.py                                # a sample of 30 changes in each room
+       python scripts/mutation.py surgery --sample 60 --seed 1
+       python scripts/mutation.py methods --sample 0             # all of them: a day
+       python scripts/mutation.py models --only positions.py
+
+The changes are Cosmic Ray's (pip install cosmic-ray). They are made in a copy of the checkout, never in it. A sample is
+drawn by place: first a place in the code, then one of the changes that could be made there, so that a comparison, which
+can be changed in six ways, counts no more than a number. Annotations are left alone.
+"""
+
+import argparse
+import ast
+import math
+import os
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import cosmic_ray.commands
+from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import MutationSpec, TestOutcome
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "src/normxlogit"
+
+ROOMS = {
+    "surgery": ["tests/surgery", "tests/test_promises.py"],
+    "models": ["tests/models", "tests/test_promises.py"],
+    "methods": ["tests/methods", "tests/test_promises.py"],
+    "evaluation": ["tests/evaluation"],
+}
+"""The rooms of the numeric core and the tests that must notice a change in them."""
+
+TIMEOUT = 1800
+"""Seconds after which a change counts as noticed: it made something endless."""
+
+Mutations = dict[tuple[str, int, int], list[MutationSpec]]
+
+
+def main() -> int:
+    """Try the rooms asked for, and print what survived and the share that was killed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], help="by default all")
+    parser.add_argument("--sample", type=int, default=30, help="changes in each room; 0 for all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", help="files of this name only")
+    asked = parser.parse_args()
+    lines = ["| room | changes | killed | share | 95% interval |", "|---|---|---|---|---|"]
+    with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
+        os.chdir(copied(Path(folder) / "checkout"))
+        os.environ |= {"PYTHONPATH": f"{Path('src').resolve()}{os.pathsep}{Path.cwd()}"}
+        for room in asked.rooms or ROOMS:
+            found = mutations(room, asked.only)
+            drawn = sampled(found, asked.sample, asked.seed)
+            print(f"{room}: {len(drawn)} of {sum(map(len, found.values()))} changes at {len(found)} places", flush=True)
+            if subprocess.run(shlex.split(command_for(room)), check=False).returncode:  # noqa: S603
+                sys.exit(f"the tests of {room} fail without a change, so they would seem to notice every one")
+            lines.append(row(room, sum(tried(room, one) for one in drawn), len(drawn)))
+    print("\n".join(["", *lines]))
+    return 0
+
+
+def copied(folder: Path) -> Path:
+    """Copy what git knows of the checkout, as it is now."""
+    names = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in filter(None, names.stdout.splitlines()):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def mutations(room: str, only: str | None) -> Mutations:
+    """Return the changes that can be made in a room, by place."""
+    paths = [path for path in sorted(Path(PACKAGE, room).rglob("*.py")) if only in (None, path.name)]
+    with tempfile.TemporaryDirectory() as folder, use_db(f"{folder}/work.sqlite", WorkDB.Mode.create) as work:
+        cosmic_ray.commands.init(paths, work, {})
+        items = [item.mutations[0] for item in work.work_items]
+    left_alone = {path: annotations(path) for path in paths}
+    found: Mutations = {}
+    for one in sorted(items, key=lambda m: (str(m.module_path), m.start_pos, m.operator_name, m.occurrence)):
+        if not any(begin <= one.start_pos < end for begin, end in left_alone[one.module_path]):
+            found.setdefault((str(one.module_path), *one.start_pos), []).append(one)
+    return found
+
+
+def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Return where a file's annotations begin and end: (line, column) each."""
+    nodes: list[Any] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
+            nodes.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
+            nodes.append(node.returns)
+    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes]
+
+
+def sampled(found: Mutations, count: int, seed: int) -> list[MutationSpec]:
+    """Draw a place, then one of the changes there, until there are as many as asked for."""
+    if not count:
+        return [one for several in found.values() for one in several]
+    draw = random.Random(seed)  # noqa: S311  # a sample, not a secret
+    return [draw.choice(found[place]) for place in draw.sample(sorted(found), min(count, len(found)))]
+
+
+def tried(room: str, one: MutationSpec) -> bool:
+    """Make a change, run the room's tests, take the change back, and print what became of it."""
+    began = time.monotonic()
+    result = mutate_and_test([one], command_for(room, f"test_{one.module_path.name}"), TIMEOUT)
+    place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
+    killed = result.test_outcome is not TestOutcome.SURVIVED
+    print(f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name} ({time.monotonic() - began:.0f} s)")
+    if not killed:
+        print("\n".join(line for line in (result.diff or "").splitlines() if line[:2] in ("+ ", "- ")))
+    sys.stdout.flush()
+    return killed
+
+
+def command_for(room: str, first: str = "") -> str:
+    """Return the command that runs a room's tests, those of a file of this name first: they mostly notice."""
+    own = [str(path) for path in sorted(Path("tests", room).rglob(first))] if first else []
+    return shlex.join([sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *own, *ROOMS[room]])
+
+
+def row(room: str, killed: int, count: int) -> str:
+    """Return a line of the table, with Wilson's interval for the share."""
+    if not count:
+        return f"| {room} | 0 | 0 | | |"
+    share, z = killed / count, 1.96
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / (1 + z * z / count)
+    return f"| {room} | {count} | {killed} | {share:.0%} | {middle - half:.0%} to {middle + half:.0%} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Language models at work: prompts as they read them, what they write, and completions that were given."""
+
+import copy
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from transformers import GenerationConfig
+
+from ..errors import InputError, UnsupportedModelError
+from ..inputs.chat import Prompt, ReadPrompt, read_prompt
+from ..inputs.encoding import Encoding
+from ..inputs.texts import counted
+from ..inputs.token_ids import check_ids
+from ..models.append_tokens import append_tokens
+from ..models.seq2seq import Seq2SeqModel
+from ..models.task_model import TaskModel
+from ..models.write_each import write_each
+from ..surgery.memory import enough_memory
+from .completed import Completed
+
+__all__ = ["generate", "generate_each", "read_completion"]
+
+
+def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
+    """Let the model continue a prompt; see `generate_each`."""
+    return generate_each(model, [prompt], max_new_tokens, options)[0]
+
+
+@enough_memory("let the model go on with this prompt")
+def generate_each(
+    model: TaskModel, prompts: Sequence[Prompt], max_new_tokens: int, options: Mapping[str, Any]
+) -> list[Completed]:
+    """Let the model continue prompts, several at a time where that changes nothing.
+
+    Args:
+        model: A causal language model.
+        prompts: Texts or chat messages.
+        max_new_tokens: Most tokens to write; fewer where the model's length ends.
+        options: Passed to the model's `generate`; without any it is greedy.
+
+    Returns:
+        Prompts and completions, and how much of them is the prompt.
+
+    Raises:
+        InputError: If a prompt is empty or leaves no room, or several sequences are asked for.
+        UnsupportedModelError: If the model is no causal language model.
+    """
+    _check_task(model)
+    if options.get("num_return_sequences", 1) != 1:
+        raise InputError("num_return_sequences must be 1; call again for another completion")
+    read = [_read_prompt(model, prompt) for prompt in prompts]
+    limit = model.encoder.limit
+    for encoding, _ in read:
+        if limit is not None and limit <= len(encoding):
+            raise InputError(
+                f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to write"
+            )
+    max_new_tokens = counted(max_new_tokens, "max_new_tokens")
+    rooms = [max_new_tokens if limit is None else min(max_new_tokens, limit - len(e)) for e, _ in read]
+    found: list[Completed | None] = [None] * len(read)
+    with torch.inference_mode():
+        for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
+            places = [i for i, own in enumerate(rooms) if own == room]
+            config, rest = _generation_config(model, options, room)
+            written = write_each(model, [read[i][0] for i in places], config, rest)
+            notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
+            for i, ids in zip(places, written, strict=True):
+                encoding, prompt = read[i]
+                whole = append_tokens(model.tokenizer, encoding, ids)
+                whole = replace(whole, notes=(*encoding.notes, *notes))
+                found[i] = Completed(whole, len(encoding), len(prompt.text), prompt.contents)
+    return [completed for completed in found if completed is not None]
+
+
+def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
+    """Encode a prompt and a given completion.
+
+    Both are tokenised as one text; a token that holds the end of the one and the beginning of the other belongs to
+    the completion.
+
+    Args:
+        model: A causal language model.
+        prompt: A text or chat messages.
+        completion: A text that follows the prompt as it is, or token ids.
+
+    Returns:
+        Prompt and completion, and how much of it is the prompt.
+
+    Raises:
+        InputError: If one of them is empty or both are longer than the model reads.
+        UnsupportedModelError: If the model is no causal language model.
+    """
+    _check_task(model)
+    before, read = _read_prompt(model, prompt)
+    count, text = len(before), read.text
+    if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
+        completion = model.target_ids(completion)
+    if not isinstance(completion, str):
+        encoding = append_tokens(model.tokenizer, before, _token_ids(model, completion))
+    else:
+        encoding = model.encoder.opening(text + completion, special=isinstance(prompt, str))
+        if encoding.offsets is not None:
+            within = (i for i, (_, end) in enumerate(encoding.offsets) if end > len(text))
+            count = next(within, len(encoding))
+        elif encoding.ids[:count] != before.ids:
+            raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
+        encoding = replace(encoding, special=_special(model, encoding, read))
+    if count == 0:
+        raise InputError("nothing stands before the completion; give a prompt")
+    if len(encoding) <= count:
+        raise InputError("the completion is empty")
+    limit = model.encoder.limit
+    if limit is not None and len(encoding) > limit:
+        raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
+    return Completed(encoding, count, len(text), read.contents)
+
+
+def _generation_config(
+    model: TaskModel, options: Mapping[str, Any], room: int
+) -> tuple[GenerationConfig, dict[str, Any]]:
+    """Return the generation settings, greedy unless sampling is asked for, and the options that are no settings."""
+    given = dict(options)
+    config = copy.deepcopy(given.pop("generation_config", None) or model.module.generation_config)
+    config = config or GenerationConfig()
+    if not isinstance(config, GenerationConfig):
+        raise InputError(f"generation_config must be a GenerationConfig of transformers, not {type(config).__name__}")
+    if not given.get("do_sample", "generation_config" in options and config.do_sample):
+        given |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if config.pad_token_id is None:
+        config.pad_token_id = model.pad_id
+    config.max_length = None
+    rest = config.update(**given | {"max_new_tokens": room})
+    return config, rest
+
+
+def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
+    """Return the token ids of a completion as plain numbers.
+
+    Raises:
+        InputError: If they are none, or the model does not know one.
+    """
+    try:
+        if isinstance(completion, bytes | Mapping):
+            raise TypeError
+        ids = [operator.index(number) for number in completion]
+    except (TypeError, RuntimeError, ValueError):  # also a tensor of several rows, or of floats
+        kind = type(completion).__name__
+        raise InputError(f"a completion is a text or a row of token ids, and no such {kind}") from None
+    check_ids(ids, model.encoder.vocabulary, "the completion")
+    return ids
+
+
+def _check_task(model: TaskModel) -> None:
+    if model.task.name not in ("causal-lm", "seq2seq-lm"):
+        raise UnsupportedModelError(
+            f"{type(model.module).__name__} is a model for {model.task.name}; only language models write text"
+        )
+
+
+def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
+    read = read_prompt(model.tokenizer, prompt)
+    if isinstance(model, Seq2SeqModel):
+        return model.begin(read.text), ReadPrompt("", None)
+    encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
+    return replace(encoding, special=_special(model, encoding, read)), read
+
+
+def _special(model: TaskModel, encoding: Encoding, read: ReadPrompt) -> tuple[bool, ...]:
+    """Return which tokens are special, whoever wrote them, or were written by a chat template around the messages."""
+    known = set(model.tokenizer.all_special_ids)
+    special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
+    if read.contents is not None and encoding.offsets is not None:
+        for token, (start, end) in enumerate(encoding.offsets):
+            inside = any(m.start < end and start < m.end for m in read.contents)
+            special[token] |= not inside and start < len(read.text)
+    return tuple(special)

@@ -1,0 +1,43 @@
+"""Frozen passes in bounded memory: of each layer only what it is given is kept, and it is run again on the way back."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["run_again_on_the_way_back"]
+
+
+def run_again_on_the_way_back(
+    module: nn.Module, wanted: Callable[[], bool], frozen: Callable[[], AbstractContextManager[Any]]
+) -> None:
+    """Let a module keep nothing but what it is given, where that is wanted.
+
+    Args:
+        module: A layer of a clone, which is given another `forward`.
+        wanted: Whether the pass that runs is frozen and long.
+        frozen: Freezes what runs in its block: the layer's second run.
+    """
+    own = module.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if not wanted():
+            return own(*args, **kwargs)
+        return checkpoint(
+            own,
+            *args,
+            use_reentrant=False,
+            preserve_rng_state=False,  # frozen passes are made in evaluation mode
+            context_fn=lambda: (nullcontext(), _again(frozen)),
+            **kwargs,
+        )
+
+    module.__dict__["forward"] = forward
+
+
+@contextmanager
+def _again(frozen: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    with frozen():
+        yield

@@ -1,0 +1,147 @@
+"""What the app answers, without a browser."""
+
+import json
+import threading
+
+import pytest
+
+from normxlogit import Attributions, Explainer, InputError, MethodError, TargetError, UnsupportedModelError
+from normxlogit.app.answers import App, split_documents
+from normxlogit.app.frame import framed, message
+from normxlogit.app.limits import Limits
+from normxlogit.app.models import LoadedModels
+from normxlogit.results.citations import Citations
+from normxlogit.results.generation import GenerationAttribution
+from tests import tiny
+
+TEXT = "the movie is not good"
+
+
+def load(name):
+    if name == "none":
+        raise InputError("none: no such model folder")
+    kind = {"writer": ("llama", "CausalLM"), "masked": ("bert", "MaskedLM")}.get(
+        name, ("bert", "SequenceClassification")
+    )
+    tokenizer = tiny.tokenizer_for(kind[0])
+    tokenizer.model_max_length = 400
+    return Explainer(tiny.model(*kind, max_position_embeddings=400), tokenizer, name=name or "own")
+
+
+@pytest.fixture(scope="module")
+def app():
+    return App(LoadedModels(None, 2, load), Limits(characters=300, methods=3, setting=50, new_tokens=5))
+
+
+def test_one_method_is_a_page_with_its_cost_and_curve(app):
+    shown = app.explain(TEXT, methods=["normxlogit"], targets=["LABEL_1"])
+    assert "1 forward; took" in shown.page
+    assert shown.page.count("<polyline") == 2
+    (a,) = Attributions.from_dict(json.loads(shown.json))
+    assert (a.text, a.target.labels, a.model) == (TEXT, ("LABEL_1",), "own")
+
+
+def test_several_methods_stand_side_by_side_and_one_that_fails_is_told(app):
+    shown = app.explain(TEXT, methods=["normxlogit", "random", "normxlogit"])
+    assert "2 methods on one text" in shown.page
+    assert "How far the rankings agree" in shown.page
+    shown = app.explain("the cat sat", model="writer", methods=["normxlogit", "decompx"], targets=["on"])
+    assert len(Attributions.from_dict(json.loads(shown.json))) == 1
+    (note,) = shown.notes
+    assert note.startswith("decompx: ")
+    with pytest.raises(UnsupportedModelError):
+        app.explain("the cat sat", model="writer", methods=["decompx"])
+
+
+def test_pairs_contrast_layers_and_tokens(app):
+    shown = app.explain(
+        *tiny.PAIR, methods=["normxlogit"], targets=["0"], contrast="LABEL_1", every_layer=True, words=False
+    )
+    (a,) = Attributions.from_dict(json.loads(shown.json))
+    assert (a.text, a.text_pair) == tiny.PAIR
+    assert (a.target.ids, a.target.contrast, a.layers) == ((0,), "LABEL_1", (1, 2, 3))
+    assert "[CLS]" in shown.page
+    assert 'type="range"' in shown.page
+    assert "[CLS]" not in app.explain(TEXT).page
+
+
+def test_generation_and_citation(app):
+    shown = app.generate("once upon a time", model="writer", new_tokens=3)
+    assert len(GenerationAttribution.from_dict(json.loads(shown.json)).generated) == 3
+    shown = app.cite("the cat ?", "the cat sat .\n---\na film is good .", model="writer", new_tokens=3, verify=1)
+    found = Citations.from_dict(json.loads(shown.json))
+    assert {source.name.split(":")[0] for source in found.sources} == {"document 1", "document 2"}
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "says"),
+    [
+        (lambda app: app.explain("  "), InputError, "the text is empty"),
+        (lambda app: app.explain("a" * 301), InputError, "300"),
+        (lambda app: app.explain("\ud800"), InputError, "half of a character"),
+        (lambda app: app.explain(TEXT, "b" * 301), InputError, "second text"),
+        (lambda app: app.explain(TEXT, methods=[]), MethodError, "at least one"),
+        (lambda app: app.explain(TEXT, methods=["logat", "random", "normxlogit", "lime"]), MethodError, "4 methods"),
+        (lambda app: app.explain(TEXT, methods=["lime:samples=51"]), MethodError, "up to 50, not samples=51"),
+        (lambda app: app.explain(TEXT, methods=["guided-lime:prior=(lime:samples=51)"]), MethodError, "samples=51"),
+        (lambda app: app.explain(TEXT, targets=["no such"]), TargetError, "no label"),
+        (lambda app: app.explain(TEXT, model="none"), InputError, "no such model folder"),
+        (lambda app: app.generate("once", model=""), UnsupportedModelError, "causal language model"),
+        (lambda app: app.generate("once", model="masked"), UnsupportedModelError, "masked does not write"),
+        (lambda app: app.generate("once", model="writer", new_tokens=6), InputError, "1 to 5 tokens"),
+        (lambda app: app.cite("who ?", "\n---\n", model="writer", new_tokens=3), InputError, "document"),
+        (lambda app: app.cite("", "text", model="writer"), InputError, "the question is empty"),
+    ],
+)
+def test_mistakes_are_typed_errors(app, ask, error, says):
+    with pytest.raises(error, match=says):
+        ask(app)
+
+
+def test_a_method_s_own_defaults_are_always_allowed(app):
+    assert app.limits.chosen(["lime"])[0].info.name == "lime"  # 200 samples, and the limit here is 50
+
+
+def test_documents_are_split_at_lines():
+    assert split_documents("one\ntwo\r\n--- \n\n---\nthree --- four\n") == ["one\ntwo", "three --- four"]
+
+
+def test_a_frame_cannot_be_left():
+    shown = App(LoadedModels(None, 1, load)).explain("</iframe><script>alert(1)</script> \"' bad")
+    content = framed(shown, 'a "name"')
+    assert content.count("<iframe") == content.count("</iframe>") == 1
+    assert "<script" not in content
+    assert 'sandbox="allow-scripts"' in content
+    assert "<b>" not in message(InputError("<b>no</b>"))
+
+
+def test_few_models_are_kept_and_each_is_loaded_once():
+    loaded, wait = [], threading.Event()
+
+    def slow(name):
+        loaded.append(name)
+        if name == "slow":
+            wait.wait(10)
+        return load("none" if name == "none" else None)
+
+    models = LoadedModels("first", 2, slow)
+    assert models("") is models(None) is models(" first ")
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(models("slow"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert models("b") is models("b")  # others do not wait for a slow one
+    wait.set()
+    for thread in threads:
+        thread.join()
+    assert len({id(one) for one in found}) == 1
+    assert loaded == ["first", "slow", "b"] or loaded == ["first", "b", "slow"]
+    models("b")
+    models("c")
+    assert len(models) == 3
+    models("slow")  # was asked for longest ago, and has gone
+    assert sorted(loaded) == ["b", "c", "first", "slow", "slow"]
+    for _ in range(2):
+        with pytest.raises(InputError):
+            models("none")
+    assert loaded.count("none") == 2

@@ -1,0 +1,324 @@
+"""Bad calls from Python: what is called, the type of the error, and a piece of its message."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from normxlogit import (
+    ALL,
+    Attribution,
+    Attributions,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    InputError,
+    MethodError,
+    NormXLogitError,
+    TargetError,
+    UnsupportedModelError,
+)
+from normxlogit.corpus import attribute, summarize
+from normxlogit.methods import FrozenGradient, IntegratedGradients
+from tests import tiny
+
+from .shop import explainer
+
+
+@dataclass(frozen=True)
+class Call:
+    """A bad call.
+
+    Attributes:
+        name: What is bad about it.
+        do: The call, in a folder that holds the files of `shop`.
+        error: Type of the error, exactly.
+        says: A piece of the message.
+    """
+
+    name: str
+    do: Callable[[], Any]
+    error: type[NormXLogitError]
+    says: str
+
+
+def texts(name: str, error: type[NormXLogitError], says: str, *inputs: Any, on: str = "bert", **options: Any) -> Call:
+    """Return the row of a call of an explainer."""
+    return Call(f"{on} {name}", lambda: explainer(on)(*inputs, **options), error, says)
+
+
+def ids(name: str, says: str, **inputs: Any) -> Call:
+    """Return the row of a call with token ids."""
+    return Call(f"ids {name}", lambda: explainer("bert")(inputs), InputError, says)
+
+
+def outputs(name: str, says: str, error: type[NormXLogitError] = InputError, **changes: Any) -> Call:
+    """Return the row of a forward pass that was already run and then changed."""
+
+    def do() -> Any:
+        made = explainer("bert")
+        inputs = {"input_ids": torch.tensor([[2, 5, 6, 3]])}
+        with torch.no_grad():
+            found = dict(made._given["model"](**inputs, output_hidden_states=True))
+        return made.from_outputs(inputs, found | changes)
+
+    return Call(f"outputs {name}", do, error, says)
+
+
+def completion(name: str, says: str, *args: Any, error: type[NormXLogitError] = InputError, **options: Any) -> Call:
+    """Return the row of a completion to explain."""
+    return Call(f"completion {name}", lambda: explainer("gpt").explain_completion(*args, **options), error, says)
+
+
+def writing(name: str, says: str, *args: Any, error: type[NormXLogitError] = InputError, **options: Any) -> Call:
+    """Return the row of a prompt to continue."""
+    options = {"max_new_tokens": 2} | options
+    return Call(f"generate {name}", lambda: explainer("gpt").generate(*args, **options), error, says)
+
+
+def making(name: str, error: type[NormXLogitError], says: str, *args: Any, call: Any = None, **options: Any) -> Call:
+    """Return the row of an explainer that cannot be made of this."""
+
+    def do() -> Any:
+        made = Explainer(*args, **options)
+        return made if call is None else made(call)
+
+    return Call(f"Explainer {name}", do, error, says)
+
+
+def loading(name: str, says: str, *args: Any, error: type[NormXLogitError] = InputError, **options: Any) -> Call:
+    """Return the row of a model that cannot be loaded."""
+    return Call(f"from_pretrained {name}", lambda: Explainer.from_pretrained(*args, **options), error, says)
+
+
+def corpus(
+    name: str, error: type[NormXLogitError], says: str, inputs: Any, output: Any = "out", **options: Any
+) -> Call:
+    """Return the row of a corpus run."""
+    return Call(f"attribute {name}", lambda: attribute(explainer("bert"), inputs, output, **options), error, says)
+
+
+HALF = "half \ud800"
+STEER = "\x1b[31mred\u202e\x07"
+LONG = "y" * 100_000
+BERT, TOKENIZER = tiny.model("bert"), tiny.tokenizer()
+
+TEXTS = [
+    texts("nothing", InputError, "cannot read texts from a NoneType", None),
+    texts("half a character", InputError, "half a character", HALF),
+    texts("nothing left of it", InputError, "empty after tokenisation", "\u0301"),
+    texts("one of many is empty", InputError, "input 1 is empty", ["fine", "\u2028"]),
+    texts("too long", InputError, "tokens and the model reads 40", "the " * 100, long_text="error"),
+    texts("a way that is none", InputError, "long_text must be", "x", long_text=True),
+    texts("a truth value that is none", InputError, "token_predictions must be", "x", token_predictions="yes"),
+    texts("a triple", InputError, "not a tuple of str, str, str", ("a", "b", "c"), on="gpt"),
+    texts("no mask", TargetError, "stands there nowhere", "the cat", on="masked"),
+    texts("two masks", TargetError, "2 times", "[MASK] [MASK]", on="masked"),
+    texts("no context", InputError, "input 0 must be (prompt, [choices])", "the", on="choice"),
+    texts("one choice", InputError, "two choices or more", ("the", ["a"]), on="choice"),
+    texts("choices that are no texts", InputError, "must be a string or a pair", ("the", [1, 2]), on="choice"),
+    texts("half a choice", InputError, "half a character", ("the", [HALF, "a"]), on="choice"),
+    texts("ids for choices", InputError, "must be (prompt, [choices])", {"input_ids": [[1]]}, on="choice"),
+]
+
+TARGETS = [
+    texts("an unknown label", TargetError, "no label 'nope'", "x", target="nope"),
+    texts("an unknown label of 10,000", TargetError, "and 9980 more", "x", target="nope", on="many"),
+    texts("a label without end", TargetError, "no label 'yyyy", "x", target=LONG),
+    texts("a label that steers", TargetError, r"\x1b[31mred\u202e\x07", "x", target=STEER),
+    texts("half a label", TargetError, r"\ud800", "x", target=HALF),
+    texts("half a token", TargetError, "half a character", "a [MASK]", target=HALF, on="masked"),
+    texts("an empty token", TargetError, "is not one token", "a [MASK]", target="", on="masked"),
+    texts("50,000 tokens", TargetError, "and 49980 more", "a [MASK]", target="the " * 50_000, on="masked"),
+    texts("a vocabulary", TargetError, "the whole vocabulary", "a [MASK]", target=ALL, on="masked"),
+    texts("a huge index", TargetError, "is outside the model's 3 outputs", "x", target=10**30),
+    texts("a huge negative index", TargetError, "is outside", "x", target=-(10**30)),
+    texts("a dict", TargetError, "not dict", "x", target={0: 1}),
+    texts("a type", TargetError, "not type", "x", target=int),
+    texts("a generator", TargetError, "not generator", "x", target=(i for i in [0])),
+    texts("too few", TargetError, "1 targets for 2 inputs", ["x", "y"], targets=[0]),
+    texts("a contrast of a value", TargetError, "there is no contrast", "x", contrast=0, on="regression"),
+    texts("a second value", TargetError, "is outside the model's 1 outputs", "x", target=1, on="regression"),
+    texts("a contrast of ends", TargetError, "no contrast of the two", ("a", "b"), contrast="end", on="reader"),
+    texts("a middle", TargetError, "no label 'middle'", ("a", "b"), target="middle", on="reader"),
+    texts("a choice that is none", TargetError, "no choice 'z'", ("a", ["b", "c"]), target="z", on="choice"),
+    texts("a sixth choice", TargetError, "there is no choice 5", ("a", ["b", "c"]), target=5, on="choice"),
+]
+
+LAYERS = [
+    texts("a word for layers", MethodError, "not 'last'", "x", layers="last"),
+    texts("a set of layers", MethodError, "not {1}", "x", layers={1}),
+    texts("bytes for layers", MethodError, "not b'", "x", layers=b"\x01"),
+    texts("fractions for layers", MethodError, "layers must be", "x", layers=np.array([1.5])),
+    texts("a huge layer", MethodError, "the model has layers 1 to 3", "x", layers=10**30),
+    texts("layers of choices", MethodError, "no layer 9", ("a", ["b", "c"]), layers=9, on="choice"),
+    texts("a place beyond", InputError, "outside the text's", "the [MASK]", position=99, on="masked"),
+    texts("a place between", InputError, "a position is a token's index", "the [MASK]", position=1.5, on="masked"),
+    texts("a place that is not there", InputError, "nowhere", "the [MASK]", position="zzz", on="masked"),
+    texts("a span before the text", InputError, "no span of the text", "the [MASK]", position=(-1, 3), on="masked"),
+    texts("a span backwards", InputError, "no span of the text", "the [MASK]", position=(5, 2), on="masked"),
+    texts("a span beyond", InputError, "no span of the text", "the cat", position=(4, 99), on="tagger"),
+    texts("several places", InputError, "2 positions for 1 inputs", "the [MASK]", position=[1, 2], on="masked"),
+    texts("a place in a whole text", InputError, "position= chooses a token", "the", position=0),
+]
+
+METHODS = [
+    texts("no method", MethodError, "method", "x", method=None),
+    texts("a number for a method", MethodError, "method", "x", method=3),
+    texts("an unknown method", MethodError, "no method named 'nope'", "x", method="nope"),
+    texts("a method without end", MethodError, "no method named", "x", method=LONG),
+    texts("a method that steers", MethodError, r"\x1b[31m", "x", method=STEER),
+    texts("an unknown setting", MethodError, "has no setting 'colour'", "x", method="lime:colour=red"),
+    texts("a word for a number", MethodError, "samples must be a whole number", "x", method="lime:samples=many"),
+    texts("no samples", MethodError, "samples", "x", method="lime:samples=0"),
+    texts("no steps", MethodError, "steps", "x", method="integrated-gradients:steps=0"),
+    texts("no batch", MethodError, "internal_batch_size", "x", method="integrated-gradients:internal_batch_size=0"),
+    texts("a huge seed", MethodError, "64 bits", "x", method="random:seed=99999999999999999999"),
+    texts("a layer to read at", MethodError, "layers 1 to 3", "x", method="frozen-gradient:read_at=99"),
+    texts("a point beyond", MethodError, "points lie above 0", "x", method="frozen-gradient:points=2.0"),
+    Call("settings a word", lambda: IntegratedGradients(steps="many"), MethodError, "steps must be a whole number"),
+    Call("settings a fraction", lambda: IntegratedGradients(steps=2.5), MethodError, "not 2.5"),
+    Call("settings nothing", lambda: IntegratedGradients(steps=None), MethodError, "not None"),
+    Call("settings nan", lambda: FrozenGradient(points=float("nan")), MethodError, "points must be"),
+    Call("compare two texts", lambda: explainer("bert").compare(["a", "b"]), InputError, "compared on one text"),
+    Call("compare nothing", lambda: explainer("bert").compare("a", methods=[]), MethodError, "a list of one method"),
+    Call("compare letters", lambda: explainer("bert").compare("a", methods="lime"), MethodError, "takes a list"),
+    Call("compare targets", lambda: explainer("bert").compare("a", target=[0, 1]), TargetError, "on one target"),
+]
+
+IDS = [
+    ids("a huge id", "must hold rows of whole numbers", input_ids=[[10**30]]),
+    ids("beyond", "holds token id 1000000000", input_ids=[[10**9]]),
+    ids("of an object", "must hold rows of whole numbers", input_ids=np.array([["a"]])),
+    ids("of a meta tensor", "a tensor without them", input_ids=torch.ones(1, 3, device="meta", dtype=torch.long)),
+    ids("of a sparse tensor", "a tensor without them", input_ids=torch.ones(1, 3, dtype=torch.long).to_sparse()),
+    ids("too long", "has 100 tokens and the model reads 40", input_ids=[[5] * 100]),
+    ids("of a third text", "cannot read a text of 3 tokens", input_ids=[[2, 5, 3]], token_type_ids=[[0, 7, 0]]),
+    ids("of a place beyond", "cannot read a text of 3 tokens", input_ids=[[2, 5, 3]], position_ids=[[0, 1, 999]]),
+    ids("of vectors", "needs 'input_ids'", inputs_embeds=torch.zeros(1, 2, 32)),
+    Call("encode at no length", lambda: explainer("bert").encode("x", max_length=0), InputError, "max_length must"),
+    Call("encode at a word", lambda: explainer("bert").encode("x", max_length="3"), InputError, "not '3'"),
+    Call("encode at a fraction", lambda: explainer("bert").encode("x", max_length=2.5), InputError, "not 2.5"),
+    outputs("without states", "output_hidden_states=True", hidden_states=None),
+    outputs("with a number for states", "output_hidden_states=True", hidden_states=3),
+    outputs("with words for states", "output_hidden_states=True", hidden_states=("a",) * 4),
+    outputs("with a word for logits", "output_hidden_states=True", logits="x"),
+    outputs("of more labels", "logits of shape (1, 7), not (1, 3)", logits=torch.zeros(1, 7)),
+    outputs("of another width", "do not come from these inputs", hidden_states=(torch.zeros(1, 4, 8),) * 4),
+    outputs("cut", "hold 2 hidden states", hidden_states=(torch.zeros(1, 4, 32),) * 2),
+]
+
+WRITING = [
+    writing("a number", "a prompt is a string", 3),
+    writing("nothing", "empty", ""),
+    writing("half a character", "half a character", HALF),
+    writing("a chat without a template", "chat template", [{"role": "user", "content": "x"}]),
+    writing("no token", "max_new_tokens must be a positive whole number", "the", max_new_tokens=0),
+    writing("a fraction of tokens", "not 1.5", "the", max_new_tokens=1.5),
+    writing("a word for tokens", "not '3'", "the", max_new_tokens="3"),
+    writing("an unknown option", "cannot continue a text of 1 tokens", "the", colour="red"),
+    writing("a cold temperature", "temperature", "the", do_sample=True, temperature=-1.0),
+    writing("no beam", "cannot continue", "the", num_beams=0),
+    writing("ids besides", "cannot continue", "the", input_ids=torch.tensor([[1]])),
+    writing("settings that are none", "generation_config must be", "the", generation_config="greedy"),
+    writing("two at once", "num_return_sequences must be 1", "the", num_return_sequences=2),
+    writing("several targets", "one token for all places", "the", target=["a"], error=TargetError),
+    Call("generate with a classifier", lambda: explainer("bert").generate("x"), UnsupportedModelError, "write text"),
+    completion("nothing", "a completion is a text or a row of token ids", "the", None),
+    completion("empty", "the completion is empty", "the", ""),
+    completion("bytes", "no such bytes", "the", b" cat"),
+    completion("words for ids", "a completion is a text or a row", "the", ["cat"]),
+    completion("fractions for ids", "a completion is a text or a row", "the", [1.5]),
+    completion("rows of ids", "no such Tensor", "the", torch.tensor([[5, 6]])),
+    completion("an id beyond", "holds token id 1000000000", "the", [10**9]),
+    completion("an id below", "holds token id -1", "the", [-1]),
+    completion("half a character", "half a character", "the", HALF),
+    completion(
+        "too many targets", "2 targets for 1 generated tokens", "the", " cat", targets=[1, 2], error=TargetError
+    ),
+    completion("a source beyond", "no span of the prompt", "the", " cat", sources={"a": (0, 99)}),
+    completion("sources without names", "sources are spans by name", "the", " cat", sources=[(0, 1)]),
+    Call("cite no question", lambda: explainer("gpt").cite(" ", ["a"]), InputError, "the question is empty"),
+    Call("cite no document", lambda: explainer("gpt").cite("who?", []), InputError, "no document with a text"),
+    Call("cite a number", lambda: explainer("gpt").cite("who?", [1]), InputError, "is no text but int"),
+    Call("cite a system", lambda: explainer("gpt").cite("who?", ["a."], system=3), InputError, "system message"),
+    Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
+]
+
+MODELS = [
+    making("of a name", InputError, "Explainer.from_pretrained takes a name", "gpt2"),
+    making("of a class", InputError, "takes a model or a pipeline", type(BERT), TOKENIZER),
+    making("without a tokenizer", InputError, "the model needs its tokenizer", BERT),
+    making("with a tokenizer's name", InputError, "not a str", BERT, "bert"),
+    making("with a tokenizer's class", InputError, "not the class", BERT, type(TOKENIZER)),
+    making("for cooking", InputError, "task must be one of", BERT, TOKENIZER, task="cooking"),
+    making("with a label too few", InputError, "1 labels were given", BERT, TOKENIZER, labels=["a"]),
+    making("with numbers for labels", InputError, "labels are a list of names", BERT, TOKENIZER, labels=[1, 2]),
+    making("with letters for labels", InputError, "labels are a list of names", BERT, TOKENIZER, labels="ab"),
+    making("without room", InputError, "batch_tokens must be", BERT, TOKENIZER, batch_tokens=0),
+    making("with a word for room", InputError, "batch_tokens must be", BERT, TOKENIZER, batch_tokens="8"),
+    making("of a bare encoder", UnsupportedModelError, "is a bare encoder", BERT.bert, TOKENIZER),
+    making(
+        *("of a layer", UnsupportedModelError, "cannot read token ids", torch.nn.Linear(2, 2), TOKENIZER),
+        task="sequence-classification",
+    ),
+    loading("nowhere", "no such model folder", "./nowhere"),
+    loading("a file", "no such model folder", "texts.txt"),
+    loading("half a name", "cannot load", HALF),
+    loading("a name without end", "File name too long", "/" + LONG),
+    loading("a name that steers", r"\x1b[31m", f"./{STEER}"),
+    loading("a precision", "no dtype 'half-empty'", "bert", dtype="half-empty"),
+    loading("whole numbers", "torch.int8", "bert", dtype="int8"),
+    loading("a number for a precision", "cannot load", "bert", dtype=3),
+    loading("a device", "there is no device 'nowhere'", "bert", device="nowhere"),
+    loading("a fraction for a device", "there is no device", "bert", device=3.5),
+    loading("a task", "no task 3", "bert", task=3),
+    loading("another task", "its answers would come from random", "bert", task="causal-lm"),
+    loading("an option", "cannot load", "bert", colour="red"),
+    loading("no room", "batch_tokens must be", "bert", batch_tokens=-1),
+]
+
+FILES = [
+    Call("load nowhere", lambda: Attribution.load("nowhere.json"), DataError, "cannot read nowhere.json"),
+    Call("load a folder", lambda: Attribution.load("docs"), DataError, "cannot read docs"),
+    Call("load a text", lambda: Attribution.load("texts.txt"), DataError, "texts.txt: not JSON"),
+    Call("load Latin-1", lambda: Attribution.load("latin.txt"), DataError, "not JSON"),
+    Call("load nothing", lambda: Attribution.load("empty.txt"), DataError, "not JSON"),
+    Call("load a NUL", lambda: Attribution.load("a\0b"), DataError, r"a\x00b"),
+    Call("load a list", lambda: Attribution.load("list.json"), DataError, "got a list"),
+    Call("load the future", lambda: Attribution.load("future.json"), DataError, "cannot read format version 99"),
+    Call("load the deep", lambda: Attribution.load("deep.json"), DataError, "nested too deeply"),
+    Call("load NaN", lambda: Attribution.load("nan.json"), DataError, "format version"),
+    Call("load too few scores", lambda: Attribution.load("short.json"), DataError, "not one for each"),
+    Call("load huge scores", lambda: Attribution.load("huge.json"), DataError, "scores"),
+    Call("load another kind", lambda: Attribution.load("generation.json"), DataError, "got 'generation'"),
+    Call("load the other kind", lambda: GenerationAttribution.load("result.json"), DataError, "got 'text'"),
+    Call("load junk", lambda: Attributions.load("junk.parquet"), DataError, "not Parquet"),
+    Call("load a table", lambda: Attributions.load("x.csv"), DataError, "holds scores only"),
+    Call("save into nothing", lambda: explainer("bert")("x").save("no/a.json"), DataError, "cannot write no/a.json"),
+    Call("save over a folder", lambda: explainer("bert")("x").save("docs"), DataError, "it is a folder"),
+    Call("save at a NUL", lambda: explainer("bert")("x").save("a\0.json"), DataError, r"a\x00.json"),
+    Call("save as a sheet", lambda: explainer("bert")(["x"]).save("out.xlsx"), DataError, "must end in"),
+    Call("draw into nothing", lambda: explainer("bert")("x").to_html("no/a.html"), DataError, "cannot write"),
+    corpus("nowhere", DataError, "nowhere.jsonl", "nowhere.jsonl"),
+    corpus("junk", DataError, "junk.parquet", "junk.parquet"),
+    corpus("a number", DataError, "int", 3),
+    corpus("to nowhere", DataError, "is no folder or URL", "rows.jsonl", ""),
+    corpus("to nothing", DataError, "is no folder or URL", "rows.jsonl", None),
+    corpus("to half a name", DataError, "not UTF-8", "rows.jsonl", HALF),
+    corpus("by a method", MethodError, "no method named", "rows.jsonl", method="nope"),
+    corpus("in no shards", InputError, "shard_rows must be", "rows.jsonl", shard_rows=0),
+    corpus("in fractions", InputError, "shard_rows must be", "rows.jsonl", shard_rows=1.5),
+    corpus("merged by nothing", InputError, "merge must be", "rows.jsonl", words=True, merge="median"),
+    corpus("on Spark", InputError, "engine must be", "rows.jsonl", engine="spark"),
+    corpus("keeping letters", InputError, "takes a list of columns", "rows.jsonl", keep="text"),
+    corpus("of XML", DataError, "xml", "rows.jsonl", input_format="xml"),
+    Call("summarize nowhere", lambda: summarize("nowhere"), DataError, "no corpus run there"),
+    Call("summarize nothing", lambda: summarize(""), DataError, "is no folder or URL"),
+    Call("summarize a file", lambda: summarize(Path("texts.txt")), DataError, "texts.txt"),
+]
+
+CALLS = [*TEXTS, *TARGETS, *LAYERS, *METHODS, *IDS, *WRITING, *MODELS, *FILES]

@@ -1,0 +1,238 @@
+"""Bad command lines: the words, and a piece of the one line that is the answer."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Line:
+    """A bad command line.
+
+    Attributes:
+        words: What stands behind `normxlogit`, in a folder that holds the files of `shop`.
+        says: A piece of the message.
+        stdin: What is piped in; a terminal if nothing is.
+    """
+
+    words: tuple[str, ...]
+    says: str
+    stdin: bytes | None = None
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.words).encode("unicode_escape").decode() + (
+            "" if self.stdin is None else f" < {self.stdin!r}"
+        )
+
+
+def line(words: str, says: str, *more: str, stdin: bytes | None = None) -> Line:
+    """Return a row: words between spaces, and more that hold spaces or nothing."""
+    return Line((*words.split(), *more), says, stdin)
+
+
+NOT_UTF8 = "caf\udce9"
+STEER = "\x1b[31mred\x07"
+
+EXPLAIN = [
+    line("explain", "no text"),
+    line("explain", "a text is empty", "  "),
+    line("explain", "a text is not UTF-8", NOT_UTF8),
+    line("explain x --pair", "half a character", NOT_UTF8),
+    line("explain", "standard input: empty", stdin=b" \n"),
+    line("explain", "standard input, line 2: not UTF-8", stdin=b"fine\n\xff\n"),
+    line("explain --file nowhere.txt", "cannot read nowhere.txt: No such file"),
+    line("explain --file docs", "cannot read docs: Is a directory"),
+    line("explain --file latin.txt", "latin.txt, line 2: not UTF-8 text"),
+    line("explain --file zeros.txt", "zeros.txt, line 1: not a text file"),
+    line("explain --file empty.txt", "empty.txt: empty"),
+    line("explain --file texts.txt --output texts.txt", "is the file that is read"),
+    line("explain --file texts.txt --output ./docs/../texts.txt", "is the file that is read"),
+    line("explain x --output docs", "cannot write docs: it is a folder"),
+    line("explain x --output no/such/x.json", "cannot write no/such/x.json"),
+    line("explain x --output texts.txt/x.json", "cannot write texts.txt/x.json"),
+    line("explain x --output x.parquet", "cannot write .parquet files"),
+    line("explain x --format pdf", "Invalid value for '--format'"),
+    line("explain x --merge median", "Invalid value for '--merge'"),
+    line("explain x --long-text nope", "Invalid value for '--long-text'"),
+    line("explain x --colour red", "No such option"),
+    line("explain x --layers 0", "the model has layers 1 to"),
+    line("explain x --layers 1,,2", '--layers takes "all" or numbers'),
+    line("explain x --layers", '--layers takes "all" or numbers', ""),
+    line("explain x --layers 99999999999999999999", "no layer 99999999999999999999"),
+    line("explain x --target nope", "no label 'nope'"),
+    line("explain x --target", "no label", STEER),
+    line("explain x --target", "no label", NOT_UTF8),
+    line("explain x --target 7", "index 7 is outside"),
+    line("explain x --target positive --all-labels", "give one of the two"),
+    line("explain x --contrast nope", "no label 'nope'"),
+    line("explain x --method nope", "no method named 'nope'"),
+    line("explain x --method", "no method named", ""),
+    line("explain x --method", "no method named", NOT_UTF8),
+    line("explain x --method lime:samples", "lime"),
+    line("explain x --method lime:samples=0", "samples"),
+    line("explain x --model ./nowhere", "./nowhere: no such model folder"),
+    line("explain x --model nobody/nothing", "cannot load nobody/nothing"),
+    line("explain x --model", "is no name of a model", ""),
+    line("explain x --model texts.txt", "no such model folder"),
+    line("explain x --model empty-folder", "cannot load empty-folder"),
+    line("explain x --model", "no such model folder", f"./{STEER}"),
+    line("explain --model bert", "empty after tokenisation", "\u200b"),
+    line("explain --model masked", "must hold the mask token", "the cat"),
+    line("explain --model masked --all-labels", "the whole vocabulary", "the [MASK]"),
+    line("explain --model masked --target", "is not one token", "two words", "the [MASK]"),
+    line("nonsense", "No such command 'nonsense'"),
+    line("methods extra", "unexpected extra argument"),
+]
+
+CHECKPOINTS = [
+    line(f"explain x --model {folder} --output out.json", says)
+    for folder, says in {
+        "truncated-weights": "the model cannot be read",
+        "empty-weights": "model.safetensors is empty; download it again",
+        "pointer-weights": "model.safetensors is a pointer of Git LFS",
+        "junk-weights": "the model cannot be read",
+        "no-weights": "model.safetensors",
+        "headless": "lacks classifier.bias, classifier.weight",
+        "wide-config": "has other shapes of",
+        "empty-config": "config.json is empty",
+        "pointer-config": "config.json is a pointer of Git LFS",
+        "latin-config": "not a valid JSON file",
+        "list-config": "cannot load list-config",
+        "no-config": "cannot load no-config",
+        "one-based-labels": "must name the outputs from 0 up",
+        "null-labels": "must name the outputs from 0 up",
+        "steering-class": "is a bare encoder",
+        "other-class": "has no head of a supported kind",
+        "no-class": "does not say which head it has",
+        "unknown-type": "cookery",
+        "no-heads": "the model cannot be read",
+        "empty-tokenizer": "tokenizer.json is empty",
+        "truncated-tokenizer": "its tokenizer cannot be read",
+        "other-tokenizer": "its tokenizer cannot be read",
+        "strange-tokenizer": "its tokenizer cannot be read",
+        "no-tokenizer": "no-tokenizer has no tokenizer",
+        "bare": "is a bare encoder",
+    }.items()
+]
+CHECKPOINTS += [line("explain x --model steering-labels --target nope", "no label 'nope'; the model knows")]
+
+WRITING = [
+    line("generate x", "name a causal language model with --model"),
+    line("generate --model gpt", "no prompt"),
+    line("generate --model gpt", "standard input is not UTF-8", stdin=b"\xff"),
+    line("generate --model gpt", "empty", ""),
+    line("generate --model gpt", "half a character", NOT_UTF8),
+    line("generate x --model bert", "only language models write text"),
+    line("generate x --model ./nowhere", "no such model folder"),
+    line("generate x --model truncated-weights", "the model cannot be read"),
+    line("generate x --model gpt --gguf-file nope.gguf", "cannot load gpt"),
+    line("generate x --model gpt --max-new-tokens 0", "Invalid value for '--max-new-tokens'"),
+    line("generate x --model gpt --max-new-tokens many", "Invalid value for '--max-new-tokens'"),
+    line("generate x --model gpt --completion", "the completion is empty", ""),
+    line("generate x --model gpt --completion", "half a character", NOT_UTF8),
+    line("generate x --model gpt --chat", "chat template"),
+    line("generate x --model gpt --target", "is not one token", "two words"),
+    line("generate x --model gpt --method nope", "no method named"),
+    line("generate x --model gpt --layers 9 --method normxlogit", "layers 1 to 3"),
+    line("generate x --model gpt --output x.parquet", "cannot write .parquet files"),
+    line("generate x --model gpt --max-new-tokens 2 --output no/such/x.json", "cannot write no/such/x.json"),
+    line("cite docs --question who", "name a causal language model"),
+    line("cite docs --model gpt", "give a question"),
+    line("cite docs --model gpt --question", "half a character", NOT_UTF8),
+    line("cite --model gpt --question who", "no documents"),
+    line("cite --model gpt --question who", "no document with a text", stdin=b" \n"),
+    line("cite nowhere.txt --model gpt --question who", "cannot read nowhere.txt"),
+    line("cite latin.txt --model gpt --question who", "latin.txt is not UTF-8 text"),
+    line("cite empty.txt --model gpt --question who", "no document with a text"),
+    line("cite empty-folder --model gpt --question who", "file in this folder"),
+    line("cite docs --model bert --question who", "only language models write text"),
+    line("cite docs --model gpt --question who --verify -1", "Invalid value for '--verify'"),
+    line("cite docs --model gpt --question who --method nope", "no method named"),
+    line("cite docs --model gpt --question who --format csv", "not as CSV"),
+    line("cite docs --model gpt --question who --output x.csv", "not as CSV"),
+    line("cite docs/a.txt --model gpt --question who --output docs/a.txt", "is the file that is read"),
+    line("cite docs --model gpt --question who --output docs/a.txt", "is the file that is read"),
+]
+
+CORPORA = [
+    line("attribute", "Missing argument"),
+    line("attribute rows.jsonl", "Missing option '--output'"),
+    line("attribute rows.jsonl --output", "is no folder or URL", ""),
+    line("attribute rows.jsonl --output", "not UTF-8", NOT_UTF8),
+    line("attribute rows.jsonl --output texts.txt", "cannot write texts.txt"),
+    line("attribute rows.jsonl --output rows.jsonl", "cannot write rows.jsonl"),
+    line("attribute nowhere.jsonl --output out", "nowhere.jsonl"),
+    line("attribute --output out", "an input has an empty name", ""),
+    line("attribute junk.parquet --output out", "junk.parquet"),
+    line("attribute empty-folder --output out", "empty-folder"),
+    line("attribute foo://nowhere/x.jsonl --output out", "foo"),
+    line("attribute hf:nobody/nothing --output out", "nobody/nothing"),
+    line("attribute rows.jsonl --output out --method nope", "no method named"),
+    line("attribute rows.jsonl --output out --model ./nowhere", "no such model folder"),
+    line("attribute rows.jsonl --output out --model truncated-weights", "the model cannot be read"),
+    line("attribute rows.jsonl --output out --dtype int8", "torch.int8"),
+    line("attribute rows.jsonl --output out --device nowhere", "there is no device"),
+    line("attribute rows.jsonl --output out --layers one", "--layers takes"),
+    line("attribute rows.jsonl --output out --target x --all-labels", "give one of the two"),
+    line("attribute rows.jsonl --output out --shard-rows 0", "Invalid value for '--shard-rows'"),
+    line("attribute rows.jsonl --output out --input-format xml", "Invalid value for '--input-format'"),
+    line("attribute rows.jsonl --output out --engine spark", "Invalid value for '--engine'"),
+    line("attribute rows.jsonl --output out --max-errors -1", "Invalid value for '--max-errors'"),
+    line("summarize", "Missing argument"),
+    line("summarize", "is no folder or URL", ""),
+    line("summarize nowhere", "no corpus run there"),
+    line("summarize empty-folder", "no corpus run there"),
+    line("summarize texts.txt", "texts.txt"),
+    line("summarize empty-folder --top 0", "Invalid value for '--top'"),
+]
+
+LABELLED = "--dataset labelled.jsonl --columns sentence"
+MEASURING = [
+    line("evaluate nonsense", "No such command"),
+    line("evaluate faithfulness --dataset nope", "nope"),
+    line("evaluate faithfulness --dataset nowhere.jsonl", "nowhere.jsonl"),
+    line("evaluate faithfulness --dataset broken.jsonl", "broken.jsonl"),
+    line("evaluate faithfulness --dataset sst2 --data-dir empty-folder", "empty-folder"),
+    line("evaluate faithfulness --dataset labelled.jsonl --columns nope", "no column 'nope'"),
+    line("evaluate faithfulness --dataset labelled.jsonl --columns a,b,c", "column"),
+    line(f"evaluate faithfulness {LABELLED} --label-column nope", "nope"),
+    line(f"evaluate faithfulness {LABELLED} --methods nope", "no method named"),
+    line(f"evaluate faithfulness {LABELLED} --methods", '--methods takes "all"', " "),
+    line(f"evaluate faithfulness {LABELLED} --model gpt --methods random", "causal-lm"),
+    line(f"evaluate faithfulness {LABELLED} --model truncated-weights", "the model cannot be read"),
+    line(f"evaluate faithfulness {LABELLED} --limit 0", "Invalid value for '--limit'"),
+    line(f"evaluate faithfulness {LABELLED} --seed -5", "Invalid value for '--seed'"),
+    line(f"evaluate faithfulness {LABELLED} --methods random --output texts.txt", "texts.txt is a file"),
+    line(f"evaluate faithfulness {LABELLED} --methods random --output texts.txt/out", "texts.txt is a file"),
+    line("evaluate frontier --checkpoint nope", "--checkpoint takes NAME:DATASET"),
+    line(f"evaluate frontier {LABELLED} --methods nope", "no method named"),
+    line(f"evaluate frontier {LABELLED} --methods random --output texts.txt", "texts.txt is a file"),
+    line("evaluate alignment", "Missing option '--model'"),
+    line("evaluate alignment --model masked --data-dir nowhere", "nowhere"),
+    line("evaluate alignment --model masked --data-dir empty-folder", "empty-folder"),
+    line("evaluate alignment --model masked --data-dir empty-folder --methods nope", "no method named"),
+    line("evaluate generation --model gpt", "name a JSONL file"),
+    line("evaluate generation --data rows.jsonl", "name a causal language model"),
+    line("evaluate generation --model gpt --data nowhere.jsonl", "nowhere.jsonl"),
+    line("evaluate generation --model gpt --data rows.jsonl", "rows.jsonl"),
+    line("evaluate generation --model gpt --data broken.jsonl", "broken.jsonl"),
+    line("evaluate generation --model gpt --data latin.txt", "latin.txt"),
+    line("reproduce nonsense", "Invalid value for"),
+    line("reproduce table1", "name the models"),
+    line("reproduce table1 --checkpoint x", "--checkpoint takes MODEL:TASK=FOLDER"),
+    line("reproduce table1 --base x", "--base takes MODEL=NAME"),
+    line("reproduce table1 --limit many", "--limit takes a number"),
+    line("reproduce table1 --base B=bert --tasks nope --output out", "nope"),
+    line("reproduce table1 --checkpoint B:sst2=nowhere --data-dir empty-folder --output out", "empty-folder"),
+    line("reproduce table1 --checkpoint B:sst2=bert --data-dir empty-folder --methods nope", "no method named"),
+    line("reproduce table1 --checkpoint B:sst2=bert --output texts.txt", "texts.txt is a file"),
+    line("reproduce figure-alignment", "name the models"),
+    line("reproduce table-time --methods nope", "nope"),
+    line("finetune", "Missing option"),
+    line("finetune --task nope --model bert --output out", "nope"),
+    line("finetune --task sst2 --model ./nowhere --output out --data-dir empty-folder", "empty-folder"),
+    line("finetune --task sst2 --model bert --output texts.txt --data-dir empty-folder", "texts.txt is a file"),
+    line("finetune --task sst2 --model bert --output out --seed -1", "Invalid value for '--seed'"),
+    line("finetune --task blimp --model masked --output out --data-dir empty-folder", "empty-folder"),
+]
+
+LINES = [*EXPLAIN, *CHECKPOINTS, *WRITING, *CORPORA, *MEASURING]

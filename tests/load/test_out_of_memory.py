@@ -1,0 +1,136 @@
+"""Memory that runs out at any operation: smaller batches or one line, and the next call is right."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer, InputError
+from tests import tiny
+from tests.load.faults import AtOperation, moments, nothing_left_behind, same
+
+CALLS = [
+    ("normxlogit", None),
+    ("normxlogit", ALL),
+    ("frozen-gradient", None),
+    ("frozen-gradient", ALL),
+    ("occlusion", None),
+    ("lime:samples=6", None),
+    ("guided-lime:samples=6", None),
+    ("integrated-gradients:steps=2", None),
+    ("decompx", ALL),
+    ("value-zeroing", None),
+]
+ONCE = [f"{method}, {'all layers' if layers else 'the answer'}" for method, layers in CALLS]
+
+
+def bert(tokenizer):
+    return Explainer(tiny.model("bert"), tokenizer)
+
+
+@pytest.mark.parametrize(("method", "layers"), CALLS, ids=ONCE)
+def test_once_at_any_operation(method, layers):
+    """Reading, finding the parts, the trunk, the head, the way back, the perturbed texts: each has its moment."""
+    tokenizer = tiny.tokenizer_for("bert")
+    expected = bert(tokenizer)(tiny.TEXTS, method=method, layers=layers)
+    counted = bert(tokenizer)
+    with AtOperation() as operations:
+        counted(tiny.TEXTS, method=method, layers=layers)
+    for moment in moments(operations.seen, 9):
+        explainer = bert(tokenizer)
+        with nothing_left_behind(explainer.model.given, tokenizer):
+            with AtOperation(moment):
+                same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
+            same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
+
+
+@pytest.mark.parametrize(("method", "layers"), CALLS, ids=ONCE)
+def test_never_enough_is_one_line(method, layers):
+    tokenizer = tiny.tokenizer_for("bert")
+    explainer = bert(tokenizer)
+    expected = bert(tokenizer)(tiny.TEXTS, method=method, layers=layers)
+    with nothing_left_behind(explainer.model.given, tokenizer):
+        with (
+            pytest.raises(InputError, match="not enough memory to explain a single text of 15 tokens"),
+            AtOperation(largest=90),
+        ):
+            explainer(tiny.TEXTS, method=method, layers=layers)
+        same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
+
+
+def test_what_does_not_fit_together_fits_alone():
+    tokenizer = tiny.tokenizer_for("bert")
+    texts = [tiny.TEXTS[0]] * 8
+    together = AtOperation(largest=2500)  # of 8 x 7 x 48 numbers inside a layer
+    explainer = bert(tokenizer)
+    with together:
+        found = explainer(texts)
+    same(found, bert(tokenizer)(texts))
+    assert explainer.model.batch_tokens < 8192
+    with pytest.raises(RuntimeError, match="can't allocate"), AtOperation(largest=2500), torch.no_grad():
+        explainer.model.given(**tokenizer(texts, return_tensors="pt"))
+
+
+# --- the other doors ------------------------------------------------------------------------------------------------
+
+
+def completion(explainer):
+    return explainer.explain_completion("the cat sat", " on the mat")
+
+
+def written(explainer):
+    return explainer.generate("the cat sat", max_new_tokens=3)
+
+
+def cited(explainer):
+    return explainer.cite("a cat ?", ["the cat sat . the mat is good .", "a film ."], max_new_tokens=3)
+
+
+def compared(explainer):
+    return explainer.compare("the cat sat on", ["normxlogit", "frozen-gradient", "occlusion"])
+
+
+def long(explainer):
+    return explainer(" ".join(["the cat sat"] * 30), long_text="window")
+
+
+def given(explainer):
+    return explainer.from_outputs(*OUTPUTS["of the first text"])
+
+
+OUTPUTS = {}
+"""Made where memory does not run out: it is the caller's own pass."""
+
+
+def numbers(result):
+    if hasattr(result, "scores"):
+        return np.asarray(result.scores)
+    if hasattr(result, "generation"):
+        return np.asarray(result.generation.scores)
+    return np.concatenate([np.ravel(one.scores) for one in getattr(result, "results", result)])
+
+
+@pytest.mark.parametrize("door", [completion, written, cited, compared, long, given], ids=lambda door: door.__name__)
+def test_once_behind_another_door(door):
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 40 if door is long else 400
+
+    def explainer():
+        return Explainer(
+            tiny.model("llama", "SequenceClassification" if door in (long, given) else "CausalLM"), tokenizer
+        )
+
+    inputs = tokenizer(tiny.TEXTS[:1], return_tensors="pt")
+    with torch.no_grad():
+        OUTPUTS["of the first text"] = inputs, explainer().model.given(**inputs, output_hidden_states=True)
+    expected = numbers(door(explainer()))
+    counted = explainer()
+    with AtOperation() as operations:
+        door(counted)
+    for moment in moments(operations.seen, 12):
+        struck = explainer()
+        with nothing_left_behind(struck.model.given, tokenizer):
+            with contextlib.suppress(InputError), AtOperation(moment):  # a lack of memory, raw, is none
+                np.testing.assert_allclose(numbers(door(struck)), expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(numbers(door(struck)), expected, rtol=1e-4, atol=1e-5)

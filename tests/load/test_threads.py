@@ -1,0 +1,141 @@
+"""One explainer in many threads and in forked workers, while its model is trained."""
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer
+from tests import tiny
+
+THREADS, TEXTS = 8, 200
+WORDS = [word for word in tiny.WORDS if not word.startswith("##")]
+
+
+def texts(seed):
+    draw = np.random.default_rng(seed)
+    return [" ".join(draw.choice(WORDS, size=draw.integers(1, 20))) for _ in range(TEXTS)]
+
+
+def explained(explainer, given, method="normxlogit"):
+    """Half of the texts one by one, the others in lists; some at all layers."""
+    found = [
+        explainer(text, method=method, layers=ALL if i % 5 == 0 else None).scores for i, text in enumerate(given[:100])
+    ]
+    for start in range(100, len(given), 50):
+        found += [result.scores for result in explainer(given[start : start + 50], method=method)]
+    return found
+
+
+def training(model, tokenizer, stop, lock=None):
+    """Train the model as its owner would; without a lock its weights stay, and only gradients come and go."""
+    model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    inputs = tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
+    passes = 0
+    while not stop.is_set():
+        model(**inputs, labels=torch.tensor([0, 1, 0])).loss.backward()
+        if lock is not None:
+            with lock:
+                optimizer.step()
+        optimizer.zero_grad()
+        passes += 1
+    return passes
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])
+def test_eight_threads_equal_one_while_the_model_is_trained(method):
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    count = THREADS if method == "normxlogit" else 2
+    expected = [explained(Explainer(model, tokenizer), texts(seed), method) for seed in range(count)]
+    explainer, stop = Explainer(model, tokenizer), threading.Event()
+    with ThreadPoolExecutor(count + 1) as pool:
+        trained = pool.submit(training, model, tokenizer, stop)
+        try:
+            found = list(pool.map(lambda seed: explained(explainer, texts(seed), method), range(count)))
+        finally:
+            stop.set()
+        assert trained.result() > 3
+    for ours, theirs in zip(found, expected, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters()), "the trainer's own, which it took away"
+
+
+def test_a_call_between_two_steps_explains_the_weights_of_that_moment():
+    """A step and a call exclude each other by the caller's lock, as DESIGN asks: the scores are of one state."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    explainer, stop, lock = Explainer(model, tokenizer), threading.Event(), threading.Lock()
+    seen = []
+    with ThreadPoolExecutor(5) as pool:
+        trained = pool.submit(training, model, tokenizer, stop, lock)
+
+        def work(_):
+            for _ in range(8):
+                with lock:
+                    state = {name: value.clone() for name, value in model.state_dict().items()}
+                    seen.append((state, explainer(tiny.TEXTS[0], target=0).scores))
+
+        try:
+            list(pool.map(work, range(4)))
+        finally:
+            stop.set()
+        assert trained.result() > 3
+    still = tiny.model("bert")
+    assert len({float(scores.sum()) for _, scores in seen}) > 3, "the weights moved"
+    for state, scores in seen:
+        still.load_state_dict(state)
+        np.testing.assert_allclose(
+            scores, Explainer(still, tokenizer)(tiny.TEXTS[0], target=0).scores, rtol=1e-5, atol=1e-6
+        )
+
+
+FORKED = """
+import multiprocessing, sys
+import numpy as np
+from normxlogit import ALL, Explainer
+from tests import tiny
+
+CALLS = [{}, {"layers": ALL}, {"method": "frozen-gradient"}, {"method": "occlusion"}, {"method": "gradient-norm"}]
+
+
+def scores(explainer):
+    return [result.scores for options in CALLS for result in explainer(tiny.TEXTS, **options)]
+
+
+def child(explainer, pipe):
+    pipe.send(scores(explainer))
+
+
+if __name__ == "__main__":
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    expected = scores(explainer)
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+    workers = [context.Process(target=child, args=(explainer, theirs)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        assert ours.poll(100), "a worker hangs"
+        for a, b in zip(ours.recv(), expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    for worker in workers:
+        worker.join(100)
+        assert worker.exitcode == 0
+    for a, b in zip(scores(explainer), expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+"""
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system does not fork")
+def test_a_forked_worker_gives_the_scores_of_its_parent():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
