@@ -165,25 +165,32 @@ def _each_alone(explainer: Explainer, model: PreTrainedModel, batch: Batch, hidd
     reaches the head. Nothing of the library's own head is used.
     """
     states = hidden[0]  # (T, H)
-    made: list[tuple[torch.nn.Module, int]] = []
+    made: list[tuple[torch.nn.Module, tuple[int, int]]] = []
 
     def watch(module: torch.nn.Module, args: Any, output: Any) -> None:
         found = _first_tensor(output)
-        if found is not None and found.ndim == 3 and found.shape[-1] == states.shape[-1] and 1 in found.shape[:2]:
-            rows = found.reshape(-1, states.shape[-1])  # (S, H)
+        for texts, width in ((0, 2), (1, 2), (0, 1)):  # (1, S, H), (S, 1, H), (1, H, S)
+            fits = found is not None and found.ndim == 3 and found.shape[texts] == 1
+            if not fits or found.shape[width] != states.shape[-1]:
+                continue
+            rows = found.movedim(width, -1).reshape(-1, states.shape[-1])  # (S, H)
             same = torch.cdist(rows, states, compute_mode="donot_use_mm_for_euclid_dist") < 1e-4  # (S, T)
             if same.any(0).all() or same.any(1).all():  # padded to a window, or pooled to fewer states
-                made.append((module, 0 if found.shape[0] == 1 else 1))
+                made.append((module, (texts, width)))
 
     with _hooked(model.modules(), watch):
         _own(explainer, model, batch)
     if not made:
         raise Broken("no module gives the states that reach the head")
-    module, texts = made[0]
+    module, (texts, width) = made[0]
 
     def overwrite(module: torch.nn.Module, args: Any, output: Any) -> Any:
         found = _first_tensor(output)
-        wide = states.unsqueeze(1 - texts).expand_as(found).clone()  # (T, S, H), or (S, T, H)
+        along = 3 - texts - width  # positions
+        shape = [found.shape[axis] if axis == along else 1 for axis in range(3)]
+        shape[texts], shape[width] = states.shape
+        wide = (states if texts < width else states.T).reshape([1 if a == along else n for a, n in enumerate(shape)])
+        wide = wide.expand(shape).clone()
         return wide if isinstance(output, torch.Tensor) else (wide, *output[1:])
 
     rows = {name: torch.cat([value] * len(states)) for name, value in batch.inputs.items()}

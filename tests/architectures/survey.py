@@ -17,7 +17,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-SECONDS = 90
+SECONDS = 300
 MEMORY = 12 << 30
 
 
