@@ -191,16 +191,17 @@ def main() -> None:
             print(*pair, result["error"], result.get("where", ""), sep=" | ", flush=True)
 
     results = survey(todo, arguments.processes, tell, FrozenWorker)
-    counts = Counter((task, _verdict(result)) for (task, _), result in results.items())
+    counts = Counter((task, verdict(result)) for (task, _), result in results.items())
     print("task | exact and affine | not affine | could not run")
     for task in dict.fromkeys(task for task, _ in todo):
-        print(task, *(counts[task, verdict] for verdict in ("affine", "not affine", "failed")), sep=" | ")
+        print(task, *(counts[task, found] for found in ("yes", "no", "–")), sep=" | ")
 
 
-def _verdict(result: dict[str, Any]) -> str:
+def verdict(result: dict[str, Any]) -> str:
+    """Return "yes", "no" where the frozen network is not exact or not affine, and a dash where it was not run."""
     if "error" not in result:
-        return "affine"
-    return "not affine" if result["error"].startswith("Broken") else "failed"
+        return "yes"
+    return "no" if result["error"].startswith("Broken") else "–"
 
 
 if __name__ == "__main__":

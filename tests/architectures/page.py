@@ -30,6 +30,12 @@ For each class the checks are, to 1e-4 (relative to the largest value, where tha
 3. NormXLogit equals a plain loop over one text, token by token, with the norms from the model's own outputs;
 4. the scores of `layers=ALL` are finite and the last layer's are the default ones.
 
+The head on one token alone is read off the caller's whole model, the state of every position written over with that
+token's. Weights are stirred until the model's answers to different texts differ by a hundred times the tolerance.
+
+*Frozen* says whether [the frozen network](methods/frozen-gradient.md) gives the model's own logits and is affine, on
+one text, with eager attention. A dash: that check could not be run on these inputs, or needs a package.
+
 """
 
 NOTES = """## What to know
@@ -65,12 +71,22 @@ def families_on_page(task: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)`", section, re.M))
 
 
+def not_frozen_on_page(task: str) -> set[str]:
+    """Families in the page's table of a mapping whose frozen network does not hold or was not run."""
+    text = PAGE.read_text(encoding="utf-8")
+    section = text.partition(f"\n## {MAPPINGS[task].title}\n")[2].partition("\n## ")[0]
+    return {family for family, held in re.findall(r"^\| `([^`]+)`.*\| ([^|]+) \|$", section, re.M) if held != "yes"}
+
+
 def _summary(results: Results) -> str:
-    lines = ["| Mapping | Classes | Exact | |", "|---|---|---|---|"]
+    lines = ["| Mapping | Classes | Exact | | Frozen | |", "|---|---|---|---|---|---|"]
     for task, mapping in MAPPINGS.items():
         own = [result for (name, _), result in results.items() if name == task]
-        exact = sum("error" not in result for result in own)
-        lines.append(f"| {mapping.title} | {len(own)} | {exact} | {exact / len(own):.1%} |")
+        exact, frozen = (
+            sum(holds) for holds in zip(*(("error" not in r, r["frozen"] == "yes") for r in own), strict=True)
+        )
+        shares = f"{exact} | {exact / len(own):.1%} | {frozen} | {frozen / len(own):.1%}"
+        lines.append(f"| {mapping.title} | {len(own)} | {shares} |")
     return "\n".join(lines) + "\n"
 
 
@@ -95,14 +111,20 @@ def _reasons() -> list[str]:
 
 
 def _table(task: str, results: Results) -> str:
-    lines = [f"## {MAPPINGS[task].title}\n", "| Family | Class | Trunk | Reads | Layers |", "|---|---|---|---|---|"]
+    lines = [
+        f"## {MAPPINGS[task].title}\n",
+        "| Family | Class | Trunk | Reads | Layers | Frozen |",
+        "|---|---|---|---|---|---|",
+    ]
     for (name, family), result in sorted(results.items()):
         if name != task:
             continue
         if "error" in result:
-            lines.append(f"| `{family}` | refused | | | |")
+            lines.append(f"| `{family}` | refused | | | | {result['frozen']} |")
             continue
         reads = "some" if " of " in result["reads"] else result["reads"]
         layers = "no" if not result["layers"] else "at rest" if result["resting"] else "yes"
-        lines.append(f"| `{family}` | {result['class']} | `{result['trunk']}` | {reads} | {layers} |")
+        lines.append(
+            f"| `{family}` | {result['class']} | `{result['trunk']}` | {reads} | {layers} | {result['frozen']} |"
+        )
     return "\n".join(lines) + "\n"

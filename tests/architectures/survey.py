@@ -160,9 +160,13 @@ def main() -> None:
     if arguments.work:
         work()
         return
+    from tests.architectures.frozen import FrozenWorker, verdict
     from tests.architectures.page import PAGE, render
 
-    PAGE.write_text(render(run_all(arguments.processes)), encoding="utf-8")
+    found = run_all(arguments.processes)
+    frozen = survey(list(found), arguments.processes, kind=FrozenWorker)
+    results = {pair: result | {"frozen": verdict(frozen[pair])} for pair, result in found.items()}
+    PAGE.write_text(render(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

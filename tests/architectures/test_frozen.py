@@ -5,6 +5,7 @@ import transformers
 
 from tests.architectures.base import MAPPINGS, SIGNALS
 from tests.architectures.frozen import FrozenWorker, check
+from tests.architectures.page import not_frozen_on_page, version_on_page
 from tests.architectures.survey import families, survey
 
 PART = {
@@ -51,6 +52,14 @@ def test_the_weights_of_state_spaces_and_experts_are_held():
     assert held["mul: a factor: activated"] == 4  # the step's width, and the gate
     held = check("causal-lm", "mixtral")["held"]
     assert held["softmax: its result"] == 4  # attention and router of each layer
+
+
+@pytest.mark.parametrize("task", MAPPINGS)
+def test_the_page_says_which_networks_freeze(task):
+    written, here = version_on_page(), transformers.__version__
+    if written.split(".")[:2] != here.split(".")[:2]:
+        pytest.skip(f"the page is of transformers {written}, this is {here}")
+    assert not_frozen_on_page(task) == MISSING.get(task, set()), "run: python -m tests.architectures.survey"
 
 
 @pytest.mark.slow
