@@ -50,7 +50,7 @@ def test_what_is_measured_on_a_prompt(explainer):
         return measure(kept).sum()
 
     removed = [total([]) - total([i]) for i in range(4)]
-    np.testing.assert_allclose(state["leave_one_out"], removed, atol=1e-6)
+    np.testing.assert_allclose(state["leave_one_out"], removed, rtol=1e-5, atol=1e-5)
     excess = [f"{name} (excess)" for name in METHODS[:2]]
     assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess}
     found = explain_sources(
@@ -60,7 +60,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     for name, found in state["methods"].items():
         order = np.argsort(-np.array(found["scores"]), kind="stable")
         for k in (1, 3, 5):
-            assert found["drops"][str(k)] == pytest.approx(total([]) - total(order[:k]), abs=1e-6), name
+            assert found["drops"][str(k)] == pytest.approx(total([]) - total(order[:k]), rel=1e-5, abs=1e-5), name
         assert found["agrees"] == float(order[0] == int(np.argmax(removed)))
         assert found["best"] == pytest.approx(max(removed))
     assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
@@ -135,7 +135,7 @@ def test_documents_are_made_of_the_sentence_that_answers_and_six_others():
 def test_questions_are_read_of_a_file(tmp_path):
     path = tmp_path / "q.jsonl"
     rows = [{"question": "a?", "documents": ["x", "y"]}, {"question": "b?", "documents": {"n": "z"}}]
-    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    path.write_text("\n \n".join(map(json.dumps, rows)) + "\n\n")
     assert load_questions(path, 9) == [Asked("a?", {"document 1": "x", "document 2": "y"}), Asked("b?", {"n": "z"})]
     assert len(load_questions(path, 1)) == 1
     for content, message in (
