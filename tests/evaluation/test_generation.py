@@ -1,12 +1,14 @@
 """The measurement of sources: its definitions on numbers known beforehand, and the command on a tiny model."""
 
+import importlib.util
 import json
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Lasso
 
 from normxlogit import DataError, Explainer
-from normxlogit.evaluation import generation
+from normxlogit.evaluation import context_cite, generation
 from normxlogit.evaluation.generation import Asked, evaluate_sources, load_questions, qnli_questions, summarise
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations
@@ -182,3 +184,25 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
         code, out, err = run(capsys, "evaluate", "generation", *bad)
         assert (code, out) == (2, "")
         assert message in err
+
+
+def test_the_published_package_is_a_row_where_it_is_installed(explainer):
+    question = Asked("is this good?", {"text": DOCUMENT})
+    if importlib.util.find_spec("context_cite") is None:
+        with pytest.raises(DataError, match="pip install context-cite"):
+            evaluate_sources(explainer, [question], ["random"], max_new_tokens=4, context_cite=4)
+        return
+    results, _ = evaluate_sources(explainer, [question], ["logat"], max_new_tokens=4, ablations=4, context_cite=16)
+    found = next(r for r in results if r.method == "package context-cite:samples=16")
+    assert found.passes == 16
+    model = explainer._language_model
+    completed = ask(model, question.question, question.documents, max_new_tokens=4)
+    sources = prompt_sources(completed.sequenced(), completed.named)
+    masks = np.stack([np.random.RandomState(s).choice([False, True], size=4, p=[0.5, 0.5]) for s in range(16)])
+    measure, own = Ablations(model, completed, sources), context_cite.published_context_cite
+    presence = masks.astype(float)
+    answers = measure(masks).sum(1)
+    logits = answers - np.log(-np.expm1(answers))
+    scaled = (presence - presence.mean(0)) / presence.std(0)
+    wanted = Lasso(alpha=0.01).fit(scaled, logits / 4).coef_ / presence.std(0) * 4
+    np.testing.assert_allclose(own(model, completed, sources, 16), wanted, rtol=1e-2, atol=1e-3)
