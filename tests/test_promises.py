@@ -1,13 +1,17 @@
 """The same scores however one asks for them, and a model left as it was."""
 
 import copy
+import random
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Explainer, HeadMismatchError, InputError, MethodError, TargetError
+from normxlogit import ALL, Explainer, HeadMismatchError, InputError, MethodError, TargetError, list_methods
 from tests import tiny
 
 
@@ -141,6 +145,44 @@ def test_the_callers_model_is_untouched(family, kind):
             e(tiny.TEXTS, **options)
     assert fingerprint(model) == before
     assert made.backend_tokenizer.to_str() == state
+
+
+def random_states():
+    numpy_state = np.random.get_state()  # noqa: NPY002  # the state that is not to be touched
+    return random.getstate(), numpy_state[1].tolist(), numpy_state[2:], torch.get_rng_state().tolist()
+
+
+@pytest.mark.parametrize("method", [info.name for info in list_methods()])
+def test_no_method_touches_the_random_state(method):
+    """Nor needs one of its own: whatever the caller seeded, the scores are the same."""
+    e = explainer("bert")
+    found = []
+    for seed in (1, 2):
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        torch.manual_seed(seed)
+        before = random_states()
+        found.append([result.scores for result in e(tiny.TEXTS, method=method)])
+        assert random_states() == before
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_nor_does_the_first_call_of_a_process():
+    """Where packages are imported that were not before."""
+    program = """
+from normxlogit import Explainer
+from tests import tiny
+from tests.test_promises import random_states
+explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+for method in ("lime", "kernel-shap", "guided-lime", "occlusion", "integrated-gradients:steps=2"):
+    before = random_states()
+    explainer("the cat", method=method)
+    assert random_states() == before, method
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1], check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_dropout_of_a_model_in_training_mode_does_not_reach_the_scores():

@@ -158,6 +158,26 @@ def test_tied_weights_are_not_missing(tmp_path, family, kind):
 # --- a tokenizer that is not there ----------------------------------------------------------------------------------
 
 
+def test_a_checkpoint_with_more_layers_than_its_configuration_counts(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, num_hidden_layers=2)
+    with pytest.raises(InputError, match=r"more layers than its configuration counts \(bert.encoder.layer.2.attention"):
+        load(tmp_path)
+    assert load(tmp_path, num_hidden_layers=1)[0].config.num_hidden_layers == 1, "asked for by name"
+
+
+def test_weights_that_the_model_has_no_use_for_change_nothing(tmp_path):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    weights = load_file(tmp_path / "model.safetensors")
+    more = {
+        "cls.predictions.bias": torch.zeros(9),
+        "bert.embeddings.position_ids": torch.arange(40),
+        "layer.9.x": torch.ones(1),
+    }
+    save_file(weights | more, tmp_path / "model.safetensors", {"format": "pt"})
+    torch.testing.assert_close(load(tmp_path)[0].state_dict(), model.state_dict())
+
+
 @pytest.mark.parametrize(
     ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("xlnet", "SequenceClassification")]
 )

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
+from normxlogit import Explainer
 from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
 from normxlogit.models.proof import TOKENS, compare, first_alone, reading, sample_of
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
+from tests.architectures.base import build
 
 INPUTS = {"input_ids": torch.ones(1, 4, dtype=torch.long)}
 
@@ -52,6 +54,16 @@ def test_a_copy_that_differs_is_refused():
     task.module.classifier.register_forward_hook(lambda _, __, output: output + 0.01)
     with pytest.raises(HeadMismatchError, match=r"differ from the model's own by 0\.01"):
         compare(task.copy, row, row)
+
+
+def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths():
+    model = build("causal-lm", "mpt")  # builds its biases for max_seq_len and has no table that would bound it
+    model.config.max_seq_len = 30
+    tokenizer = tiny.tokenizer(specials=False)
+    tokenizer.model_max_length = 1000
+    assert len(Explainer(model, tokenizer)("the " * 30)) == 30
+    with pytest.raises(InputError, match=r"cannot read a text of 31 tokens: .*configuration says max_seq_len=30"):
+        Explainer(model, tokenizer)("the " * 31)
 
 
 def test_errors_of_the_model_name_the_input_and_others_pass():

@@ -35,13 +35,13 @@ def same(one, other):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_prompts_are_continued_and_explained_as_each_alone(family, monkeypatch):
     explainer, calls = explainer_for(family), []
-    written = type(explainer.model).written
+    generated = writer._generated
 
-    def counted(self, prompts, config, options):
+    def counted(model, prompts, config, options):
         calls.append(len(prompts))
-        return written(self, prompts, config, options)
+        return generated(model, prompts, config, options)
 
-    monkeypatch.setattr(type(explainer.model), "written", counted)
+    monkeypatch.setattr(writer, "_generated", counted)
     many = explainer.generate(iter(PROMPTS), max_new_tokens=6)
     assert isinstance(many, Attributions)
     assert calls[:3] == [1, 2, 4], "a trial, and then all at once"
@@ -94,11 +94,11 @@ def test_a_prompt_that_ends_early_is_not_padded_with_tokens_it_did_not_write():
 @pytest.mark.parametrize("options", [{"repetition_penalty": 1.5}, {"do_sample": True, "top_k": 1}, {"num_beams": 2}])
 def test_settings_that_see_padding_are_asked_one_prompt_at_a_time(options, monkeypatch):
     explainer, sizes = explainer_for(), []
-    written = type(explainer.model).written
+    generated = writer._generated
     monkeypatch.setattr(
-        type(explainer.model),
-        "written",
-        lambda self, prompts, *rest: sizes.append(len(prompts)) or written(self, prompts, *rest),
+        writer,
+        "_generated",
+        lambda model, prompts, *rest: sizes.append(len(prompts)) or generated(model, prompts, *rest),
     )
     many = explainer.generate(PROMPTS, max_new_tokens=4, **options)
     assert sizes == [1] * 4
@@ -108,14 +108,14 @@ def test_settings_that_see_padding_are_asked_one_prompt_at_a_time(options, monke
 
 def test_a_model_that_sees_padding_gets_prompts_of_one_length_together(monkeypatch):
     explainer, lengths = explainer_for(), []
-    written = type(explainer.model).written
+    generated = writer._generated
 
-    def blind(self, prompts, config, options):
+    def blind(model, prompts, config, options):
         lengths.append([len(p) for p in prompts])
-        return written(self, prompts, config, options)
+        return generated(model, prompts, config, options)
 
     monkeypatch.setattr(writer, "_agree", lambda *_: False)
-    monkeypatch.setattr(type(explainer.model), "written", blind)
+    monkeypatch.setattr(writer, "_generated", blind)
     many = explainer.generate([*PROMPTS, "good"], max_new_tokens=4)
     assert all(len(set(row)) == 1 for row in lengths[2:])
     assert [1, 1] in lengths

@@ -120,8 +120,9 @@ def attribute(
     with folder.locked():
         before = folder.read_manifest()
         if before is not None:
-            before.refuse_changes(now, folder.place)
             now.done, now.complete = folder.written(before), before.complete
+            if now.done or now.complete:  # of a run that failed at its first row nothing is there to be kept
+                before.refuse_changes(now, folder.place)
         clock = Clock(now.count("rows"), now.count("errors"))
         if now.complete and before is not None and len(now.done) == len(before.done):
             clock.skipped(1.0)

@@ -118,6 +118,8 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
     fraction = 0.0
     kept: dict[str, Any] = {}  # types, as the first block has them
     for block in source.blocks(columns.all):
+        if not row:
+            _check_named(block.table, columns)
         table = _normalised(arrow, block, columns, row, kept)
         row, before, fraction = row + len(table), fraction, block.fraction
         waiting.append(table)
@@ -210,6 +212,17 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     for name in columns.keep:
         found[name], problem = _kept(arrow, table[name], name, kept, problem)
     return arrow.table({**found, "problem": problem})
+
+
+def _check_named(table: Any, columns: InputColumns) -> None:
+    """Refuse a column of ids or one to keep that no row of the first block has: of JSON lines this shows only now.
+
+    Raises:
+        DataError: If there is one.
+    """
+    for name in [*filter(None, [columns.id]), *columns.keep]:
+        if len(table) and table[name].null_count == len(table):
+            raise DataError(f"no column {name!r} in the first {len(table)} rows of the input")
 
 
 def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:

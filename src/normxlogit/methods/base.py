@@ -1,7 +1,9 @@
 """What a method is: a class with typed settings that scores the tokens of a batch."""
 
 import functools
+import importlib
 import inspect
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +27,7 @@ from .settings import check, format_value, settings_of, unknown
 if TYPE_CHECKING:
     from .registry import MethodInfo
 
-__all__ = ["Method", "Request", "Scores", "check_finite", "run_method"]
+__all__ = ["Method", "Request", "Scores", "check_finite", "imported", "run_method"]
 
 WordMerge = Literal["sum", "max", "mean"]
 
@@ -190,6 +192,19 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
             f"{type(request.model.module).__name__} is NaN or infinite; float32 or bfloat16 may hold what float16 "
             "does not"
         )
+
+
+def imported(name: str) -> Any:
+    """Import a package that a method needs, and leave Python's random state: scipy.stats draws from it at its import.
+
+    Raises:
+        ImportError: If it is not installed.
+    """
+    state = random.getstate()
+    try:
+        return importlib.import_module(name)
+    finally:
+        random.setstate(state)
 
 
 def _plain(value: Any) -> Any:

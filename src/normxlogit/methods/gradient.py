@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ..errors import UnsupportedModelError
 from ..models.task_model import TaskModel
+from ..surgery.frozen_proof import blocking
 from ..surgery.memory import out_of_memory
-from .base import Method, Request, Scores
+from .base import Method, Request, Scores, imported
 from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register
 
@@ -70,6 +71,8 @@ class _Answer:
         positions = None if self.positions is None else self.positions[texts]
         with self.model.embeddings.given(vectors, inputs["input_ids"]):
             logits = self.model.answer(inputs, positions, rows)  # (N, C)
+        if blocked := blocking(logits):
+            raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")
         return target.read(logits, texts.to(logits.device))[:, 0]
 
 
@@ -81,11 +84,10 @@ class _Gradient(Method):
     """Whether it is an integral whose error can be told."""
 
     def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
-        import captum.attr  # only to say now that it is missing
 
         self.aggregate: Aggregate = aggregate
         self.protocol: Protocol = protocol
-        self.captum = captum.attr
+        self.captum = imported("captum.attr")  # now, to say that it is missing
 
     @property
     def signed(self) -> bool:

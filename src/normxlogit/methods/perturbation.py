@@ -12,10 +12,10 @@ from torch.utils.data import DataLoader
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.masking import masks, remove_tokens
-from .base import Method, Request, Scores
+from .base import Method, Request, Scores, imported
 from .registry import register
 
-__all__ = ["Coalitions", "KernelShap", "Lime", "Occlusion"]
+__all__ = ["ENDS", "Coalitions", "KernelShap", "Lime", "Occlusion", "all_subsets", "kernel_weight", "shapley_subsets"]
 
 ENDS = 1e6
 """Weight of the whole text and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
@@ -106,9 +106,7 @@ class _Perturbation(Method):
     """What the perturbation methods share: presence vectors in, scores of all tokens out."""
 
     def __init__(self) -> None:
-        import captum.attr  # only to say now that it is missing
-
-        self.captum = captum.attr
+        self.captum = imported("captum.attr")  # now, to say that it is missing
 
     def score(self, request: Request) -> Scores:
         """Score by perturbed texts."""
@@ -226,22 +224,20 @@ class Lime(_Surrogate):
 
     def __init__(self, samples: int = 200, alpha: float = 0.01, seed: int = 0) -> None:
         super().__init__(samples, seed)
-        import sklearn.linear_model  # noqa: F401  # only to say now that it is missing
-
+        imported("sklearn.linear_model")  # to say now that it is missing
         if alpha < 0:
             raise ValueError("alpha must not be negative")
         self.alpha = alpha
 
     def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
         """Fit the weights."""
-        from sklearn.linear_model import Lasso, LinearRegression
-
+        models = imported("sklearn.linear_model")
         generator = torch.Generator().manual_seed(self.seed)
 
         def sample(_: Tensor, **__: Any) -> Tensor:
             return torch.randint(0, 2, (1, count), generator=generator)  # (1, M)
 
-        surrogate = _Fitted(Lasso(alpha=self.alpha) if self.alpha else LinearRegression())
+        surrogate = _Fitted(models.Lasso(alpha=self.alpha) if self.alpha else models.LinearRegression())
         return self.weights(ask, row, k, count, self.samples, interpretable_model=surrogate, perturb_func=sample)
 
 
@@ -259,46 +255,53 @@ class KernelShap(_Surrogate):
 
     def __init__(self, samples: int = 200, seed: int = 0) -> None:
         super().__init__(samples, seed)
-        import sklearn.linear_model  # noqa: F401  # only to say now that it is missing
-
+        imported("sklearn.linear_model")  # to say now that it is missing
         if samples < 2:
             raise ValueError("samples must be 2 or more: the whole text and the empty one are always among them")
 
     def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
         """Fit the weights."""
-        from sklearn.linear_model import LinearRegression
-
         if count == 1:  # one player gets all there is
             both = ask(torch.tensor([[1], [0]]), torch.tensor([row, row]))[:, k]  # (2,)
             return both[:1] - both[1:]
         exact = 2**count <= self.samples
 
         def weight(_: Tensor, __: Tensor, presence: Tensor, **___: Any) -> float:
-            size = int(presence.sum())
-            if size in (0, count):
-                return ENDS
-            return (count - 1) / (math.comb(count, size) * size * (count - size)) if exact else 1.0
+            return kernel_weight(int(presence.sum()), count, drawn=not exact)
 
-        drawn = _all_subsets(count) if exact else _shapley_subsets(count, self.seed)
+        drawn = all_subsets(count) if exact else shapley_subsets(count, self.seed)
         return self.weights(
             ask,
             row,
             k,
             count,
             2**count if exact else self.samples,
-            interpretable_model=_Fitted(LinearRegression()),
+            interpretable_model=_Fitted(imported("sklearn.linear_model").LinearRegression()),
             similarity_func=weight,
             perturb_func=lambda _, **__: next(drawn),
         )
 
 
-def _all_subsets(count: int) -> Iterator[Tensor]:
+def kernel_weight(size: int, count: int, *, drawn: bool) -> float:
+    """Return how much a subset counts in KernelSHAP's fit.
+
+    Args:
+        size: How many players are in it.
+        count: How many there are.
+        drawn: Whether subsets were drawn with their weight as a chance.
+    """
+    if size in (0, count):
+        return ENDS
+    return 1.0 if drawn else (count - 1) / (math.comb(count, size) * size * (count - size))
+
+
+def all_subsets(count: int) -> Iterator[Tensor]:
     """Yield every subset of M tokens, (1, M) each."""
     for subset in itertools.product((1, 0), repeat=count):
         yield torch.tensor([subset])
 
 
-def _shapley_subsets(count: int, seed: int) -> Iterator[Tensor]:
+def shapley_subsets(count: int, seed: int) -> Iterator[Tensor]:
     """Yield the whole, the empty set, then random subsets of M tokens by the Shapley kernel, (1, M) each."""
     yield torch.ones(1, count, dtype=torch.long)
     yield torch.zeros(1, count, dtype=torch.long)

@@ -1,5 +1,6 @@
 """A task model frozen at its forward pass: the answers' slopes by what flows through it, proved on the first text."""
 
+import inspect
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -141,12 +142,15 @@ class FrozenModel:
                 stack.enter_context(network.frozen())
             elif first is not None:
                 report = stack.enter_context(network.frozen_from(first.path, first.call))
+            more: dict[str, Any] = {}
             if batch.mask.numel() > LONG:
                 stack.enter_context(network.sparing())
+                if "use_cache" in inspect.signature(type(self.module).forward).parameters:
+                    more["use_cache"] = False  # a layer that runs again must not find what it left there
             before = Snapshot(network.model, configs=False)
             outputs: Any = {}
             try:
-                outputs = network.model(**batch.inputs)
+                outputs = network.model(**batch.inputs, **more)
             finally:  # what a pass writes on its modules must not be part of the next text's answer
                 self._written = self._written or not before.unchanged()
         hidden, embedded = hidden_of(record.trunk), record.embedded
@@ -209,17 +213,21 @@ class FrozenModel:
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
         states = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
+        with self._network.frozen():
+            answer = self.read_each(states, target, read, weights)  # (B, K)
+        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+
+    def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return what `slopes_each` explains, (B, K), of states that the head reads, (B, T, H)."""
         there = (read >= 0).to(states.device)  # (B, G)
         texts, order = there.nonzero(as_tuple=True)  # (N,), the N places of all texts
         hidden = states[texts, read.to(states.device)[there]]  # (N, H)
-        with self._network.frozen():
-            logits = self.model.parts.head.tokens(hidden).float()  # (N, V)
+        logits = self.model.parts.head.tokens(hidden).float()  # (N, V)
         ids = target.ids.to(states.device)[there]  # (N,)
         other = logits.mean(-1) if target.contrast is None else logits[:, target.contrast[0]]  # (N,)
         each = logits.gather(1, ids[:, None])[:, 0] - other  # (N,)
         answer = each.new_zeros(there.shape).index_put((texts, order), each)  # (B, G)
-        answer = answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
-        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+        return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
     def _gone_back(self, answer: Tensor, sums: Tensor, flowed: FrozenPass, places: Sequence[int]) -> Slopes:
         """Return the slopes of each of K sums over the texts, (K,), several at a time."""
@@ -250,14 +258,16 @@ class FrozenModel:
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
         answer = run.frozen.answer
-        if target.task.vocabulary and run.positions is not None:
+        # A copy, because autograd keeps no tensor that was made in inference mode.
+        positions = None if run.positions is None else run.positions.to(answer.device).clone()
+        if target.task.vocabulary and positions is not None:
             rows, target = target.rows()
             hidden = self.model.parts.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
             texts = torch.arange(len(hidden), device=hidden.device)
             with self._network.frozen():
-                answer = self.model.parts.head.tokens(hidden[texts, run.positions.to(hidden.device)], rows)  # (B, R)
-        elif run.positions is not None:
-            answer = at(answer, run.positions)  # (B, C)
+                answer = self.model.parts.head.tokens(hidden[texts, positions], rows)  # (B, R)
+        elif positions is not None:
+            answer = at(answer, positions)  # (B, C)
         return target.read(answer.float())
 
     def _shaped(self, held: Tensor, place: int) -> Tensor:

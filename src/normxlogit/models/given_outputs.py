@@ -14,7 +14,7 @@ from .forward_pass import ForwardPass
 from .task_model import TaskModel
 from .tasks import at
 
-__all__ = ["check_layer_count", "check_same", "check_shapes", "read_outputs"]
+__all__ = ["check_layer_count", "check_same", "check_shapes", "read_embedded", "read_outputs"]
 
 
 def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, layers: bool = False) -> ForwardPass:
@@ -35,7 +35,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     model.prepare(batch)
     parts = model.parts
     check_layer_count(states, parts)
-    embedded, hidden = _embedded(model, batch), states[-1]  # (B, T, H) each
+    embedded, hidden = read_embedded(model, batch), states[-1]  # (B, T, H) each
     if parts.states_late:
         check_same(batch, hidden, model.states(batch))
         states = (embedded, *states[:-1])
@@ -56,7 +56,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     return run
 
 
-def _embedded(model: TaskModel, batch: Batch) -> Tensor:
+def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     """Return the embedding layer's output alone, (B, T, H): the layers do not run."""
     tap = model.parts.embedding_tap
     if tap is None:

@@ -1,6 +1,7 @@
 """From a name or folder to a task model and its tokenizer."""
 
 import pickle
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
@@ -23,7 +24,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
 from .devices import device_named
 from .sentence_embedding import is_embedding_folder
-from .tasks import NAMES, TaskName, no_head, task_name
+from .tasks import NAMES, TaskName, is_bare, no_head, task_name
 
 __all__ = ["default_model_folder", "load"]
 
@@ -91,6 +92,8 @@ def load(
         model, info = loader.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code, **options)
     if not allow_missing_weights:
         _check_weights(source, model, info)
+    if "config" not in options and not any(hasattr(config, key) for key in options):
+        _check_layers(source, model, info)
     with _one_line(source, TOKENIZER):
         reader = _READERS.get(found, AutoTokenizer)
         tokenizer = reader.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
@@ -180,7 +183,7 @@ def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any])
     Raises:
         InputError: If some weights were not in the checkpoint, or in another shape.
     """
-    unused = "pooler." if model.base_model is model else None  # an embedding model pools by itself
+    unused = "pooler." if is_bare(model) else None  # an embedding model pools by itself
     missing = sorted(key for key in info["missing_keys"] if unused is None or not key.startswith(unused))
     mismatched = sorted(f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"])
     problems = [
@@ -194,6 +197,35 @@ def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any])
             "numbers. Load a checkpoint that was fine-tuned for this, pass the task= it was made for, or "
             "allow_missing_weights=True for random weights"
         )
+
+
+def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint with more layers than its configuration counts: without them it gives other answers.
+
+    Other weights that a model has no use for, such as the heads of its pretraining, change nothing.
+
+    Raises:
+        InputError: If there are such layers.
+    """
+    last: dict[str, list[int]] = {}
+    for key in model.state_dict():
+        name, numbers = _numbered(key)
+        last[name] = [max(pair) for pair in zip(last.get(name, numbers), numbers, strict=True)]
+    beyond = []
+    for key in sorted(info.get("unexpected_keys") or ()):
+        name, numbers = _numbered(key)
+        if name in last and any(n > most for n, most in zip(numbers, last[name], strict=True)):
+            beyond.append(key)
+    if beyond:
+        raise InputError(
+            f"{source} holds more layers than its configuration counts ({_some(beyond)}), and without them it gives "
+            "other answers: correct config.json, or ask for fewer by name, as in num_hidden_layers=6"
+        )
+
+
+def _numbered(key: str) -> tuple[str, list[int]]:
+    """Return a weight's name with its numbers blanked, and the numbers."""
+    return re.sub(r"\d+", "*", key), [int(number) for number in re.findall(r"\d+", key)]
 
 
 def _errors(info: Mapping[str, Any]) -> list[str]:

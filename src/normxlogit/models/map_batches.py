@@ -48,7 +48,8 @@ def run_batches(
     """
     pad = _may_pad(model, encodings)
     lengths = lengths_of(encodings)
-    waiting = deque(batches(encodings, model.batch_tokens // share, pad=pad))
+    apart = model.copy.mixes_texts
+    waiting = deque(batches(encodings, 0 if apart else model.batch_tokens // share, pad=pad))
     while waiting:
         places = waiting[0]
         try:

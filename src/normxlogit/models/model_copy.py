@@ -78,6 +78,11 @@ class ModelCopy:
         return self._given.unchanged()
 
     @cached_property
+    def mixes_texts(self) -> bool:
+        """Whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
+        return any(".quantized.dynamic" in type(module).__module__ for module in self.module.modules())
+
+    @cached_property
     def record(self) -> Isolated:
         """What is called for layers: transformers leaves hooks on such a model, which would slow every other pass."""
         return Isolated(clone(self.module))

@@ -1,10 +1,12 @@
 """What a model is proved on: a small sample of a batch, and the answer that its owner would get."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from transformers import PretrainedConfig
 
 from ..errors import HeadMismatchError, InputError, NormXLogitError
 from ..inputs.batching import Batch
@@ -101,8 +103,20 @@ def reading(
         if out_of_memory(error) or gradients:
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-        said = (str(error).strip().splitlines() or [""])[0]
+        said = (str(error).strip().splitlines() or [""])[0] + _bounds(model, tokens)
         raise InputError(
             f"{type(model).__name__} cannot {doing} {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
             f"tokens: {type(error).__name__}: {said}"
         ) from error
+
+
+def _bounds(model: nn.Module, tokens: int) -> str:
+    """Return what the settings of a model say of its length, where a text reaches that."""
+    config = getattr(model, "config", None)
+    found = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
+    named = [
+        f"{name}={value}"
+        for name, value in found.items()
+        if type(value) is int and 1 < value <= tokens and re.search(r"position|seq_?len|n_ctx", name)
+    ]
+    return f"; its configuration says {', '.join(named)}, is the text too long?" if named else ""

@@ -22,7 +22,15 @@ from ..surgery.memory import enough_memory
 from .completed import Completed
 from .options import Options
 
-__all__ = ["default_method", "explain_completion", "explain_completions", "prove_causal"]
+__all__ = [
+    "Explained",
+    "default_method",
+    "explain_completion",
+    "explain_completions",
+    "explain_run",
+    "explained",
+    "prove_causal",
+]
 
 ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
@@ -98,11 +106,7 @@ def explain_completions(
         TargetError: If a token asked for does not exist.
         UnsupportedModelError: If the model reads ahead, so that later tokens are part of earlier representations.
     """
-    every = []
-    for one, wanted in zip(completed, options, strict=True):
-        context = one.encoding.take(range(len(one.encoding) - 1))
-        ids, contrast = _targets(model, wanted, one.encoding.ids[one.prompt_tokens :])
-        every.append(Explained(one, wanted, context, ids, contrast))
+    every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
     if isinstance(model, Seq2SeqModel):  # a source each
         return [result for one in every for result in _explain(model, [one])]
 
@@ -112,6 +116,17 @@ def explain_completions(
 
     contexts = [one.context for one in every]
     return map_batches(model, contexts, work, share=options[0].method.memory if len(every) > 1 else 1)
+
+
+def explained(model: TaskModel, completed: Completed, options: Options) -> Explained:
+    """Return a completion with what is wanted of it.
+
+    Raises:
+        TargetError: If a token asked for does not exist.
+    """
+    context = completed.encoding.take(range(len(completed.encoding) - 1))
+    ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])
+    return Explained(completed, options, context, ids, contrast)
 
 
 def _parts(batch: list[Explained], vocabulary: int) -> Iterator[list[Explained]]:
@@ -133,7 +148,19 @@ def _explain(model: TaskModel, batch: list[Explained]) -> list[GenerationAttribu
     run = method.forward(model, contexts, options.layers, predict=False)
     with torch.inference_mode():
         prove_causal(model, run)
-        layers = layer_numbers(options.layers, model)
+    return explain_run(model, run, batch)
+
+
+def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:
+    """Explain completions from a forward pass over them.
+
+    Args:
+        model: The model.
+        run: Its pass over the contexts.
+        batch: The completions, by one method and layers.
+    """
+    with torch.inference_mode():
+        layers = layer_numbers(batch[0].options.layers, model)
         said = [_said(model, states, one) for states, one in zip(_rows(run, run.hidden), batch, strict=True)]
     found = _scored(model, run, batch, layers)
     results = []
@@ -149,7 +176,7 @@ def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
 
 
 def _scored(
-    model: TaskModel, run: ForwardPass, batch: list[Explained], layers: tuple[int, ...]
+    model: TaskModel, run: ForwardPass, batch: Sequence[Explained], layers: tuple[int, ...]
 ) -> list[tuple[Tensor, Measured]]:
     """Return the scores of each text, (G, L, T - 1) on the host, and what the method measured of itself."""
     method = batch[0].options.method
@@ -307,8 +334,9 @@ def prove_causal(model: TaskModel, run: ForwardPass) -> None:
     first = run.hidden[0, run.batch.mask[0]][:count].float()  # (C, H)
     rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
     if (again - first).norm() > rounding * first.norm():
+        why = " (its activations are quantised by the largest of all tokens)" if model.copy.mixes_texts else ""
         raise UnsupportedModelError(
-            f"{type(model.module).__name__} reads ahead: what it writes at a place depends on later tokens, so one "
-            "pass cannot explain each token by those before it"
+            f"{type(model.module).__name__} reads ahead: what it writes at a place depends on later tokens{why}, so "
+            "one pass cannot explain each token by those before it"
         )
     model.proved_causal = True

@@ -16,6 +16,7 @@ from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
 from .cite import cite
 from .completion import default_method, explain_completions
+from .given_completion import explain_generation
 from .options import Options
 from .writing import generate_each, read_completion
 
@@ -150,6 +151,40 @@ class LanguageMixin:
         ]
         found = explain_completions(model, read, wanted)
         return found[0] if single else Attributions(found)
+
+    def from_generation(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        *,
+        target: Choice | None = None,
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str | Method = "normxlogit",
+    ) -> Attributions[GenerationAttribution]:
+        """Explain what your own call of the model's `generate` wrote, from the states that it left.
+
+        Only the embedding layer runs again, and the head on the written tokens. Call `generate` with
+        `return_dict_in_generate=True, output_hidden_states=True, output_logits=True`.
+
+        Args:
+            inputs: What `generate` was given, padded on the left or not.
+            outputs: What it returned.
+            target: As in `explain_completion`.
+            contrast: As in `explain_completion`.
+            layers: As in `__call__`.
+            method: One that reads each token's own states: `normxlogit`, `logat` or `input-norm`.
+
+        Returns:
+            A result for each prompt.
+
+        Raises:
+            InputError: If the outputs lack something, are of several beams, or are not of these inputs.
+            HeadMismatchError: If the hidden states and the logits do not belong together.
+            MethodError: If the method needs a pass of its own.
+        """
+        wanted = Options(target, None, contrast, layers, method_named(method))
+        return explain_generation(self._language_model, inputs, outputs, wanted)
 
     def cite(
         self,

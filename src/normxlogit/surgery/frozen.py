@@ -27,7 +27,7 @@ from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
 from .frozen_modules import is_activation, name_of, opened
 from .frozen_ops import rule_for
-from .frozen_proof import nonlinear
+from .frozen_proof import blocking, nonlinear
 from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_on_the_way_back
 
@@ -323,6 +323,11 @@ class FrozenNetwork:
         if not difference <= tolerance:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"
+            )
+        if blocked := blocking(answer, mode.places):
+            raise UnsupportedModelError(
+                f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
+                "activations are quantised; load it in another precision, or use a method without gradients"
             )
         try:
             culprits = nonlinear(answer, leaf, mode.places)

@@ -17,7 +17,7 @@ __all__ = ["attended", "convolved", "grouped_norm", "layer_norm", "local", "rati
 SMALL = 1e-6
 """An activation's ratio f(x) / x is taken to be zero where |x| is smaller than this."""
 
-SCORES = 1 << 24
+SCORES = 1 << 22
 """Attention scores that a backward pass works out at once."""
 
 

@@ -1,14 +1,35 @@
 """The proof that what a frozen pass gives is affine: the gradient has no gradient."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["nonlinear"]
+__all__ = ["blocking", "nonlinear"]
 
 EXCLUDED = 1e4
 """A logit of this size is not an answer but a mask put in its place."""
+
+
+BLOCKED = ("WarnNotImplemented", "NotImplemented")
+"""Nodes of operations that have no way back, such as those of quantised weights."""
+
+
+def blocking(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None) -> list[str]:
+    """Name the operations on the way to an answer through which no gradient flows.
+
+    Args:
+        answer: What was worked out, with its graph.
+        places: Function and module by node, where they are known.
+    """
+    known = places or {}
+    found: dict[str, None] = {}
+    for node in _nodes(answer):
+        if node.name().rpartition("::")[2] in BLOCKED:
+            function, path = known.get(node, ("an operation", ""))
+            found[f"{function} in {path}" if path else function] = None
+    return list(found)
 
 
 def nonlinear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:

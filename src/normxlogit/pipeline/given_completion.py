@@ -1,0 +1,134 @@
+"""Completions that the caller's own `generate` wrote: explained from the states that it left, without another pass."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..errors import HeadMismatchError, InputError, MethodError
+from ..inputs.batching import Batch
+from ..models.append_tokens import append_tokens
+from ..models.forward_pass import ForwardPass
+from ..models.given_outputs import check_layer_count, check_same, read_embedded
+from ..models.seq2seq import Seq2SeqModel
+from ..models.task_model import TaskModel
+from ..results.collection import Attributions
+from ..results.generation import GenerationAttribution
+from ..surgery.parts import tolerance_for
+from .completed import Completed
+from .completion import Explained, explain_run, explained
+from .options import Options
+
+__all__ = ["explain_generation"]
+
+WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits=True"
+
+
+def explain_generation(
+    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
+) -> Attributions[GenerationAttribution]:
+    """Explain what the caller's model wrote, from the hidden states of that run; only the embedding layer runs again.
+
+    Args:
+        model: A causal language model.
+        inputs: What `generate` was given: token ids and, if padded, their mask.
+        outputs: What it returned, with sequences, hidden states and logits.
+        options: What is wanted, by a method that reads each token's own states.
+
+    Raises:
+        InputError: If the outputs lack something, are of several beams, or are not of these inputs.
+        HeadMismatchError: If the head on the hidden states does not give the logits.
+        MethodError: If the method needs a pass of its own.
+    """
+    if not options.method.info.tokenwise:
+        raise MethodError(
+            f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "
+            "a run that is over, and explain_completion takes any method"
+        )
+    if isinstance(model, Seq2SeqModel) or model.task.name != "causal-lm":
+        raise InputError("states of a generation are read for causal language models")
+    prompts, states, logits, written = _checked(model, inputs, outputs)
+    every = []
+    for encoding, ids in zip(model.encoder.from_batch(_given(inputs)), written, strict=True):
+        whole = append_tokens(model.tokenizer, encoding, ids)
+        every.append(explained(model, Completed(whole, len(encoding), len(encoding.text or "")), options))
+    batch = _as_read(model, inputs, prompts, every)
+    with torch.inference_mode():
+        run = _run(model, batch, states, layers=options.layers is not None)
+        start = prompts.shape[1]
+        hidden = run.hidden[:, start - 1 :]  # (B, G, H)
+        for row, ids in enumerate(written):
+            found = model.parts.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
+            own = logits[row, : len(ids)].to(found)  # (G, V)
+            difference = (found - own).abs()[own.isfinite()].max().item()
+            if not difference <= tolerance_for(logits[row]):
+                raise HeadMismatchError(
+                    f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
+                )
+    return Attributions(explain_run(model, run, every))
+
+
+def _checked(
+    model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> tuple[Tensor, list[Tensor], Tensor, list[list[int]]]:
+    """Return the prompts (B, P), every layer's states (B, P + G - 1, H), the logits (B, G, V) and what was written."""
+    sequences, steps, logits = (outputs.get(name) for name in ("sequences", "hidden_states", "logits"))
+    if not isinstance(sequences, Tensor) or not steps or not logits:
+        raise InputError(f"the outputs need sequences, hidden states and logits: call generate with {WANTED}")
+    prompts = inputs.get("input_ids")
+    if not isinstance(prompts, Tensor):
+        raise InputError("inputs need 'input_ids' as a tensor, as generate was given them")
+    count = sequences.shape[1] - prompts.shape[1]
+    if count < 1 or not torch.equal(sequences[:, : prompts.shape[1]].cpu(), prompts.cpu()):
+        raise InputError("the sequences do not begin with these inputs")
+    states = [torch.cat([step[layer] for step in steps], 1) for layer in range(len(steps[0]))]
+    if states[0].shape[:2] != (len(prompts), sequences.shape[1] - 1) or len(logits) != count:
+        raise InputError(
+            f"the outputs hold states of {tuple(states[0].shape[:2])} tokens for sequences of "
+            f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
+        )
+    ends = model.copy.reference.generation_config.eos_token_id
+    known = set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
+    written = []
+    for row in sequences[:, prompts.shape[1] :].tolist():
+        last = next((place for place, token in enumerate(row) if token in known), len(row) - 1)
+        written.append(row[: last + 1])
+    return prompts, states, torch.stack(list(logits), 1), written
+
+
+def _given(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
+
+
+def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every: Sequence[Explained]) -> Batch:
+    """Return the tokens that the model read: all but each row's last."""
+    written = [one.written for one in every]
+    longest = max(map(len, written)) - 1
+    mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
+    after = torch.zeros(len(written), longest, dtype=torch.long)  # (B, G - 1)
+    ids = torch.full_like(after, model.pad_id)  # (B, G - 1)
+    for row, own in enumerate(written):
+        after[row, : len(own) - 1] = 1
+        ids[row, : len(own) - 1] = torch.tensor(own[:-1], dtype=torch.long)
+    attended = torch.cat([mask.long(), after], 1)  # (B, T)
+    tokens = torch.cat([prompts.cpu(), ids], 1)  # (B, T)
+    tensors = {"input_ids": tokens.to(model.device), "attention_mask": attended.to(model.device)}
+    if not mask.all() and "position_ids" in inspect.signature(model.module.forward).parameters:
+        tensors["position_ids"] = (attended.cumsum(-1) - 1).clamp(min=0).to(model.device)  # as generate counts
+    return Batch(tensors, tensors["attention_mask"].bool(), [one.context for one in every], list(range(len(every))))
+
+
+def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) -> ForwardPass:
+    """Make a forward pass of the states that the caller's run left."""
+    model.refresh()
+    model.prepare(batch)
+    length = batch.mask.shape[1]
+    states = [state[:, :length].to(model.device) for state in states]  # (B, T, H) each
+    check_layer_count(tuple(states), model.parts)
+    embedded = read_embedded(model, batch)  # (B, T, H)
+    if model.parts.states_late:
+        raise InputError(f"{type(model.module).__name__} leaves no states of its embeddings; use explain_completion")
+    check_same(batch, states[0], embedded)
+    return model.finish(batch, states[-1], embedded, tuple(states) if layers else None, None, False)

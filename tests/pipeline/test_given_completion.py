@@ -1,0 +1,72 @@
+"""What the caller's own generate wrote, explained from the states that it left."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer, HeadMismatchError, InputError, MethodError
+from tests import tiny
+from tests.pipeline.test_completion_batches import PROMPTS
+
+KEEP = {"return_dict_in_generate": True, "output_hidden_states": True, "output_logits": True, "do_sample": False}
+
+
+def written(family="llama", prompts=PROMPTS, **options):
+    model, tokenizer = tiny.model(family, "CausalLM"), tiny.tokenizer_for(family)
+    tokenizer.padding_side = "left"
+    inputs = tokenizer(prompts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        outputs = model.generate(**inputs, **KEEP | {"max_new_tokens": 5} | options)
+    return model, tokenizer, inputs, outputs
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
+@pytest.mark.parametrize("method", ["normxlogit", "logat"])
+def test_the_states_of_a_generation_give_what_a_pass_gives(family, method, monkeypatch):
+    model, tokenizer, inputs, outputs = written(family)
+    explainer = Explainer(model, tokenizer)
+    explainer.generate("bad", max_new_tokens=2)  # the head is proved
+    monkeypatch.setattr(type(explainer.model), "run", None)
+    many = explainer.from_generation(inputs, outputs, method=method)
+    monkeypatch.undo()
+    for found, prompt in zip(many, PROMPTS, strict=True):
+        alone = explainer.generate(prompt, max_new_tokens=5, method=method)
+        assert found.token_ids == alone.token_ids
+        np.testing.assert_allclose(found.scores, alone.scores, atol=2e-3)
+        assert [p.id for p in found.predictions] == [p.id for p in alone.predictions]
+
+
+def test_layers_contrast_and_rows_that_end_early():
+    model, tokenizer, _, outputs = written(prompts=["bad"])
+    end = int(outputs.sequences[0, 1])
+    model.generation_config.eos_token_id = end
+    tokenizer.padding_side = "left"
+    inputs = tokenizer(["bad", PROMPTS[1]], padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        outputs = model.generate(**inputs, **KEEP, max_new_tokens=4)
+    explainer = Explainer(model, tokenizer)
+    many = explainer.from_generation(inputs, outputs, layers=[1, 3], contrast="the")
+    assert len(many[0]) == 1
+    for found, prompt in zip(many, ["bad", PROMPTS[1]], strict=True):
+        ids = found.token_ids[found.prompt_tokens :]
+        alone = explainer.explain_completion(prompt, ids, layers=[1, 3], contrast="the", method="normxlogit")
+        np.testing.assert_allclose(found.scores, alone.scores, atol=2e-3)
+
+
+def test_outputs_that_do_not_fit_are_refused():
+    model, tokenizer, inputs, outputs = written()
+    explainer = Explainer(model, tokenizer)
+    with pytest.raises(MethodError, match="pass of its own"):
+        explainer.from_generation(inputs, outputs, method="frozen-gradient")
+    with pytest.raises(InputError, match="output_logits=True"):
+        explainer.from_generation(inputs, {"sequences": outputs.sequences})
+    with pytest.raises(InputError, match="begin with these inputs"):
+        explainer.from_generation({"input_ids": inputs["input_ids"].flip(0)}, outputs)
+    with pytest.raises(InputError, match="beams"):
+        explainer.from_generation(inputs, outputs | {"hidden_states": outputs.hidden_states[:-1]})
+    steps = [tuple(state + (place == 3) for place, state in enumerate(step)) for step in outputs.hidden_states]
+    with pytest.raises(HeadMismatchError, match="differ from these outputs"):
+        explainer.from_generation(inputs, outputs | {"hidden_states": tuple(steps)})
+    steps = [tuple(state + (place == 0) for place, state in enumerate(step)) for step in outputs.hidden_states]
+    with pytest.raises(InputError, match="do not come from these inputs"):
+        explainer.from_generation(inputs, outputs | {"hidden_states": tuple(steps)})

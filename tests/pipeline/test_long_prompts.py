@@ -1,0 +1,128 @@
+"""Long prompts in bounded memory, grouped heads, sliding windows, quantised weights: the same scores, or an error."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from normxlogit import Explainer, UnsupportedModelError
+from normxlogit.models import frozen_model
+from normxlogit.surgery import frozen_maps
+from tests import tiny
+
+PROMPT = "once upon a time the cat sat on the mat and the movie is good"
+AFTER = " but the film was bad"
+SIZES = {"vocab_size": tiny.SIZE, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+WINDOW = SIZES | {"intermediate_size": 48, "num_key_value_heads": 2, "sliding_window": 4} | tiny.IDS
+
+
+def mistral(**options):
+    torch.manual_seed(0)
+    model = transformers.MistralForCausalLM(transformers.MistralConfig(**WINDOW | options))
+    for parameter in model.parameters():
+        parameter.data.mul_(4 if parameter.ndim == 2 else 1)
+    return model.eval()
+
+
+MODELS = {family: (lambda f=family: tiny.model(f, "CausalLM")) for family in ("llama", "gpt2", "opt", "mamba")}
+MODELS |= {"mistral": mistral, "gemma2": lambda: tiny.model("gemma2", "CausalLM", sliding_window=4)}
+
+
+def explainer_for(name):
+    return Explainer(MODELS[name](), tiny.tokenizer_for("llama"))
+
+
+@pytest.mark.parametrize("method", ["frozen-gradient", "frozen-gradient:read_at=-1"])
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
+    plain = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
+    monkeypatch.setattr(frozen_model, "LONG", 1)
+    monkeypatch.setattr(frozen_maps, "SCORES", 64)
+    spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
+    scale = np.abs(plain.scores).max()
+    np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5 * scale)
+    np.testing.assert_allclose(spared.diagnostics["bias"], plain.diagnostics["bias"], atol=1e-4, rtol=1e-4)
+
+
+def test_only_what_layers_are_given_is_kept(monkeypatch):
+    def kept(long):
+        monkeypatch.setattr(frozen_model, "LONG", long)
+        explainer, sizes = explainer_for("llama"), []
+        explainer.explain_completion("bad", " good")  # proved, which keeps everything
+        encodings = explainer.encode([PROMPT])
+
+        def pack(tensor):
+            sizes.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            frozen_model.FrozenModel.of(explainer.model).run(explainer.model.batch(encodings, [0]), (0,))
+        return sum(sizes)
+
+    assert kept(1) < kept(10_000) / 10
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_grouped_heads_and_windows_are_frozen_alike_by_both_kernels(name):
+    model = MODELS[name]()
+    found = {}
+    for kernel in ("eager", "sdpa"):
+        model.set_attn_implementation(kernel)
+        found[kernel] = Explainer(model, tiny.tokenizer_for("llama")).explain_completion(PROMPT, AFTER)
+    scale = np.abs(found["eager"].scores).max()
+    np.testing.assert_allclose(found["sdpa"].scores, found["eager"].scores, atol=1e-4 * scale)
+    one = found["eager"]
+    totals = one.scores.sum(-1) + one.diagnostics["bias"]
+    with torch.inference_mode():
+        logits = model(torch.tensor([one.token_ids])).logits[0]
+    for g, total in enumerate(totals):
+        place = one.prompt_tokens + g
+        wanted = logits[place - 1, one.token_ids[place]] - logits[place - 1].mean()
+        assert total == pytest.approx(float(wanted), abs=1e-3)
+
+
+def test_nothing_beyond_the_window_has_a_score():
+    g = Explainer(mistral(num_hidden_layers=1), tiny.tokenizer_for("llama")).explain_completion(PROMPT, AFTER)
+    for row, scores in enumerate(g.scores):
+        asked = g.prompt_tokens + row - 1
+        assert np.all(scores[: asked - 3] == 0)
+        assert np.all(scores[asked - 3 : asked + 1] != 0)
+
+
+def quantised(family, kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.ao.quantization.quantize_dynamic(tiny.model(family, kind), {torch.nn.Linear}, dtype=torch.qint8)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["frozen-gradient", "frozen-gradient:read_at=-1", "gradient-x-input", "guided-lime"])
+def test_no_gradient_is_made_up_where_none_flows(method):
+    explainer = Explainer(quantised("bert", "SequenceClassification"), tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="no gradient flows through"):
+        explainer("the movie is good", method=method)
+    only_head = Explainer(quantised("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    with pytest.raises(UnsupportedModelError, match="no gradient flows through"):
+        only_head.explain_completion("the cat sat", " on", method=method)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantised_models_are_explained_one_text_at_a_time():
+    """Activations are quantised by the largest of a whole batch, so that texts would change each other's scores."""
+    model, texts = quantised("bert", "SequenceClassification"), ["the movie is good", "a cat is bad"]
+    many = Explainer(model, tiny.tokenizer_for("bert"))(texts)
+    for found, text in zip(many, texts, strict=True):
+        alone = Explainer(model, tiny.tokenizer_for("bert"))(text)
+        np.testing.assert_allclose(found.scores, alone.scores, rtol=1e-5)
+    writer = Explainer(quantised("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    with pytest.raises(UnsupportedModelError, match="quantised"):
+        writer.explain_completion(PROMPT, AFTER, method="normxlogit")
+
+
+@pytest.mark.parametrize("method", ["frozen-gradient:points=0.3", "guided-lime:samples=4"])
+def test_methods_that_begin_elsewhere_explain_language_models(method):
+    assert explainer_for("llama").explain_completion("the cat", " sat on", method=method).scores.shape == (2, 4)
+    masked = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    assert masked(tiny.MASKED, method=method).scores.any()

@@ -1,0 +1,74 @@
+"""The notebooks of `examples/` run from top to bottom."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client import KernelManager
+from jupyter_client.kernelspec import KernelSpec
+from nbclient import NotebookClient
+
+from tests import tiny
+from tests.pipeline.test_cite import TEMPLATE
+
+ROOT = Path(__file__).parent.parent
+NOTEBOOKS = sorted(ROOT.glob("examples/*.ipynb"))
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter's own packages
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+class ThisPython(KernelManager):
+    """A kernel of the Python that runs the tests, whatever kernels are installed."""
+
+    @property
+    def kernel_spec(self):
+        command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=command, display_name="Python", language="python")
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory):
+    """A folder with a tiny model that writes, in the place of the one that is 90 MB."""
+    folder = tmp_path_factory.mktemp("writer")
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length, tokenizer.chat_template = 400, TEMPLATE
+    tokenizer.save_pretrained(folder)
+    tiny.model("llama", "CausalLM").save_pretrained(folder)
+    return folder
+
+
+def test_there_are_six():
+    assert len(NOTEBOOKS) == 6
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_run(path, writer, tmp_path):
+    source = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = {"CITING_MODEL": str(writer), "PYTHONPATH": os.pathsep.join(source), "OMP_NUM_THREADS": "1"}
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []
+    manager = ThisPython()
+    client = NotebookClient(notebook, km=manager, timeout=240, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute(env=os.environ | own)
+    assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_show_what_they_print_and_are_small(path):
+    """They are kept with their output, for people who only read them."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert any(cell["outputs"] for cell in code)
+    assert not any(output.get("output_type") == "error" for cell in code for output in cell["outputs"])
+    assert "/tmp/" not in path.read_text(encoding="utf-8")
+    assert path.stat().st_size < 400_000
+    assert notebook["cells"][0]["source"][0].startswith("# ")
