@@ -19,7 +19,7 @@ from .models.positions import Position
 from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
-from .models.tasks import TaskName
+from .models.tasks import TaskName, is_bare
 from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options, check_comparison
@@ -135,7 +135,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             **options,
         )
         about = str(name or "normxlogit/default")
-        embedding: TaskName | None = "embedding" if model.base_model is model else None  # no class of its own says so
+        embedding: TaskName | None = "embedding" if is_bare(model) else None  # no class of its own says so
         return cls(model, tokenizer, task=embedding, pooling=pooling, name=about, batch_tokens=batch_tokens)
 
     @overload

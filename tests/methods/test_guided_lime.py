@@ -6,7 +6,7 @@ import torch
 
 from normxlogit import ALL, Explainer, Method, MethodError
 from normxlogit.methods import FrozenGradient, GuidedLime, Scores, method_named, register, registry
-from normxlogit.methods.guided_lime import _halves, fit_pairs
+from normxlogit.methods.guided_lime import fit_pairs, halves_of
 from tests import tiny
 
 from .test_perturbation import FOUR, bag, bert, close, masked_logits, token_weights
@@ -83,7 +83,7 @@ def test_scores_equal_a_plain_loop():
     e = Explainer(model, made)
     inputs, count = made(TEXT, return_tensors="pt"), 8
     prior = e(TEXT, method="normxlogit", target=1).scores[1:-1].astype(float)
-    halves = _halves(count, 6, seed=5).numpy()
+    halves = halves_of(count, 6, seed=5).numpy()
     there, gone = (
         np.array([float(masked_logits(model, inputs, 1 + np.flatnonzero(row == out))[1]) for row in halves])
         for out in (0, 1)
@@ -117,7 +117,7 @@ def test_a_linear_game_is_recovered_from_enough_texts_whatever_the_prior():
 
 def test_a_model_that_is_not_linear_leaves_an_error():
     rng = np.random.default_rng(0)
-    halves = _halves(9, 40, 0).numpy()
+    halves = halves_of(9, 40, 0).numpy()
     both = np.concatenate([halves, 1 - halves])
     answers = both @ np.arange(9.0) + 30 * (both[:, 0] * both[:, 1])  # two words that count only together
     there, gone = np.split(answers, 2)
@@ -128,14 +128,14 @@ def test_a_model_that_is_not_linear_leaves_an_error():
 
 
 def test_a_constant_answer_is_explained_by_nothing():
-    fit = fit_pairs(_halves(5, 4, 0).numpy(), np.ones(4), np.ones(4), np.ones(5), 1.0)
+    fit = fit_pairs(halves_of(5, 4, 0).numpy(), np.ones(4), np.ones(4), np.ones(5), 1.0)
     assert (fit.weights == 0).all()
     assert fit.r2 == 0
 
 
 def test_a_prior_of_zeros_is_a_plain_ridge():
     rng = np.random.default_rng(1)
-    halves, there, gone = _halves(5, 6, 0).numpy(), rng.normal(size=6), rng.normal(size=6)
+    halves, there, gone = halves_of(5, 6, 0).numpy(), rng.normal(size=6), rng.normal(size=6)
     signs = 2.0 * halves - 1
     expected = np.linalg.solve(signs.T @ signs + np.eye(5), signs.T @ (there - gone))
     fit = fit_pairs(halves, there, gone, np.zeros(5), 1.0)
@@ -144,11 +144,11 @@ def test_a_prior_of_zeros_is_a_plain_ridge():
 
 
 def test_halves_are_distinct_and_balanced():
-    assert sorted(map(tuple, _halves(3, 16, 0).tolist())) == [(1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
-    assert _halves(1, 16, 0).tolist() == [[1]]
-    drawn = _halves(6, 31, 0)
+    assert sorted(map(tuple, halves_of(3, 16, 0).tolist())) == [(1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1)]
+    assert halves_of(1, 16, 0).tolist() == [[1]]
+    drawn = halves_of(6, 31, 0)
     assert len({tuple(row) for row in drawn.tolist()}) == 31
-    wide = _halves(200, 400, 0).float()
+    wide = halves_of(200, 400, 0).float()
     assert wide.shape == (400, 200)
     assert (wide[:, 0] == 1).all(), "its complements are the other texts"
     assert abs(float(wide[:, 1:].mean()) - 0.5) < 0.01

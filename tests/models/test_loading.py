@@ -1,5 +1,6 @@
 """From a folder to a model with its head, and one line for what cannot be loaded."""
 
+import contextlib
 import json
 import shutil
 import time
@@ -73,6 +74,28 @@ def test_pickled_weights_only_when_asked_by_name(tmp_path):
         load(tmp_path)
     loaded, _ = load(tmp_path, allow_pickle=True)
     torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+
+
+@pytest.mark.parametrize("kind", ["bert", "of-the-repository"])
+def test_code_of_a_repository_runs_only_when_asked_by_name(tmp_path, kind):
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    saved(folder, "bert", "SequenceClassification")
+    (folder / "own.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\n"
+        "from transformers import BertConfig, BertForSequenceClassification\n"
+        "class Config(BertConfig): pass\n"
+        "class Model(BertForSequenceClassification): config_class = Config\n"
+    )
+    places = {"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"}
+    configured(folder, model_type=kind, auto_map=places)
+    try:
+        load(folder)
+    except InputError:
+        assert kind != "bert", "whose code transformers has"
+    assert not ran.exists()
+    with contextlib.suppress(Exception):  # whatever it makes of it
+        load(folder, trust_remote_code=True)
+    assert ran.exists()
 
 
 # --- weights that are not there -------------------------------------------------------------------------------------

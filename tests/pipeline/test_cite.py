@@ -1,6 +1,7 @@
 """Citations and sources of real passes: against sums over tokens, and against the model with the sources cut out."""
 
 import io
+import itertools
 import json
 
 import numpy as np
@@ -131,9 +132,11 @@ def test_lime_over_sources_is_context_cite():
     completed = generate(model, CHAT, 4, {})
     found = explain_sources(model, completed, Options(method=method_named("lime:samples=20,seed=3")), "sentence")
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
+    before = np.random.get_state()[1:]  # noqa: NPY002  # the caller's, which stays
     wanted = context_cite(measure, np.ones((1, 4)), samples=20, seed=3)
+    assert str(np.random.get_state()[1:]) == str(before)  # noqa: NPY002
     np.testing.assert_allclose(found.table, wanted, rtol=1e-4, atol=1e-5)
-    assert found.diagnostics["forward_passes"] == measure.passes <= 8  # of three sources there are eight subsets
+    assert found.diagnostics["forward_passes"] == measure.asked <= 8  # of three sources there are eight subsets
 
 
 def test_named_sources_of_texts_and_messages():
@@ -248,3 +251,52 @@ def test_the_command_reads_standard_input(folder, capsys, monkeypatch):
     assert code == 0, err
     assert json.loads(out)["sources"][0]["name"] == "standard input:1"
     assert "\r" not in json.loads(out)["text"]
+
+
+def ablated(method, by="sentence", of=None):
+    model = explainer_for()._language_model
+    completed = generate(model, CHAT, 5, {})
+    return model, completed, explain_sources(model, completed, Options(method=method_named(method)), by, of)
+
+
+def test_shapley_values_of_three_sources_are_those_of_all_orders():
+    model, completed, found = ablated("kernel-shap", of="token")
+    sources = prompt_sources(completed.sequenced(), "sentence")
+    measure = Ablations(model, completed, sources)
+    wanted = np.zeros((5, 3))
+    for order in itertools.permutations(range(3)):
+        there = np.zeros((1, 3), bool)
+        for player in order:
+            before = measure(there)[0]
+            there[0, player] = True
+            wanted[:, player] += (measure(there)[0] - before) / 6
+    np.testing.assert_allclose(found.table, wanted, atol=2e-3)
+    assert (found.unit, found.diagnostics["forward_passes"]) == ("nats", 8)
+
+
+def test_guided_lime_over_sources_starts_from_its_prior_and_ends_in_the_measurements():
+    far = "guided-lime:prior=frozen-gradient,samples=8,alpha="
+    prior = ablated("frozen-gradient")[2].scores
+    model, completed, kept = ablated(far + "1e9")
+    assert np.corrcoef(kept.scores, prior)[0, 1] == pytest.approx(1, abs=1e-4)
+    free = ablated(far + "1e-6")[2]
+    sources = prompt_sources(completed.sequenced(), "sentence")
+    measure = Ablations(model, completed, sources)
+    halves = np.array([[1, *rest] for rest in itertools.product((0, 1), repeat=2)], bool)
+    differences = (measure(halves) - measure(~halves)).sum(1)
+    best = np.linalg.lstsq(2.0 * halves - 1, differences, rcond=None)[0]
+    np.testing.assert_allclose(free.scores, best, atol=1e-3)
+    assert free.diagnostics["forward_passes"] == 8 + 1
+    assert free.diagnostics["backward_passes"] == 1
+    assert free.diagnostics["r2"][0] <= 1
+    assert free.unit == "nats"
+
+
+def test_a_prior_away_from_the_text_costs_one_backward_pass_too():
+    _, _, found = ablated("frozen-gradient:points=0.3")
+    assert found.diagnostics["backward_passes"] == 1
+    g = explainer_for().generate(CHAT, max_new_tokens=5, method="frozen-gradient:points=0.3")
+    np.testing.assert_allclose(found.scores, g.sources("sentence").scores, atol=1e-3 * np.abs(found.scores).max())
+    whole = explainer_for().generate(CHAT, max_new_tokens=5)
+    totals = g.scores.sum(-1) + g.diagnostics["bias"]
+    np.testing.assert_allclose(totals, whole.scores.sum(-1) + whole.diagnostics["bias"], atol=1e-3)

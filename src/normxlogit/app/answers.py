@@ -1,17 +1,16 @@
 """What the app does: from what was typed to a page and a JSON document. It knows nothing of the browser."""
 
-import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..evaluation.deletion import DeletionCurve, deletion_curve
 from ..explainer import Explainer
-from ..methods import Method
 from ..models.devices import synchronise
 from ..models.signals import SignalModel
 from ..models.targets import ALL, choice_from_text
@@ -26,11 +25,17 @@ from .models import LoadedModels
 
 __all__ = ["App", "Shown"]
 
-REPEATED = 0.5
-"""Seconds up to which a method is run a second time: the first run may also take the model apart."""
+QUICK = 0.5
+"""Seconds up to which a method is run again for its time: the first run may also take the model apart."""
+
+ROUNDS = 3
+"""Runs of which the fastest counts: other people's requests slow the others down."""
 
 DIVIDER = "---"
 """A line of it stands between two documents."""
+
+
+T = TypeVar("T")
 
 
 class Shown(NamedTuple):
@@ -104,7 +109,7 @@ class App:
         forward = _forward_seconds(explainer, given)
         for method in chosen:
             try:
-                found, seconds = _timed(explainer, given, method, options)
+                found, seconds = _timed(partial(explainer, given, method=method, **options))
             except NormXLogitError as error:
                 if len(chosen) == 1:
                     raise
@@ -223,32 +228,26 @@ def _task(explainer: Explainer) -> str:
     return explainer.model.task.name.replace("-", " ")
 
 
-def _timed(explainer: Explainer, given: Any, method: Method, options: dict[str, Any]) -> tuple[Attribution, float]:
-    """Explain one text; return the result and the seconds it took."""
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+    """Do some work up to `ROUNDS` times; return its result and the seconds of the fastest."""
     times: list[float] = []
-    while not times or (len(times) < 2 and times[0] < REPEATED):
+    while not times or (len(times) < ROUNDS and times[0] < QUICK):
         synchronise()
         start = time.perf_counter()
-        result = explainer(given, method=method, **options)
+        result = work()
         synchronise()
         times.append(time.perf_counter() - start)
     return result, min(times)
 
 
 def _forward_seconds(explainer: Explainer, given: Any) -> float:
-    """Return what a plain forward pass over the text takes, the median of three."""
+    """Return what a plain forward pass over the text takes."""
     model = explainer.model
     batch = model.batch(explainer.encode([given]), [0])
     model.prepare(batch)
-    times = []
-    for _ in range(4):
-        synchronise()
-        start = time.perf_counter()
-        with torch.inference_mode():
-            model.module(**batch.inputs)
-        synchronise()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+    with torch.inference_mode():
+        model.module(**batch.inputs)
+        return _timed(lambda: model.module(**batch.inputs))[1]
 
 
 def _short(seconds: float) -> str:

@@ -23,6 +23,7 @@ EXAMPLES = (
     "An absolute delight from the first frame to the last!",
 )
 
+PROMISE = "Everything is computed on the machine that serves this page; nothing goes elsewhere."
 QUESTION = "What did Lily find?"
 DOCUMENTS = (
     "Lily went to the park with her mom. She found a red ball under the big tree.\n---\nTom has a cat. It is small."
@@ -58,7 +59,7 @@ def blocks(app: App, methods: Sequence[str], writes: bool) -> gr.Blocks:
     """
     limits = app.limits
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
-        gr.Markdown("# What a model's answer rests on\nEverything is computed here; nothing leaves this machine.")
+        gr.Markdown(f"# What a model's answer rests on\n{PROMISE}")
         with gr.Tab("Explain"):
             _explain_tab(app, methods)
         with gr.Tab("Generate"):

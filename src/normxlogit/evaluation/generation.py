@@ -12,14 +12,15 @@ import numpy.typing as npt
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..methods import Method, method_named
-from ..methods.perturbation import Lime, Occlusion
+from ..methods.guided_lime import GuidedLime
+from ..methods.perturbation import KernelShap, Lime, Occlusion
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, leave_one_out, random_ablations, score_by_ablation
 from ..pipeline.cite import ask, documents_by_name
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
-from ..results.spans import Piece, answer_parts, prompt_sources
+from ..results.spans import answer_parts, prompt_sources
 
 __all__ = ["BASELINES", "Asked", "SourceResult", "evaluate_sources", "load_questions", "qnli_questions", "summarise"]
 
@@ -238,7 +239,7 @@ def measure_prompt(
     lengths = scores["length"][0]
     for method in methods:  # what long sources have for being long, taken off
         values, passes = scores[method.spec]
-        if not isinstance(method, Occlusion | Lime):
+        if not isinstance(method, Occlusion | Lime | KernelShap | GuidedLime):
             scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
     kept = random_ablations(len(sources), samples, seed + 1_000_003)
     measured = (measure(kept) @ weights.T)[:, 0]  # (N,), which the logit of the probability ranks alike
@@ -266,13 +267,16 @@ def _scored(
     model: TaskModel, completed: Completed, method: Method, measure: Ablations, weights: Array
 ) -> tuple[Array, float]:
     """Return a method's scores of the sources, (S,), and what they cost in forward passes."""
-    sources: Sequence[Piece] = measure.sources
-    ablated = score_by_ablation(method, measure, weights)
-    if ablated is not None:
-        return ablated[0][0], float(getattr(method, "samples", len(sources) + 1))
-    found = explain_sources(model, completed, Options(method=method), completed.named)
-    passes = found.diagnostics
-    return found.scores.astype(np.float64), passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
+
+    def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
+        found = explain_sources(model, completed, Options(method=method), completed.named)
+        return found.table.astype(np.float64), found.diagnostics
+
+    ablated = score_by_ablation(method, measure, weights, prior)
+    table, passes = prior(method) if ablated is None else (ablated.table, ablated.passes)
+    if isinstance(method, Lime):  # ContextCite runs the ablations that it drew twice too
+        return table[0], float(method.samples)
+    return table[0], passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
 
 
 def summarise(name: str, prompts: Sequence[Mapping[str, Any]], seed: int = 0) -> SourceResult:

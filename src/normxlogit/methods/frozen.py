@@ -1,6 +1,8 @@
 """The frozen gradient: the exact share of each token in the answer of the network, frozen at its forward pass."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import torch
@@ -89,7 +91,8 @@ class FrozenGradient(Method):
                 slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
             shares = _products(slopes)  # (B, K, L, T)
         else:
-            shares = self._on_the_way(request, frozen)  # (B, K, 1, T)
+            back = partial(frozen.slopes, target=request.target, places=(0,))
+            shares = self._on_the_way(request, frozen, back)  # (B, K, 1, T)
         shares = shares * mask[:, None, None].to(shares)  # (B, K, L, T)
         if self.read_at == "all" and not request.layers:
             shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
@@ -102,18 +105,22 @@ class FrozenGradient(Method):
         The logit of each target counts less the mean over the vocabulary (or the contrast): a shift of all logits
         changes no probability.
         """
-        if not self._at_the_text:
-            return None
         frozen = FrozenModel.of(request.model)
-        read = self._places(request.model, request.layers)
-        slopes = frozen.slopes_each(request.forward, request.target, read, places, weights)
-        if self.baseline != "zero":
-            slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
-        shares = _products(slopes)  # (B, K, L, T)
+        if self._at_the_text:
+            read = self._places(request.model, request.layers)
+            slopes = frozen.slopes_each(request.forward, request.target, read, places, weights)
+            if self.baseline != "zero":
+                slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
+            shares, answer = _products(slopes), slopes.answer  # (B, K, L, T), (B, K)
+        else:
+            back = partial(frozen.slopes_each, target=request.target, places=(0,), read=places, weights=weights)
+            shares = self._on_the_way(request, frozen, back)  # (B, K, 1, T)
+            with torch.no_grad():
+                answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (B, K)
         shares = shares * request.forward.batch.mask[:, None, None].to(shares)  # (B, K, L, T)
         if self.read_at == "all" and not request.layers:
             shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
-        return Scores(shares, {"bias": slopes.answer - shares[:, :, -1].sum(-1)})
+        return Scores(shares, {"bias": answer - shares[:, :, -1].sum(-1)})
 
     def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the layers that are read, 0 for the word embeddings."""
@@ -135,8 +142,14 @@ class FrozenGradient(Method):
         """Return where the way to the text begins, (B, T, H)."""
         return baseline_vectors(request, vectors, self.baseline)
 
-    def _on_the_way(self, request: Request, frozen: FrozenModel) -> Tensor:
-        """Return the mean over the points of gradient times way, (B, K, 1, T)."""
+    def _on_the_way(self, request: Request, frozen: FrozenModel, back: Callable[[ForwardPass], Slopes]) -> Tensor:
+        """Return the mean over the points of gradient times way, (B, K, 1, T).
+
+        Args:
+            request: What is explained.
+            frozen: The frozen model.
+            back: Goes back through a pass.
+        """
         batch = request.forward.batch
         vectors = frozen.vectors(batch)  # (B, T, H)
         start = self._start(request, vectors)  # (B, T, H)
@@ -144,8 +157,7 @@ class FrozenGradient(Method):
         for point in self.points:
             run = frozen.run(batch, (0,), start + point * (vectors - start))
             run = replace(run, positions=request.forward.positions)  # the question stays where the text has it
-            slopes = frozen.slopes(run, request.target, (0,))
-            total = total.to(vectors.device) + _products(replace(slopes, states={0: vectors - start}))
+            total = total.to(vectors.device) + _products(replace(back(run), states={0: vectors - start}))
         return total / len(self.points)
 
 

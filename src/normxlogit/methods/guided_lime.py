@@ -15,7 +15,7 @@ from .base import Method, Request, Scores, imported, run_method
 from .perturbation import Coalitions
 from .registry import method_named, register
 
-__all__ = ["GuidedLime"]
+__all__ = ["GuidedLime", "fit_pairs", "halves_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class GuidedLime(Method):
                 if not players:
                     continue
                 places = mask[row].nonzero()[:, 0][players]  # (M,)
-                halves = _halves(len(players), self.samples // 2, self.seed)  # (n, M)
+                halves = halves_of(len(players), self.samples // 2, self.seed)  # (n, M)
                 answers = ask(torch.cat([halves, 1 - halves]), torch.full((2 * len(halves),), row))  # (2n, K)
                 for k, (there, gone) in enumerate(answers.double().view(2, len(halves), -1).permute(2, 0, 1)):
                     fit = fit_pairs(
@@ -156,7 +156,7 @@ def _left_out(left: Floats, missed: Floats, there: Floats, gone: Floats) -> floa
     return 1.0 - float((off**2 + error**2 / 4).sum()) / total if total > 0 else 0.0
 
 
-def _halves(count: int, pairs: int, seed: int) -> Tensor:
+def halves_of(count: int, pairs: int, seed: int) -> Tensor:
     """Return distinct subsets of M tokens, none the complement of another: each has the first token, (n, M).
 
     All of them where there are no more than asked for, otherwise random ones; each token is there in half of them or of

@@ -15,7 +15,7 @@ from ..models.masking import masks, remove_tokens
 from .base import Method, Request, Scores, imported
 from .registry import register
 
-__all__ = ["Coalitions", "KernelShap", "Lime", "Occlusion"]
+__all__ = ["ENDS", "Coalitions", "KernelShap", "Lime", "Occlusion", "all_subsets", "kernel_weight", "shapley_subsets"]
 
 ENDS = 1e6
 """Weight of the whole text and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
@@ -237,7 +237,9 @@ class Lime(_Surrogate):
         def sample(_: Tensor, **__: Any) -> Tensor:
             return torch.randint(0, 2, (1, count), generator=generator)  # (1, M)
 
-        surrogate = _Fitted(models.Lasso(alpha=self.alpha) if self.alpha else models.LinearRegression())
+        # A Lasso without a random state takes a number from numpy's global one, and then has no use for it.
+        lasso = models.Lasso(alpha=self.alpha, random_state=0)
+        surrogate = _Fitted(lasso if self.alpha else models.LinearRegression())
         return self.weights(ask, row, k, count, self.samples, interpretable_model=surrogate, perturb_func=sample)
 
 
@@ -267,12 +269,9 @@ class KernelShap(_Surrogate):
         exact = 2**count <= self.samples
 
         def weight(_: Tensor, __: Tensor, presence: Tensor, **___: Any) -> float:
-            size = int(presence.sum())
-            if size in (0, count):
-                return ENDS
-            return (count - 1) / (math.comb(count, size) * size * (count - size)) if exact else 1.0
+            return kernel_weight(int(presence.sum()), count, drawn=not exact)
 
-        drawn = _all_subsets(count) if exact else _shapley_subsets(count, self.seed)
+        drawn = all_subsets(count) if exact else shapley_subsets(count, self.seed)
         return self.weights(
             ask,
             row,
@@ -285,13 +284,26 @@ class KernelShap(_Surrogate):
         )
 
 
-def _all_subsets(count: int) -> Iterator[Tensor]:
+def kernel_weight(size: int, count: int, *, drawn: bool) -> float:
+    """Return how much a subset counts in KernelSHAP's fit.
+
+    Args:
+        size: How many players are in it.
+        count: How many there are.
+        drawn: Whether subsets were drawn with their weight as a chance.
+    """
+    if size in (0, count):
+        return ENDS
+    return 1.0 if drawn else (count - 1) / (math.comb(count, size) * size * (count - size))
+
+
+def all_subsets(count: int) -> Iterator[Tensor]:
     """Yield every subset of M tokens, (1, M) each."""
     for subset in itertools.product((1, 0), repeat=count):
         yield torch.tensor([subset])
 
 
-def _shapley_subsets(count: int, seed: int) -> Iterator[Tensor]:
+def shapley_subsets(count: int, seed: int) -> Iterator[Tensor]:
     """Yield the whole, the empty set, then random subsets of M tokens by the Shapley kernel, (1, M) each."""
     yield torch.ones(1, count, dtype=torch.long)
     yield torch.zeros(1, count, dtype=torch.long)

@@ -213,17 +213,21 @@ class FrozenModel:
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
         states = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
+        with self._network.frozen():
+            answer = self.read_each(states, target, read, weights)  # (B, K)
+        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+
+    def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Return what `slopes_each` explains, (B, K), of states that the head reads, (B, T, H)."""
         there = (read >= 0).to(states.device)  # (B, G)
         texts, order = there.nonzero(as_tuple=True)  # (N,), the N places of all texts
         hidden = states[texts, read.to(states.device)[there]]  # (N, H)
-        with self._network.frozen():
-            logits = self.model.parts.head.tokens(hidden).float()  # (N, V)
+        logits = self.model.parts.head.tokens(hidden).float()  # (N, V)
         ids = target.ids.to(states.device)[there]  # (N,)
         other = logits.mean(-1) if target.contrast is None else logits[:, target.contrast[0]]  # (N,)
         each = logits.gather(1, ids[:, None])[:, 0] - other  # (N,)
         answer = each.new_zeros(there.shape).index_put((texts, order), each)  # (B, G)
-        answer = answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
-        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+        return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
     def _gone_back(self, answer: Tensor, sums: Tensor, flowed: FrozenPass, places: Sequence[int]) -> Slopes:
         """Return the slopes of each of K sums over the texts, (K,), several at a time."""

@@ -24,7 +24,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
 from .devices import device_named
 from .sentence_embedding import is_embedding_folder
-from .tasks import NAMES, TaskName, no_head, task_name
+from .tasks import NAMES, TaskName, is_bare, no_head, task_name
 
 __all__ = ["default_model_folder", "load"]
 
@@ -183,7 +183,7 @@ def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any])
     Raises:
         InputError: If some weights were not in the checkpoint, or in another shape.
     """
-    unused = "pooler." if model.base_model is model else None  # an embedding model pools by itself
+    unused = "pooler." if is_bare(model) else None  # an embedding model pools by itself
     missing = sorted(key for key in info["missing_keys"] if unused is None or not key.startswith(unused))
     mismatched = sorted(f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"])
     problems = [

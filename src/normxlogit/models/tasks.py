@@ -13,7 +13,19 @@ from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from .sentence_embedding import SentenceEmbedding
 
-__all__ = ["NAMES", "TASKS", "Task", "TaskName", "answering", "at", "causal", "no_head", "task_name", "task_of"]
+__all__ = [
+    "NAMES",
+    "TASKS",
+    "Task",
+    "TaskName",
+    "answering",
+    "at",
+    "causal",
+    "is_bare",
+    "no_head",
+    "task_name",
+    "task_of",
+]
 
 TaskName = Literal[
     "sequence-classification",
@@ -203,6 +215,11 @@ def causal(config: PretrainedConfig) -> bool:
     kind = config.model_type
     known = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
     return known or bool(getattr(config, "is_decoder", False))
+
+
+def is_bare(model: nn.Module) -> bool:
+    """Return whether a model has no head, by its class and those it comes from."""
+    return isinstance(model, PreTrainedModel) and not any(task_name(kind.__name__) for kind in type(model).__mro__)
 
 
 def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None) -> Task:

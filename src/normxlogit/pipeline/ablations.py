@@ -1,6 +1,8 @@
 """What an answer loses when sources of its prompt are taken out: leave-one-out, and linear models of many ablations."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -9,13 +11,24 @@ from torch import Tensor
 
 from ..errors import MethodError
 from ..methods import Method
-from ..methods.perturbation import Lime, Occlusion
+from ..methods.guided_lime import GuidedLime, fit_pairs, halves_of
+from ..methods.perturbation import KernelShap, Lime, Occlusion, all_subsets, kernel_weight, shapley_subsets
 from ..models.map_batches import map_batches
 from ..models.task_model import TaskModel
 from ..results.spans import Piece
 from .completed import Completed
 
-__all__ = ["Ablations", "Array", "context_cite", "leave_one_out", "random_ablations", "score_by_ablation"]
+__all__ = [
+    "Ablated",
+    "Ablations",
+    "Array",
+    "context_cite",
+    "guided",
+    "leave_one_out",
+    "random_ablations",
+    "score_by_ablation",
+    "shapley_values",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -33,11 +46,14 @@ class Ablations:
         model: A causal language model.
         completed: The prompt with its answer.
         sources: The sources.
+
+    Attributes:
+        asked: How many ablations were asked for, those of one call counted once.
     """
 
     def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[Piece]) -> None:
         self.model, self.completed, self.sources = model, completed, sources
-        self.passes = 0
+        self.asked = 0
         self._known: dict[tuple[bool, ...], Array] = {}
 
     def __call__(self, kept: npt.NDArray[np.bool_]) -> Array:
@@ -50,6 +66,7 @@ class Ablations:
             (N, G).
         """
         rows = [tuple(map(bool, row)) for row in kept]
+        self.asked += len(set(rows))
         new = [row for row in dict.fromkeys(rows) if row not in self._known]
         encodings = []
         for row in new:
@@ -58,7 +75,6 @@ class Ablations:
             encodings.append(whole.take(i for i in range(len(whole)) if i not in out))
         found = map_batches(self.model, encodings, lambda some: self._read([encodings[i] for i in some]))
         self._known.update(zip(new, found, strict=True))
-        self.passes += len(new)
         return np.stack([self._known[row] for row in rows])
 
     def _read(self, encodings: list[object]) -> list[Array]:
@@ -116,9 +132,8 @@ def context_cite(
     presence = (presence - presence.mean(0)) / scale
     answers = _logit(ablations(kept) @ weights.T)  # (N, K)
     tokens = weights.sum(1)  # (K,)
-    return np.stack(
-        [Lasso(alpha=alpha).fit(presence, y / n).coef_ / scale * n for y, n in zip(answers.T, tokens, strict=True)]
-    )
+    lasso = Lasso(alpha=alpha, random_state=0)  # without, it takes a number from numpy's global random state
+    return np.stack([lasso.fit(presence, y / n).coef_ / scale * n for y, n in zip(answers.T, tokens, strict=True)])
 
 
 def random_ablations(sources: int, samples: int, seed: int) -> npt.NDArray[np.bool_]:
@@ -127,27 +142,108 @@ def random_ablations(sources: int, samples: int, seed: int) -> npt.NDArray[np.bo
     return found
 
 
-def score_by_ablation(method: Method, ablations: Ablations, weights: Array) -> tuple[Array, str] | None:
+def shapley_values(ablations: Ablations, weights: Array, *, samples: int = 200, seed: int = 0) -> Array:
+    """Return the Shapley values of the sources, by KernelSHAP's linear model of random ablations: (K, S).
+
+    Where there are no more than `samples` ablations all are taken and the values are exact.
+
+    Args:
+        ablations: Measures the answer.
+        weights: Which tokens are of which part, (K, G).
+        samples: Ablations, a pass each.
+        seed: Of the ablations.
+    """
+    from sklearn.linear_model import LinearRegression
+
+    count = len(ablations.sources)
+    exact = 2**count <= samples
+    drawn = all_subsets(count) if exact else itertools.islice(shapley_subsets(count, seed), samples)
+    kept = torch.cat(list(drawn)).numpy().astype(bool)  # (N, S)
+    answers = ablations(kept) @ weights.T  # (N, K)
+    each = [kernel_weight(int(row.sum()), count, drawn=not exact) for row in kept]
+    found: Array = LinearRegression().fit(kept.astype(np.float64), answers, sample_weight=each).coef_
+    return found
+
+
+def guided(
+    ablations: Ablations, weights: Array, prior: Array, *, samples: int = 32, alpha: float = 2.0, seed: int = 0
+) -> tuple[Array, Array]:
+    """Return the weights of guided LIME's linear model of random ablations, a ridge away from other scores: (K, S).
+
+    Args:
+        ablations: Measures the answer.
+        weights: Which tokens are of which part, (K, G).
+        prior: The scores that are started from, (K, S).
+        samples: Ablations, a pass each, in pairs of one and what it leaves out.
+        alpha: As in `GuidedLime`.
+        seed: Of the ablations.
+
+    Returns:
+        The weights, and how much of the answers they explain on pairs left out of the fit, (K,).
+    """
+    halves = halves_of(len(ablations.sources), samples // 2, seed).numpy()  # (N, S)
+    kept = np.concatenate([halves, 1 - halves]).astype(bool)  # (2N, S)
+    there, gone = np.split(ablations(kept) @ weights.T, 2)  # (N, K) each
+    fits = [fit_pairs(halves, one, other, own, alpha) for one, other, own in zip(there.T, gone.T, prior, strict=True)]
+    return np.stack([fit.weights for fit in fits]), np.array([fit.r2 for fit in fits])
+
+
+class Ablated(NamedTuple):
+    """What a perturbation method says of sources.
+
+    Attributes:
+        table: Scores, (K, S).
+        unit: What they count.
+        passes: What it costs: "forward_passes", and those of a prior.
+        r2: How much of the answers a fit explains, for each part; None where none is told.
+    """
+
+    table: Array
+    unit: str
+    passes: dict[str, float]
+    r2: Array | None = None
+
+
+NATS = "nats"
+
+Prior = Callable[[Method], tuple[Array, Mapping[str, float]]]
+"""Scores the sources by another method, (K, S), and says what that costs."""
+
+
+def score_by_ablation(method: Method, ablations: Ablations, weights: Array, prior: Prior) -> Ablated | None:
     """Score sources by a perturbation method over sources instead of tokens.
 
     Args:
-        method: Occlusion is leave-one-out, LIME is ContextCite's estimator with LIME's number of samples.
+        method: Occlusion is leave-one-out, LIME is ContextCite's estimator with LIME's number of samples; KernelSHAP
+            and guided LIME are theirs over sources.
         ablations: Measures the answer.
         weights: Which tokens are of which part, (K, G).
+        prior: Gives the scores that guided LIME starts from.
 
     Returns:
-        Scores (K, S) and their unit; None for a method of another kind.
+        Scores; None for a method of another kind.
 
     Raises:
         MethodError: If the method perturbs windows of several sources.
     """
+    count, asked = len(ablations.sources), ablations.asked
     if isinstance(method, Occlusion):
         if method.window != 1:
             raise MethodError("occlusion over sources takes out one at a time: window must be 1")
-        return leave_one_out(ablations, weights), "nats"
+        return Ablated(leave_one_out(ablations, weights), NATS, {"forward_passes": count + 1.0})
     if isinstance(method, Lime):
-        found = context_cite(ablations, weights, samples=method.samples, alpha=method.alpha, seed=method.seed)
-        return found, "logit of the answer's probability"
+        table = context_cite(ablations, weights, samples=method.samples, alpha=method.alpha, seed=method.seed)
+        unit = "logit of the answer's probability"
+        return Ablated(table, unit, {"forward_passes": float(ablations.asked - asked)})
+    if isinstance(method, KernelShap):
+        table = shapley_values(ablations, weights, samples=method.samples, seed=method.seed)
+        return Ablated(table, NATS, {"forward_passes": float(ablations.asked - asked)})
+    if isinstance(method, GuidedLime):
+        start, cost = prior(method.prior)
+        asked = ablations.asked
+        table, r2 = guided(ablations, weights, start, samples=method.samples, alpha=method.alpha, seed=method.seed)
+        passes = dict(cost) | {"forward_passes": ablations.asked - asked + cost.get("forward_passes", 0.0)}
+        return Ablated(table, NATS, passes, r2)
     return None
 
 

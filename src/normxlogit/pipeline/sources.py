@@ -1,11 +1,13 @@
 """Which sources an answer rests on, at the least cost that a method allows."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 
 from .._version import __version__
 from ..errors import InputError
-from ..methods import Request
+from ..methods import Method, Request
 from ..models.layers import layer_numbers
 from ..models.targets import Target
 from ..models.task_model import TaskModel
@@ -53,9 +55,15 @@ def explain_sources(
     bias: FloatArray | None = None
     unit = "logit"
     passes = {"forward_passes": 1.0}
-    if (ablated := score_by_ablation(options.method, ablations, weights)) is not None:
-        table, unit = ablated[0].astype(np.float32), ablated[1]
-        passes = {"forward_passes": float(ablations.passes)}
+    measured: dict[str, float | tuple[float, ...]] = {}
+
+    def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
+        found = explain_sources(model, completed, Options(method=method), by, of, merge)
+        return found.table.astype(np.float64), found.diagnostics
+
+    if (ablated := score_by_ablation(options.method, ablations, weights, prior)) is not None:
+        table, unit, passes = ablated.table.astype(np.float32), ablated.unit, ablated.passes
+        measured = {} if ablated.r2 is None else {"r2": tuple(ablated.r2.tolist())}
     elif (direct := _direct(model, completed, options, weights)) is not None:
         values, bias = direct  # (K, T), (K,)
         alone = [part._replace(tokens=(completed.prompt_tokens + k,)) for k, part in enumerate(parts)]
@@ -84,7 +92,7 @@ def explain_sources(
         signed=options.method.signed_on(model.task),
         notes=completed.encoding.notes,
         version=__version__,
-        diagnostics=passes,
+        diagnostics=passes | measured,
     )
 
 
