@@ -167,20 +167,21 @@ def cli_main(*texts: str) -> None:
     assert not stop.value.code
 
 
-def test_methods_lists_every_column(run):
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_methods_are_listed_within_the_terminal(run, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
     code, out, _ = run("methods")
     assert code == 0
     assert "\x1b" not in out
-    rows = {line.split()[0]: line for line in out.splitlines() if line.split()}
-    for info in list_methods():
-        row = rows[info.name].split()
-        cost = info.passes.split()
-        assert row[-len(cost) :] == cost
-        flags = ["yes" if info.signed else "no", "yes" if info.per_layer else "no"]
-        assert row[-len(cost) - 2 : -len(cost)] == flags
-        said = " ".join(out.split())
-        for part in (*info.paper.split(), *info.needs.split(), *info.summary.split()):
-            assert part in said
+    assert max(map(len, out.splitlines())) <= min(int(columns), 110)
+    places = [out.index(f"\n {info.name} ") for info in list_methods()]
+    for info, start, end in zip(list_methods(), places, [*places[1:], None], strict=True):
+        said = " ".join(out[start:end].replace(info.name, "", 1).split())
+        assert info.passes.split()[0] in said
+        for word in f"{info.summary} {info.paper} {info.needs}".split():
+            assert word in said
+        assert ("; signed" in said) == info.signed
+        assert ("single layers" in said) == info.per_layer
 
 
 @pytest.mark.filterwarnings("ignore:Cannot enable progress bars")

@@ -1,5 +1,6 @@
 """The commands that explain texts and list the methods."""
 
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -23,6 +24,9 @@ __all__ = ["explain", "methods"]
 
 SHOWN = ("normxlogit", "frozen-gradient")
 """What people are shown where they name no method, one under the other; files for programs hold the first."""
+
+WIDEST = 110
+"""Columns beyond which a list is hard to read."""
 
 CHUNK = 64
 """Texts between two steps of the progress bar."""
@@ -114,6 +118,7 @@ def methods() -> None:
     """List the methods: what each needs and where it comes from."""
     from rich import box
     from rich.console import Console
+    from rich.style import Style
     from rich.table import Table
     from rich.text import Text
 
@@ -121,14 +126,16 @@ def methods() -> None:
         from ..methods import list_methods
 
         found = list_methods()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("method", "what it is", "source", "needs", "signed", "per layer", "cost"):
-        table.add_column(heading, overflow="fold", no_wrap=heading == "method")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
+    table.add_column("method", no_wrap=True)
+    table.add_column("what it is", ratio=1)
+    table.add_column("cost", max_width=12)
     for info in found:
-        flags = ["yes" if info.signed else "no", "yes" if info.per_layer else "no"]
-        cells = [info.name, info.summary, info.paper, info.needs, *flags, info.passes]
-        table.add_row(*(Text(cell) for cell in cells))
-    console = Console(width=None if sys.stdout.isatty() else 200, highlight=False)
+        traits = [name for name, has in (("signed", info.signed), ("single layers", info.per_layer)) if has]
+        about = Text(info.summary)
+        about.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
+        table.add_row(Text(info.name), about, Text(info.passes))
+    console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False)
     with console.capture() as capture:
         console.print(table)
     write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
@@ -243,16 +250,41 @@ def _render(
 
         states = [_state(result, words, merge) for result in results]
         return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=ascii_only(output))
+    from ..methods.registry import describe
     from ..render.terminal import to_text
+    from ..results.comparison import Comparison
 
     color = None if output is None else False
     drawn = []
-    for place, result in enumerate(results):
-        drawn.append(to_text(result, words=words, merge=merge, color=color))
-        before = results[place - 1] if place else None
-        if before is not None and before.text == result.text and before.scores.shape == result.scores.shape:
-            drawn += _agreement(before, result)
+    for together in _together(results):
+        if len(together) > 1:
+            costs = [describe(a.method).passes for a in together]
+            drawn.append(Comparison(together).to_text(words=words, merge=merge, color=color, costs=costs))
+        else:
+            drawn.append(to_text(together[0], words=words, merge=merge, color=color))
     return "\n\n".join(drawn) + "\n"
+
+
+def _together(results: list["Attribution"]) -> Iterator[list["Attribution"]]:
+    """Yield the results of several methods on one text together, all else one by one."""
+    group: list[Attribution] = []
+    for result in results:
+        last = group[-1] if group else None
+        asked = (result.method, result.settings)
+        if (
+            last is not None
+            and (last.text, last.text_pair, last.tokens, last.target)
+            == (result.text, result.text_pair, result.tokens, result.target)
+            and last.scores.ndim == result.scores.ndim == 1
+            and all((a.method, a.settings) != asked for a in group)
+        ):
+            group.append(result)
+            continue
+        if group:
+            yield group
+        group = [result]
+    if group:
+        yield group
 
 
 def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | None") -> str:
@@ -267,17 +299,6 @@ def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | 
         if len(specs) == len(results) and all(a.scores.ndim == 1 for a in results):
             return Comparison(results).to_html(words=words, merge=merge, costs=costs)
     return page(results, words=words, merge=merge, costs=costs)
-
-
-def _agreement(first: "Attribution", second: "Attribution") -> list[str]:
-    """Say how far two methods on one text agree, and what each costs."""
-    from ..methods.registry import describe
-    from ..results.comparison import rank_agreement
-
-    if first.scores.ndim != 1 or first.tokens != second.tokens:
-        return []
-    costs = ", ".join(f"{a.method} {describe(a.method).passes}" for a in (first, second))
-    return [f"the rankings agree by {rank_agreement(first, second):.2f} (Spearman); cost in passes: {costs}"]
 
 
 def _state(result: "Attribution", words: bool | None, merge: "MergeName | None") -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The global explanation: what a model looks at over a corpus, in one streaming pass over its shards."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -169,7 +170,8 @@ class _Run:
             raise DataError(f"{place}: no shard is written yet")
         self.connection = duckdb.connect()
         self.connection.execute("SET preserve_insertion_order = false")
-        self.connection.execute("SET enable_progress_bar = false")
+        with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets it can be neither drawn nor set
+            self.connection.execute("SET enable_progress_bar = false")
         if not self.folder.local:
             self.connection.register_filesystem(self.folder.system)
         self.signed = bool(self.folder.common(self.files[0]).get("signed"))

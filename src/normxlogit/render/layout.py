@@ -24,6 +24,7 @@ __all__ = [
     "level",
     "number",
     "said",
+    "setting_text",
     "uncoloured",
 ]
 
@@ -178,7 +179,7 @@ def facts(a: Attribution) -> Facts:
         target, negative = f"{target} rather than {contrast}", f"for {contrast}"
     if a.target.position is not None and 0 <= a.target.position < len(a.tokens):
         target += f", at token {a.target.position} ({visible(a.tokens[a.target.position])})"
-    settings = ", ".join(f"{name}={_setting(value)}" for name, value in a.settings.items())
+    settings = ", ".join(f"{name}={setting_text(value)}" for name, value in a.settings.items())
     return Facts(
         prediction=said(a.prediction),
         target=target,
@@ -380,7 +381,8 @@ def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
 _STARTS = "Ġ▁"
 
 
-def _setting(value: Any) -> str:
+def setting_text(value: Any) -> str:
+    """Return a setting's value as it is typed."""
     if isinstance(value, tuple):
-        return "+".join(map(str, value))  # as it is typed
+        return "+".join(map(str, value))
     return format(value, "g") if isinstance(value, float) else str(value)

@@ -14,6 +14,7 @@ from ..results.citations import Citations
 from ..results.sources import Sources
 from .cells import Cell
 from .html import environment
+from .layout import setting_text
 from .terminal import DIM, lines, shade, wants_color
 
 __all__ = ["fragment", "page", "to_text"]
@@ -138,7 +139,7 @@ def _figure(s: Sources) -> Figure:
 
 
 def _facts(s: Sources) -> list[tuple[str, str]]:
-    settings = ", ".join(f"{name}={value}" for name, value in s.settings.items())
+    settings = ", ".join(f"{name}={setting_text(value)}" for name, value in s.settings.items())
     return [("method", s.method + (f" ({settings})" if settings else "")), ("model", s.model)]
 
 

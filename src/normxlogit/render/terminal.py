@@ -16,7 +16,20 @@ from ..results.attribution import Attribution, Merge
 from ..results.characters import safe
 from .layout import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, uncoloured
 
-__all__ = ["DIM", "legend", "lines", "print_attribution", "shade", "to_text", "wants_color"]
+__all__ = [
+    "BOLD",
+    "DIM",
+    "INK",
+    "STRONGEST",
+    "color_of",
+    "legend",
+    "lines",
+    "print_attribution",
+    "sentence",
+    "shade",
+    "to_text",
+    "wants_color",
+]
 
 STRONGEST = 8
 """How many tokens get their number and bar below the sentence."""
@@ -53,7 +66,7 @@ def to_text(a: Attribution, *, words: bool | None = None, merge: Merge | None = 
     drawn, said = layout(a, words=words, merge=merge), facts(a)
     parts: list[RenderableType] = [_header(said), Text()]
     if len(drawn.rows) == 1:
-        parts += [_sentence(pieces, drawn.rows[0], color) for pieces in drawn.texts]
+        parts += [sentence(pieces, drawn.rows[0], color) for pieces in drawn.texts]
         parts += [Text(), _strongest(drawn, said, a.signed, color)]
     else:
         parts += [_rows(a, drawn, color), Text()]
@@ -136,7 +149,7 @@ def _header(said: Facts) -> Table:
     return table
 
 
-def _sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
+def sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
     """Draw one text, every piece in its shade, or with marks after it."""
     line = Text(overflow="fold")
     for piece in pieces:
@@ -163,7 +176,7 @@ def _rows(a: Attribution, drawn: Layout, color: bool) -> Table:
             name.append(safe(a.target.labels[row.label]))
         if row.layer is not None:
             name.append(f"layer {row.layer}")
-        sentences = [_sentence(pieces, row, color) for pieces in drawn.texts]
+        sentences = [sentence(pieces, row, color) for pieces in drawn.texts]
         table.add_row(Text(", ".join(name), BOLD if color else ""), Text("\n").join(sentences))
     return table
 
@@ -181,7 +194,7 @@ def _strongest(drawn: Layout, said: Facts, signed: bool, color: bool) -> Rendera
     for column in chosen:
         score = float(row.scores[column])
         length = max(1, round(abs(float(row.strengths[column])) * BAR))
-        bar = Text("█" * length, Style(color=_rgb(INK[score > 0]))) if color else Text("+-"[score < 0] * length)
+        bar = Text("█" * length, Style(color=color_of(INK[score > 0]))) if color else Text("+-"[score < 0] * length)
         name = Text(safe(drawn.columns[column].name), overflow="ellipsis")
         name.truncate(32)
         side = Text(safe(said.negative) if said.negative and score < 0 else "", overflow="ellipsis")
@@ -226,13 +239,14 @@ def shade(strength: float) -> Style | None:
     if amount < STEPS[0]:
         return None
     if amount < 2 * STEPS[0]:
-        return Style(color=_rgb(INK[positive]))
+        return Style(color=color_of(INK[positive]))
     weak, strong = SHADES[positive]
     mixed = tuple(round(w + (s - w) * amount) for w, s in zip(weak, strong, strict=True))
-    return Style(color="rgb(255,255,255)", bgcolor=_rgb(mixed), bold=amount >= STEPS[2])
+    return Style(color="rgb(255,255,255)", bgcolor=color_of(mixed), bold=amount >= STEPS[2])
 
 
-def _rgb(color: tuple[int, ...]) -> str:
+def color_of(color: tuple[int, ...]) -> str:
+    """Return a colour as rich writes it."""
     return f"rgb({','.join(map(str, color))})"
 
 

@@ -79,10 +79,31 @@ class Comparison(Attributions[Attribution]):
 
         return plot_comparison(self, k=k)
 
+    def to_text(
+        self,
+        *,
+        words: bool | None = None,
+        merge: Merge | None = None,
+        color: bool | None = None,
+        costs: Sequence[str] = (),
+    ) -> str:
+        """Return the methods side by side as text: a line for each, and one table of the strongest words.
+
+        Args:
+            words: Whether to merge tokens to words; by default where that can be told.
+            merge: How, see `Attribution.words`.
+            color: Whether to colour by ANSI codes; by default only on a terminal.
+            costs: What each method cost, in words, where that is known.
+
+        Raises:
+            DataError: If there is not one score for each token of the same text.
+        """
+        from ..render.side_by_side import methods_to_text
+
+        return methods_to_text(self, self.agreement, words=words, merge=merge, color=color, costs=costs)
+
     def __str__(self) -> str:
-        pairs = [(self[0], other) for other in self[1:]]
-        lines = [f"agreement of {a.method} and {b.method}: {rank_agreement(a, b):.2f} (ranks)" for a, b in pairs]
-        return "\n\n".join([super().__str__(), *(["\n".join(lines)] if lines else [])])
+        return self.to_text() if len(self) else "no results"
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(result.method for result in self)})"
