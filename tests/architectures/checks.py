@@ -25,7 +25,7 @@ TEXTS = ["the movie is never bad , but the plot was awful and the wit mediocre !
 MASKED = [text.replace("bad", "[MASK]").replace("great", "[MASK]") for text in TEXTS]
 STRENGTHS = (2.0, 8.0, 32.0)
 """Of the weights, tried in turn until the model tells texts apart."""
-APART = 100
+APART = 50
 """Times the tolerance by which answers must differ, or a head that says the same of everything would pass."""
 PAIRS = [("the cat sat here ?", "the cat never sat on the mat and the key"), ("is it bad ?", "a film with charm")]
 

@@ -31,7 +31,7 @@ For each class the checks are, to 1e-4 (relative to the largest value, where tha
 4. the scores of `layers=ALL` are finite and the last layer's are the default ones.
 
 The head on one token alone is read off the caller's whole model, the state of every position written over with that
-token's. Weights are stirred until the model's answers to different texts differ by a hundred times the tolerance.
+token's. Weights are stirred until the model's answers to different texts differ by fifty times the tolerance.
 
 *Frozen* says whether [the frozen network](methods/frozen-gradient.md) gives the model's own logits and is affine, on
 one text, with eager attention. A dash: that check could not be run on these inputs, or needs a package.
