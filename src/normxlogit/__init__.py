@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .results.comparison import Comparison
     from .results.generation import GenerationAttribution
     from .results.signals import AudioAttribution, ImageAttribution
+    from .results.similarity import Similarity
     from .results.sources import Sources
     from .results.words import Word
 
@@ -41,6 +42,7 @@ __all__ = [
     "GenerationAttribution",
     "ImageAttribution",
     "Prediction",
+    "Similarity",
     "Sources",
     "TargetInfo",
     "Token",
@@ -72,6 +74,7 @@ _HOMES = (
         "Citations": "results.citations",
         "GenerationAttribution": "results.generation",
         "ImageAttribution": "results.signals",
+        "Similarity": "results.similarity",
         "Sources": "results.sources",
         "Word": "results.words",
     }

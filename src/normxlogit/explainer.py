@@ -40,8 +40,10 @@ __all__ = ["Explainer"]
 class Explainer(LanguageMixin, RetrievalMixin):
     """Explains a model's answers token by token.
 
-    The model is only read: its parameters, mode, hooks, configuration and device stay as they are. One explainer may
-    be used from several threads.
+    The model is only read: its parameters, mode, hooks, configuration and device stay as they are. It is explained in
+    its own precision, also inside `torch.autocast`. One explainer may be used from several threads and in forked
+    workers, also while the model is trained; only a step of the optimizer, which changes weights, must wait for calls
+    that run, as it must for any other forward pass.
 
     Args:
         model: A `transformers` task model, plain, compiled or wrapped by PEFT; a `transformers` pipeline; or any
@@ -265,9 +267,12 @@ class Explainer(LanguageMixin, RetrievalMixin):
     ) -> Attributions[Attribution]:
         """Explain a forward pass that was already run, without another.
 
-        Only the embedding layer runs again, to see that the outputs are of these inputs. The first call on a model
-        proves its head on two of the texts, which takes a small forward pass. Layers of the few architectures whose
-        `hidden_states` cannot be brought to the head take a pass each.
+        Only the embedding layer runs again, to see that the outputs are of these inputs. So checked are the number of
+        hidden states, the first (it is of these ids) and the last (the head makes these logits of it). What no check
+        without another pass sees is taken on trust: the states between, whose order and values only `layers` reads,
+        and whether the layers read with this `attention_mask`. The first call on a model proves its head on two of
+        the texts, which takes a small forward pass. Layers of the few architectures whose `hidden_states` cannot be
+        brought to the head take a pass each.
 
         Args:
             inputs: What the model was given.

@@ -85,6 +85,7 @@ def test_generation_and_citation(app):
         (lambda app: app.explain(TEXT, methods=["lime:samples=51"]), MethodError, "up to 50, not samples=51"),
         (lambda app: app.explain(TEXT, methods=["guided-lime:prior=(lime:samples=51)"]), MethodError, "samples=51"),
         (lambda app: app.explain(TEXT, targets=["no such"]), TargetError, "no label"),
+        (lambda app: app.explain(TEXT, targets=["no such"], methods=["logat", "random"]), TargetError, "^no label"),
         (lambda app: app.explain(TEXT, model="none"), InputError, "no such model folder"),
         (lambda app: app.generate("once", model=""), UnsupportedModelError, "causal language model"),
         (lambda app: app.generate("once", model="masked"), UnsupportedModelError, "masked does not write"),

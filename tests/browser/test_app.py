@@ -104,6 +104,16 @@ def test_target_contrast_layers_and_tokens(watched, address):
         assert one["layers"] == [1, 2, 3]
 
 
+def test_examples_and_explaining_while_typing(watched, address):
+    with watched.page() as page:
+        page.goto(address)
+        page.get_by_text("An absolute delight").click()
+        page.wait_for_function("document.querySelector('#text textarea').value.startsWith('An absolute delight')")
+        page.get_by_label("Explain as I type").check()
+        page.locator("#text textarea").press_sequentially(" Great fun", delay=20)
+        page.wait_for_function("document.querySelector('#explained iframe')?.dataset.json.includes('Great fun')")
+
+
 def test_mistakes_are_told_and_the_app_goes_on(watched, address):
     with watched.page() as page:
         page.goto(address)

@@ -1,12 +1,14 @@
 """The measurement of sources: its definitions on numbers known beforehand, and the command on a tiny model."""
 
+import importlib.util
 import json
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Lasso
 
 from normxlogit import DataError, Explainer
-from normxlogit.evaluation import generation
+from normxlogit.evaluation import context_cite, generation
 from normxlogit.evaluation.generation import Asked, evaluate_sources, load_questions, qnli_questions, summarise
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations
@@ -50,7 +52,7 @@ def test_what_is_measured_on_a_prompt(explainer):
         return measure(kept).sum()
 
     removed = [total([]) - total([i]) for i in range(4)]
-    np.testing.assert_allclose(state["leave_one_out"], removed, atol=1e-6)
+    np.testing.assert_allclose(state["leave_one_out"], removed, rtol=1e-5, atol=1e-5)
     excess = [f"{name} (excess)" for name in METHODS[:2]]
     assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess}
     found = explain_sources(
@@ -60,7 +62,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     for name, found in state["methods"].items():
         order = np.argsort(-np.array(found["scores"]), kind="stable")
         for k in (1, 3, 5):
-            assert found["drops"][str(k)] == pytest.approx(total([]) - total(order[:k]), abs=1e-6), name
+            assert found["drops"][str(k)] == pytest.approx(total([]) - total(order[:k]), rel=1e-5, abs=1e-5), name
         assert found["agrees"] == float(order[0] == int(np.argmax(removed)))
         assert found["best"] == pytest.approx(max(removed))
     assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
@@ -135,7 +137,7 @@ def test_documents_are_made_of_the_sentence_that_answers_and_six_others():
 def test_questions_are_read_of_a_file(tmp_path):
     path = tmp_path / "q.jsonl"
     rows = [{"question": "a?", "documents": ["x", "y"]}, {"question": "b?", "documents": {"n": "z"}}]
-    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    path.write_text("\n \n".join(map(json.dumps, rows)) + "\n\n")
     assert load_questions(path, 9) == [Asked("a?", {"document 1": "x", "document 2": "y"}), Asked("b?", {"n": "z"})]
     assert len(load_questions(path, 1)) == 1
     for content, message in (
@@ -182,3 +184,25 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
         code, out, err = run(capsys, "evaluate", "generation", *bad)
         assert (code, out) == (2, "")
         assert message in err
+
+
+def test_the_published_package_is_a_row_where_it_is_installed(explainer):
+    question = Asked("is this good?", {"text": DOCUMENT})
+    if importlib.util.find_spec("context_cite") is None:
+        with pytest.raises(DataError, match="pip install context-cite"):
+            evaluate_sources(explainer, [question], ["random"], max_new_tokens=4, context_cite=4)
+        return
+    results, _ = evaluate_sources(explainer, [question], ["logat"], max_new_tokens=4, ablations=4, context_cite=16)
+    found = next(r for r in results if r.method == "package context-cite:samples=16")
+    assert found.passes == 16
+    model = explainer._language_model
+    completed = ask(model, question.question, question.documents, max_new_tokens=4)
+    sources = prompt_sources(completed.sequenced(), completed.named)
+    masks = np.stack([np.random.RandomState(s).choice([False, True], size=4, p=[0.5, 0.5]) for s in range(16)])
+    measure, own = Ablations(model, completed, sources), context_cite.published_context_cite
+    presence = masks.astype(float)
+    answers = measure(masks).sum(1)
+    logits = answers - np.log(-np.expm1(answers))
+    scaled = (presence - presence.mean(0)) / presence.std(0)
+    wanted = Lasso(alpha=0.01).fit(scaled, logits / 4).coef_ / presence.std(0) * 4
+    np.testing.assert_allclose(own(model, completed, sources, 16), wanted, rtol=1e-2, atol=1e-3)

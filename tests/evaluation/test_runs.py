@@ -100,6 +100,9 @@ def test_table_orders_marks_and_names_what_is_missing():
     assert "**0.400**" in lines[2]
     assert "<u>0.300</u>" in lines[3]
     assert "N/A" in lines[5]
+    assert [line.split("|")[6].strip() != "" for line in lines[2:]] == [False, True, True, False], (
+        "the best has no rival"
+    )
 
 
 def test_grid_prints_ours_beside_theirs():

@@ -1,5 +1,6 @@
 """One explainer in many threads and in forked workers, while its model is trained."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -69,7 +70,7 @@ def test_eight_threads_equal_one_while_the_model_is_trained(method):
 
 
 def test_a_call_between_two_steps_explains_the_weights_of_that_moment():
-    """A step and a call exclude each other by the caller's lock, as DESIGN asks: the scores are of one state."""
+    """A step and a call exclude each other by the caller's lock: the scores are of one state."""
     model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     explainer, stop, lock = Explainer(model, tokenizer), threading.Event(), threading.Lock()
     seen = []
@@ -133,7 +134,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system does not fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_worker_gives_the_scores_of_its_parent():
     done = subprocess.run(
         [sys.executable, "-c", FORKED], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False

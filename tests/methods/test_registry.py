@@ -102,6 +102,18 @@ def test_a_broken_package_costs_its_own_methods_only(fresh, monkeypatch, tmp_pat
     assert "normxlogit" in names
 
 
+def test_a_package_may_look_methods_up_while_it_is_imported(fresh, monkeypatch, tmp_path):
+    code = "from normxlogit import list_methods\nNAMES = [m.name for m in list_methods()]\n"
+    install(tmp_path, code, f"[{registry.GROUP}]\nlooks = your_package.methods\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = []
+    find = registry.entry_points
+    monkeypatch.setattr(registry, "entry_points", lambda **about: asked.append(about) or find(**about))
+    assert "normxlogit" in [m.name for m in list_methods()]
+    assert "normxlogit" in sys.modules["your_package.methods"].NAMES
+    assert len(asked) == 1, "once for the process"
+
+
 def test_names_are_taken_once(fresh, monkeypatch):
     monkeypatch.setattr(LogAt, "info", LogAt.info)
     with pytest.raises(MethodError, match="'logat' is registered already"):

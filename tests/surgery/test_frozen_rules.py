@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.frozen import FrozenNetwork
+from normxlogit.surgery.frozen_products import held_factor
 
 
 class Runs(nn.Module):
@@ -50,7 +51,7 @@ def diagonal(ratio):
         lambda x: 0.5 * x * (1 + torch.tanh(0.8 * (x + 0.044 * torch.pow(x, 3)))), lambda x: F.relu(x).square(),
         lambda x: F.relu(x) ** 2, lambda x: x.clone().relu_(), lambda x: F.relu(x.clone(), inplace=True),
         lambda x: x.clone().mul_(torch.sigmoid(x)), lambda x: 3 * torch.tanh(x / 3), lambda x: x * F.relu6(x + 3) / 6,
-        lambda x: x * torch.tanh(F.softplus(x)),
+        lambda x: x * torch.tanh(F.softplus(x)), lambda x: (lambda r: r * r)(F.relu(x)),
     ],
 )  # fmt: skip
 def test_an_activation_is_its_ratio(function):
@@ -152,10 +153,11 @@ def test_attention_weights_are_held(written):
     torch.testing.assert_close(slope, wanted, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("case", ["mask", "added", "shared heads", "scale"])
+@pytest.mark.parametrize("case", ["mask", "added", "shared heads", "shared heads, as many tokens", "scale"])
 def test_the_fused_backward_is_the_weights_transposed(case):
-    x = torch.randn(2, 4, 5, 8)
-    value = torch.randn(2, 2 if case == "shared heads" else 4, 5, 8)
+    tokens = 2 if case == "shared heads, as many tokens" else 5
+    x = torch.randn(2, 4, tokens, 8)
+    value = torch.randn(2, 2 if "shared heads" in case else 4, tokens, 8)
     options = {}
     if case == "mask":
         options["attn_mask"] = torch.rand(2, 1, 5, 5) > 0.3
@@ -192,6 +194,37 @@ def test_what_is_linear_is_as_it_was(module):
     leaf = x.clone().requires_grad_()
     wanted = torch.autograd.functional.jacobian(lambda x: module(x), leaf).reshape(slope.shape)
     torch.testing.assert_close(slope, wanted.detach(), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.Conv2d(2, 3, 3, padding=1), nn.ConvTranspose2d(2, 2, 2), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(2)],
+)
+def test_what_is_linear_on_pictures_is_as_it_was(module):
+    x = torch.randn(1, 2, 4, 5)
+    slope, _ = slope_of(lambda x: module(x), x)
+    wanted = torch.autograd.functional.jacobian(lambda x: module(x), x).reshape(slope.shape)
+    torch.testing.assert_close(slope, wanted.detach(), atol=1e-5, rtol=1e-4)
+
+
+def test_what_was_computed_is_found_behind_another_shape():
+    """The weight is the factor that was computed from the other one, whatever views lie between."""
+    x = X.clone().requires_grad_()
+    made = x * 2
+    for early in (made, made.view(4, 2), made.reshape(8)[None], made.unsqueeze(0).transpose(0, 1)):
+        late = (made @ A).sum(-1)
+        assert held_factor(early, late, None) == (1, "computed from the other factor")
+        assert held_factor(late, early, None) == (0, "computed from the other factor")
+
+
+def test_a_vector_is_read_with_a_matrix():
+    """Neither factor is activated: the one that is a single vector is the weight, a row or a column."""
+    x = X.clone().requires_grad_()
+    matrix, column, row = x @ A, (x @ B).mT[:, :1], (x @ B)[:1]  # (2, 4), (4, 1), (1, 4)
+    assert held_factor(matrix, column, True) == (1, "stretched")
+    assert held_factor(row, (x @ B).mT, True) == (0, "stretched")
+    assert held_factor(matrix, (x @ B).mT, True) == (0, "left")
+    assert held_factor(matrix[:1], column, True) == (0, "left"), "both are"
 
 
 def test_attention_of_torch_itself():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 
 from ..errors import InputError, NormXLogitError, UnsupportedModelError
@@ -105,24 +106,25 @@ class App:
             raise UnsupportedModelError(f"the app explains texts, and {explainer.model.name} is for {_task(explainer)}")
         options = self._targets(explainer, targets, contrast) | ({"layers": ALL} if every_layer else {})
         results: list[Attribution] = []
-        costs, curves, refused = [], [], []
-        forward = _forward_seconds(explainer, given)
+        taken, curves, refused = [], [], {}
+        forward = [_forward_seconds(explainer, given)]
         for method in chosen:
             try:
                 found, seconds = _timed(partial(explainer, given, method=method, **options))
             except NormXLogitError as error:
-                if len(chosen) == 1:
-                    raise
-                refused.append(f"{method.spec}: {error}")
+                refused[method.spec] = error
                 continue
+            forward.append(_forward_seconds(explainer, given))
             results.append(found)
-            costs.append(f"{method.info.passes}; took {seconds / forward:.1f} forward passes, {_short(seconds)}")
+            taken.append((method.info.passes, seconds))
             if curve := _curve(explainer, found, method.spec):
                 curves.append(curve)
         if not results:
-            raise UnsupportedModelError("; ".join(refused))
+            raise next(iter(refused.values()))
+        costs = [f"{passes}; took {t / min(forward):.1f} forward passes, {_short(t)}" for passes, t in taken]
+        notes = tuple(f"{name}: {error}" for name, error in refused.items())
         drawn = _page(results, None if words else False, costs, curves)
-        return Shown(drawn, json_text(Attributions(results).to_dict()), tuple(refused))
+        return Shown(drawn, json_text(Attributions(results).to_dict()), notes)
 
     def generate(
         self,
@@ -262,11 +264,15 @@ def _page(results: Sequence[Attribution], words: bool | None, costs: Sequence[st
 
 
 def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:
-    """Measure how faithful a result is; of several labels the first, of several layers the last."""
+    """Measure how faithful a result is; of several labels the first, of several layers the last that has scores."""
     if result.has_label_axis:
         result = result.select(label=result.target.ids[0])
+    plain = ~np.array(result.special_tokens_mask)
     if result.layers is not None:
-        result = result.select(layer=result.layers[-1])
+        scored = [layer for layer, row in zip(result.layers, result.scores, strict=True) if row[plain].any()]
+        if not scored:
+            return None
+        result, name = result.select(layer=scored[-1]), f"{name}, layer {scored[-1]}"
     try:
         found: DeletionCurve = deletion_curve(explainer, result)
     except NormXLogitError:  # a model that is no classifier: the scores are there, the curve is not

@@ -37,6 +37,7 @@ OPEN = (
     "/manifest.json",
     "/robots.txt",
     "/gradio_api/queue/",
+    "/gradio_api/run/",
     "/gradio_api/heartbeat/",
     "/gradio_api/startup-events",
     "/gradio_api/theme.css",

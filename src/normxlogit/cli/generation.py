@@ -24,6 +24,9 @@ def generation(
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
+    context_cite: Annotated[
+        int, typer.Option(min=0, help="Add a row of the published package context-cite, with so many ablations.")
+    ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the documents, the ablations and the bootstrap.")] = 0,
     device: Device = AUTO,
     dtype: DType = None,
@@ -51,6 +54,7 @@ def generation(
                 methods.split(),
                 max_new_tokens=max_new_tokens,
                 ablations=ablations,
+                context_cite=context_cite,
                 seed=seed,
                 folder=None if output is None else output / "prompts",
                 on_progress=step,

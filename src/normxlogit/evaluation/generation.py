@@ -21,6 +21,7 @@ from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
 from ..results.spans import answer_parts, prompt_sources
+from .context_cite import published_context_cite
 
 __all__ = ["BASELINES", "Asked", "SourceResult", "evaluate_sources", "load_questions", "qnli_questions", "summarise"]
 
@@ -38,6 +39,9 @@ BASELINES = ("random", "length")
 EXCESS = " (excess)"
 """Added to the name of a method whose sums over tokens are taken less what as many tokens have on average."""
 RESAMPLES = 2000
+
+PUBLISHED = "package context-cite:samples={}"
+"""The row of the published package."""
 
 Array = npt.NDArray[np.float64]
 
@@ -152,6 +156,7 @@ def evaluate_sources(
     *,
     max_new_tokens: int = 40,
     ablations: int = 32,
+    context_cite: int = 0,
     seed: int = 0,
     folder: Path | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
@@ -164,6 +169,7 @@ def evaluate_sources(
         methods: What to measure; a random order and the sources' lengths are added.
         max_new_tokens: Most tokens of an answer.
         ablations: Random ablations of the linear datamodelling score.
+        context_cite: Random ablations of the published package context-cite, a row of its own; 0 for none.
         seed: Of the ablations, the random order and the bootstrap.
         folder: Where what was measured on a prompt is kept, so that a stopped run goes on.
         on_progress: Called with what is done, prompts done and prompts in all.
@@ -176,14 +182,17 @@ def evaluate_sources(
     """
     chosen = [method_named(method) for method in methods]
     asked = [method.spec for method in chosen]
+    published = [PUBLISHED.format(context_cite)] if context_cite else []
     model = explainer._language_model
     measured: list[dict[str, Any]] = []
     for number, question in enumerate(questions):
         path = None if folder is None else folder / f"prompt-{seed}-{number}.json"
         state = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
         run = [question.question, dict(question.documents), model.name, max_new_tokens, ablations]
-        if state.get("run") != run or (state["matters"] and not set(asked) <= set(state["methods"])):
-            state = {"run": run} | measure_prompt(model, question, chosen, max_new_tokens, ablations, seed + number)
+        if state.get("run") != run or (state["matters"] and not {*asked, *published} <= set(state["methods"])):
+            state = {"run": run} | measure_prompt(
+                model, question, chosen, max_new_tokens, ablations, seed + number, context_cite
+            )
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(state), encoding="utf-8")
@@ -194,13 +203,19 @@ def evaluate_sources(
     if not measured:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
     names = ["occlusion", *measured[0]["methods"]]
-    wanted = {"occlusion", *BASELINES, *asked, *(name + EXCESS for name in asked)}
+    wanted = {"occlusion", *BASELINES, *asked, *published, *(name + EXCESS for name in asked)}
     names = list(dict.fromkeys(name for name in names if name in wanted))
     return [summarise(name, [state["methods"][name] for state in measured], seed) for name in names], len(measured)
 
 
 def measure_prompt(
-    model: TaskModel, question: Asked, methods: Sequence[Method], max_new_tokens: int, samples: int, seed: int
+    model: TaskModel,
+    question: Asked,
+    methods: Sequence[Method],
+    max_new_tokens: int,
+    samples: int,
+    seed: int,
+    context_cite: int = 0,
 ) -> dict[str, Any]:
     """Measure the methods on one prompt, as plain values.
 
@@ -211,6 +226,7 @@ def measure_prompt(
         max_new_tokens: Most tokens of the answer.
         samples: Random ablations of the linear datamodelling score.
         seed: Of the ablations and the random order.
+        context_cite: Random ablations of the published package; 0 leaves it out.
     """
     completed = ask(model, question.question, question.documents, max_new_tokens=max_new_tokens)
     sequence = completed.sequenced()
@@ -236,6 +252,9 @@ def measure_prompt(
         "length": (np.array([len(source.tokens) for source in sources], np.float64), 0.0),
     }
     scores |= {m.spec: _scored(model, completed, m, measure, weights) for m in methods if m.spec not in scores}
+    if context_cite:
+        weight = published_context_cite(model, completed, sources, context_cite, seed)
+        scores[PUBLISHED.format(context_cite)] = (weight, float(context_cite))
     lengths = scores["length"][0]
     for method in methods:  # what long sources have for being long, taken off
         values, passes = scores[method.spec]

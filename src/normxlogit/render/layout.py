@@ -384,5 +384,5 @@ _STARTS = "Ġ▁"
 def setting_text(value: Any) -> str:
     """Return a setting's value as it is typed."""
     if isinstance(value, tuple):
-        return "+".join(map(str, value))  # as it is typed
+        return "+".join(map(str, value))
     return format(value, "g") if isinstance(value, float) else str(value)

@@ -87,6 +87,16 @@ def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
         np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
 
 
+def test_rows_of_alti_sum_to_one_however_small_the_norms_are():
+    model, explainer = both("bert")
+    with torch.no_grad():
+        for layer in model.bert.encoder.layer:
+            layer.attention.output.LayerNorm.weight.mul_(1e-3)
+            layer.attention.output.LayerNorm.bias.mul_(1e-3)
+    for scores in explainer(tiny.TEXTS, method="alti:rollout=false", layers=ALL):
+        np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", [*MATRICES, *(f"{n}:rollout=false" for n in LAYERED)])
 def test_a_text_scores_the_same_alone_in_a_batch_and_under_any_budget(name):
     model, explainer = both("roberta")
