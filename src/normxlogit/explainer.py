@@ -163,6 +163,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         position: Position = None,
         long_text: LongText | None = None,
         token_predictions: bool | None = None,
+        progress: bool | None = None,
     ) -> Attribution | Attributions[Attribution]:
         """Explain one text or many.
 
@@ -183,6 +184,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             long_text: What to do with a text beyond the model's length: "truncate" (the default) explains the first
                 window and notes it, "window" reads it in overlapping windows and explains it whole, "error" raises.
             token_predictions: Also report what the head says at each token; by default for heads with few outputs.
+            progress: Whether to show a progress bar on standard error; by default on a terminal, after a second.
 
         Returns:
             One attribution for a single input, otherwise `Attributions`, a list in the order of the inputs.
@@ -194,7 +196,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
         options = Options(
-            target, targets, contrast, layers, method_named(method), position, long_text, token_predictions
+            target, targets, contrast, layers, method_named(method), position, long_text, token_predictions, progress
         )
         check_answers(self.model)
         if isinstance(self.model, SignalModel):

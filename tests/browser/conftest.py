@@ -36,7 +36,7 @@ class Watched:
         """Open a page; when the block ends, it must have asked for nothing elsewhere and, if quiet, not complained."""
         seen = Seen()
         context = self.browser.new_context(viewport=SIZES[size], **options)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(90_000)
         page = context.new_page()
         page.on("request", lambda request: seen.requests.append(request.url))
         page.on("console", lambda m: seen.problems.append(m.text) if m.type in ("error", "warning") else None)

@@ -73,3 +73,10 @@ def read_tokens(case: Case, ids, **more):
     with torch.no_grad():
         each = HEADS[case.family, case.head](model, seen[0][0])
     return embedded[0].norm(dim=-1).detach().numpy(), each.numpy(), logits[0].numpy()
+
+
+def read_layers(case: Case, ids, **more):
+    """Return the head at each token of each layer's output, (L, T, C), of a model without a norm before its head."""
+    states = case.answer(ids, **more).hidden_states
+    with torch.no_grad():
+        return torch.stack([HEADS[case.family, case.head](case.model, state[0]) for state in states[1:]]).numpy()

@@ -7,10 +7,15 @@ from hypothesis import assume, given
 from normxlogit import ALL, InputError, TargetError
 
 from .cases import CASES, Case, cases
-from .heads import read_tokens
+from .heads import read_layers, read_tokens
 from .test_batches import close
 from .texts import texts
 
+POST_NORM = [
+    case
+    for case in cases("SequenceClassification", "TokenClassification", "MaskedLM")
+    if case.family in ("bert", "roberta", "distilbert", "electra", "deberta-v2", "albert", "xlnet", "big_bird")
+]
 FROZEN = cases("SequenceClassification", "CausalLM", "TokenClassification")
 
 
@@ -57,6 +62,16 @@ def test_the_last_of_all_layers_is_the_answer_itself(case, text):
     close(layered.scores[-1], plain.scores)
     several = explained(case, text, layers=[len(layered.layers), 1])
     close(several.scores, layered.scores[[-1, 0]])
+
+
+@pytest.mark.parametrize("case", POST_NORM, ids=str)
+@given(text=texts)
+def test_every_layer_is_read_as_the_last_one_is(case, text):
+    result = explained(case, text, layers=ALL)
+    ids, more = list(result.token_ids), types_of(case, result)
+    norms, _, _ = read_tokens(case, ids, **more)
+    for scores, each in zip(result.scores, read_layers(case, ids, **more), strict=True):
+        close(scores, norms * each[:, result.target.ids[0]])
 
 
 @pytest.mark.parametrize("case", FROZEN, ids=str)

@@ -10,7 +10,16 @@ import pytest
 from normxlogit.errors import DataError
 from normxlogit.render import cells, html, terminal
 from normxlogit.results.attribution import Prediction
-from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, make_generation, pair
+from tests.factories import (
+    MOVIE,
+    all_labels,
+    all_layers,
+    labels_and_layers,
+    make_attribution,
+    make_generation,
+    make_image,
+    pair,
+)
 
 SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -376,3 +385,14 @@ def test_letters_stand_out_in_terminals():
     for ink in terminal.INK.values():
         assert contrast(ink, (0, 0, 0)) >= 4.5
         assert contrast(ink, (255, 255, 255)) >= 4.5
+
+
+def test_the_patches_of_a_picture_lie_as_in_the_picture():
+    content = html.page([make_image()])
+    drawn = Page(content)
+    assert [text for _, text in drawn.find("caption")] == ["Patches as they lie in the picture", "Strongest"][::-1]
+    rows = re.findall(r'<tr><th scope="row">(\d)</th>(.*?)</tr>', content)
+    assert [(name, re.findall(r">([^<>]+)</td>", cells)) for name, cells in rows] == [
+        ("0", ["+1.00", "-2.00"]),
+        ("1", ["+3.00", "0.00"]),
+    ]

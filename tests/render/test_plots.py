@@ -231,3 +231,11 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     assert np.array_equal(table(figure), both.word_matrix())
     with pytest.raises(DataError, match="each add up to it"):
         both.plot("waterfall")
+
+
+def test_words_are_no_formulas():
+    a = make_attribution((r"$\frac$", "$_$"), (1, 2), text=r"$\frac$ $_$")
+    for figure in (a.plot(words=False), a.plot("heatmap", words=False)):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg")
+        assert r"$\frac$" in buffer.getvalue().decode()

@@ -213,6 +213,7 @@ def test_a_dataset_has_one_row_a_text(several):
 
 @pytest.mark.parametrize("make", [make_attribution, pair, all_labels, labels_and_layers, make_generation])
 def test_one_result_is_a_data_set_of_one_row_and_a_parquet_file(make, tmp_path):
+    pytest.importorskip("datasets")
     one = make()
     assert one.to_dataset()[0]["tokens"] == list(one.tokens)
     one.save(tmp_path / "one.parquet")

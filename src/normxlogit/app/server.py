@@ -74,19 +74,21 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get(b"host", "").rsplit("]", 1)[0].lstrip("[") if "]" in headers.get(b"host", "") else ""
-        host = host or headers.get(b"host", "").split(":")[0]
+        length = headers.get(b"content-length", "" if scope["method"] == "POST" else "0")
         path = scope["path"]
-        if self.hosts is not None and host not in self.hosts:
+        if self.hosts is not None and _name(headers.get(b"host", "")) not in self.hosts:
             await _refuse(send, 400, "this server is reached under another name")
         elif path != "/" and not path.startswith(OPEN):
             await _refuse(send, 404, "there is no such page")
-        elif (
-            not headers.get(b"content-length", "0").isdecimal() or int(headers.get(b"content-length", "0")) > self.most
-        ):
+        elif not (length.isdecimal() and int(length) <= self.most):  # a body of unknown length has no bound
             await _refuse(send, 413, "more than this app takes")
         else:
             await self.app(scope, receive, _with_policy(send))
+
+
+def _name(host: str) -> str:
+    """Return the name in a Host header, without the port."""
+    return host[1:].split("]")[0] if host.startswith("[") else host.split(":")[0]
 
 
 def _with_policy(send: Send) -> Send:
@@ -135,9 +137,6 @@ def make(
         InputError: If the model cannot be loaded.
         MethodError: If a method does not exist.
     """
-    names = [method.spec for method in limits.chosen(methods)]
-    app = App(LoadedModels(model, limits.models, load), limits)
-    writes = app.models(None).model.task.name in ("causal-lm", "seq2seq-lm")
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when gradio is imported
     try:
         import gradio
@@ -146,6 +145,9 @@ def make(
         raise DataError(f"the app needs {error.name}: pip install 'normxlogit[app]'") from None
     from .page import blocks, theme
 
+    names = [method.spec for method in limits.chosen(methods)]
+    app = App(LoadedModels(model, limits.models, load), limits)
+    writes = app.models(None).model.task.name in ("causal-lm", "seq2seq-lm")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
@@ -178,12 +180,15 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         InputError: If it is taken or not this machine's.
     """
+    found: socket.socket | None = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         found = socket.socket(family, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
     except (OSError, OverflowError, UnicodeError) as error:
+        if found is not None:
+            found.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot listen at {host}, port {port}: {reason}; choose another --port or --host") from None
     return found

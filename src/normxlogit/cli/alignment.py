@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
-from .console import check_folder, progress, quiet, write
+from .console import check_folder, progress, quiet, write_report
 from .options import AUTO, Device, DType, GGUFFile, Protocol, loading, methods_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def alignment(
             limit=limit,
             **loading(device, dtype, gguf_file),
         )
-    write(text)
+    write_report(text)
 
 
 def figure_alignment(

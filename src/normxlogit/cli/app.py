@@ -36,8 +36,9 @@ def app(
         def load(name: str | None) -> Explainer:
             return Explainer.from_pretrained(name, **loading(device, dtype, gguf_file if name == model else None))
 
-        listening = listen(host, port)
-        application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
-    if host not in LOOPBACK:
-        write("everyone who reaches this machine can use the app, and load any model by its name or folder\n")
-    serve(application, listening, ready=lambda address: write(f"{address}  (Ctrl+C ends it)\n"), browse=browse)
+    with listen(host, port) as listening:
+        with quiet():
+            application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
+        if host not in LOOPBACK:
+            write("everyone who reaches this machine can use the app, and load any model by its name or folder\n")
+        serve(application, listening, ready=lambda address: write(f"{address}  (Ctrl+C ends it)\n"), browse=browse)

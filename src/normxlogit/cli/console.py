@@ -27,6 +27,7 @@ __all__ = [
     "progress",
     "quiet",
     "write",
+    "write_report",
 ]
 
 
@@ -54,6 +55,17 @@ def write(text: str) -> None:
     text = safe_output(text)
     sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
     sys.stdout.flush()
+
+
+def write_report(markdown: str) -> None:
+    """Write headings and tables in Markdown: drawn on a terminal, as they are to a file or another program."""
+    if not sys.stdout.isatty():
+        write(markdown)
+        return
+    from ..render.markdown_tables import tables_to_text
+    from ..render.terminal import wants_color
+
+    write(tables_to_text(markdown, color=wants_color(sys.stdout)) + "\n")
 
 
 def ascii_only(output: Path | None) -> bool:
@@ -136,11 +148,13 @@ def quiet() -> Iterator[None]:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from transformers.utils import logging
 
+    from ..pipeline.progress import no_bars
+
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), no_bars():
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .console import check_folder, progress, quiet, write
+from .console import check_folder, progress, quiet, write_report
 from .options import AUTO, DataDir, Device, DType, Limit, Methods, Protocol, loading, methods_of
 
 __all__ = ["faithfulness"]
@@ -69,4 +69,4 @@ def faithfulness(
         if output is not None:
             write_faithfulness(output, results, names, about)
     heading = ", ".join(f"{key}: {value}" for key, value in about.items())
-    write(f"{heading}\n\n{faithfulness_table(results, names)}")
+    write_report(f"{heading}\n\n{faithfulness_table(results, names)}")

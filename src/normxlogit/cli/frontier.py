@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from .console import check_folder, progress, quiet, write
+from .console import check_folder, progress, quiet, write_report
 from .options import AUTO, DataDir, Device, DType, Limit, loading, methods_of
 
 __all__ = ["frontier"]
@@ -84,7 +84,7 @@ def frontier(
             about[title] |= {"cut": cut} if cut else {}
         if output is not None:
             write_frontier(output, panels, about, device_named(device))
-    write(frontier_text(panels, about))
+    write_report(frontier_text(panels, about))
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError
-from .console import check_folder, progress, quiet, write
+from .console import check_folder, progress, quiet, write_report
 from .options import AUTO, Device, DType, GGUFFile, loading
 
 __all__ = ["generation"]
@@ -67,4 +67,4 @@ def generation(
         }
         if output is not None:
             write_sources(output, results, about)
-    write(", ".join(f"{key}: {value}" for key, value in about.items()) + "\n\n" + sources_table(results))
+    write_report(", ".join(f"{key}: {value}" for key, value in about.items()) + "\n\n" + sources_table(results))

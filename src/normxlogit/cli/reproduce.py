@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError
 from .alignment import figure_alignment
-from .console import check_folder, progress, quiet, write
+from .console import check_folder, progress, quiet, write, write_report
 from .options import AUTO, DataDir, Device, DType, Methods, Protocol, loading, methods_of
 
 __all__ = ["reproduce"]
@@ -109,7 +109,7 @@ def reproduce(
                 text = "".join(f"{path}\n" for path in run_figures(models, cells, output, **options))
             else:
                 text = run_table(part.value, models, cells, output, **options)
-    write(text)
+    write_report(text)
 
 
 def _named(entry: str) -> tuple[str, str]:

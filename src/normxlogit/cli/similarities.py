@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError, InputError
-from .console import progress, quiet, write
+from .console import progress, quiet, write_report
 from .options import DataDir
 
 __all__ = ["similarities"]
@@ -45,4 +45,4 @@ def similarities(
                 explainer, [pairs[i] for i in order], methods.split(), seed=seed, on_progress=step
             )
     about = f"dataset: {Path(dataset).name}, pairs: {len(order)} of {len(pairs)}, model: {explainer.model.name}"
-    write(f"{about}\n\n{similarity_table(results)}")
+    write_report(f"{about}\n\n{similarity_table(results)}")

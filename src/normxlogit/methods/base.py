@@ -202,6 +202,7 @@ def imported(name: str) -> Any:
     """
     state = random.getstate()
     try:
+        importlib.import_module(name.partition(".")[0])  # the one to name if it is missing
         return importlib.import_module(name)
     finally:
         random.setstate(state)

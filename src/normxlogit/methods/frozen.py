@@ -41,9 +41,9 @@ class FrozenGradient(Method):
 
     Args:
         read_at: 0 reads the word embeddings, l the output of layer l, a negative number goes back through that many
-            layers (-1 through the last one only, whose input it reads), "middle" reads the output of the layer halfway,
-            "all" takes the mean over what the layers after the first are given. Going back through fewer layers costs
-            less.
+            layers (-1 through the last one only, whose input it reads), "middle" reads the output of the layer halfway
+            (the word embeddings where no module returns a layer's output), "all" takes the mean over what the layers
+            after the first are given. Going back through fewer layers costs less.
         points: Places on the way from the baseline to the text at which the network is frozen, 1.0 being the text; the
             gradient is their mean.
         baseline: Where that way begins: "zero" vectors, or the embedding of the "mask" or "pad" token in the place of
@@ -128,11 +128,11 @@ class FrozenGradient(Method):
             return layers
         if self.read_at == 0:
             return (0,)
+        if self.read_at == "middle":
+            return (0,) if model.parts.outputs is None else ((model.parts.layers or 0) // 2,)
         count = model.layer_count()
         if self.read_at == "all":
             return tuple(range(1, max(count, 2)))
-        if self.read_at == "middle":
-            return (count // 2,)
         place = self.read_at if self.read_at > 0 else count + self.read_at
         if not 0 <= place <= count:
             raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")

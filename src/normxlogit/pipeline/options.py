@@ -25,6 +25,7 @@ class ExplainOptions(TypedDict, total=False):
     position: Position
     long_text: LongText | None
     token_predictions: bool | None
+    progress: bool | None
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,11 @@ class Options:
         position: The token whose prediction is explained.
         long_text: What to do with a text beyond the model's length; None for the default.
         token_predictions: Whether to report what the head says at each token; None where it is nearly free.
+        progress: Whether to show a progress bar; None for one on a terminal.
 
     Raises:
-        InputError: If `long_text` is not one of the three words, or `token_predictions` no truth value.
+        InputError: If `long_text` is not one of the three words, or `token_predictions` or `progress`
+            no truth value.
         MethodError: If there is no such method or layer, or layers are asked of a method that has none.
         TargetError: If `target` and `targets` are both given.
     """
@@ -55,6 +58,7 @@ class Options:
     position: Position = None
     long_text: LongText | None = None
     token_predictions: bool | None = None
+    progress: bool | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -64,6 +68,8 @@ class Options:
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {self.long_text!r}")
         if self.token_predictions not in (True, False, None):
             raise InputError(f"token_predictions must be True, False or None, not {self.token_predictions!r}")
+        if self.progress not in (True, False, None):
+            raise InputError(f"progress must be True, False or None, not {self.progress!r}")
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
         if self.targets is None:

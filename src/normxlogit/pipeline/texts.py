@@ -19,6 +19,7 @@ from ..surgery.memory import enough_memory
 from .explain import explain_batch
 from .long_texts import explain_long
 from .options import Options
+from .progress import progress_bar
 
 __all__ = ["explain_outputs", "explain_texts"]
 
@@ -62,9 +63,12 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
 
     def work(group: list[int]) -> list[Attribution]:
         batch = model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
-        return explain_batch(model, options.method.forward(model, batch, options.layers), options)
+        found = explain_batch(model, options.method.forward(model, batch, options.layers), options)
+        advance(len(group))
+        return found
 
-    explained = map_batches(model, [encodings[i] for i in short], work, options.method.memory)
+    with progress_bar(len(short), options.progress) as advance:
+        explained = map_batches(model, [encodings[i] for i in short], work, options.method.memory)
     results.update(zip(short, explained, strict=True))
     return [results[i] for i in range(len(encodings))]
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from ..results.attribution import Attribution, Merge
 from ..results.base import Result
 from ..results.characters import safe
+from ..results.signals import ImageAttribution
 from .cells import COLORS, FAINT, KEYS, Cell
 from .curves import Curve, draw
 from .layers import steps
@@ -203,7 +204,7 @@ def figure_of(
         facts=found,
         sentences=sentences(a, drawn),
         bars=[_bar(a, drawn, column, found) for column in strongest],
-        maps=[] if single or cut else _maps(a, drawn),
+        maps=_patches(a, drawn) if single else [] if cut else _maps(a, drawn),
         table=[(i, _bar(a, drawn, i, found)) for i in range(len(drawn.columns))] if single else [],
         unit="word" if words or (words is None and a.has_words) else "token",
         alone=single and a.token_predictions is not None,
@@ -251,6 +252,19 @@ def _maps(a: Attribution, drawn: Layout) -> list[HeatMap]:
         HeatMap(f"Every {axis}" if key is None else f"{safe(a.target.labels[key])}, every {axis}", columns, rows)
         for key, rows in groups.items()
     ]
+
+
+def _patches(a: Attribution, drawn: Layout) -> list[HeatMap]:
+    """Draw the patches of a picture as they lie in it."""
+    if not isinstance(a, ImageAttribution) or not a.rows or a.rows * a.columns > LARGEST:
+        return []
+    row = drawn.rows[0]
+    rows = []
+    for y in range(a.rows):
+        places = range(a.first + y * a.columns, a.first + (y + 1) * a.columns)
+        shown = [number(float(row.scores[i]), row.scale, signed=a.signed) for i in places]
+        rows.append((f"{y}", [_cell(a, drawn, row, i, text) for i, text in zip(places, shown, strict=True)]))
+    return [HeatMap("Patches as they lie in the picture", [Cell(f"{x}") for x in range(a.columns)], rows)]
 
 
 def _name(a: Attribution, row: Row) -> str:

@@ -1,0 +1,75 @@
+"""The bar of long calls: where somebody looks, and nowhere else."""
+
+import threading
+
+import pytest
+
+from normxlogit import Explainer, InputError, TargetError
+from normxlogit.pipeline import progress
+from tests import tiny
+
+TEXTS = [*tiny.TEXTS, *tiny.TEXTS]
+
+
+@pytest.fixture
+def explainer():
+    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """What a call shows on a terminal, by a clock on which every call is long."""
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+
+    def call(work, *arguments, **options):
+        with monkeypatch.context() as patch:
+            patch.setattr("sys.stderr.isatty", lambda: True)
+            work(*arguments, **options)
+        return capsys.readouterr().err
+
+    return call
+
+
+def test_a_long_call_shows_how_many_are_done_on_a_terminal(explainer, shown):
+    assert f"{len(TEXTS)}/{len(TEXTS)}" in shown(explainer, TEXTS)
+    assert shown(explainer, TEXTS, progress=False) == ""
+    assert shown(explainer, TEXTS[0]) == "", "one text needs none"
+
+
+def test_a_short_call_shows_nothing(explainer, shown, monkeypatch):
+    monkeypatch.setattr(progress, "PATIENCE", 1e9)
+    assert shown(explainer, TEXTS) == ""
+
+
+def test_no_terminal_no_bar_unless_asked(explainer, capsys):
+    explainer(TEXTS)
+    assert capsys.readouterr().err == ""
+    explainer(TEXTS, progress=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_other_threads_and_commands_show_none(explainer, shown):
+    def aside():
+        worker = threading.Thread(target=explainer, args=(TEXTS,))
+        worker.start()
+        worker.join()
+
+    assert shown(aside) == ""
+    with progress.no_bars():
+        assert shown(explainer, TEXTS) == ""
+
+
+def test_the_bar_ends_with_an_error(explainer, shown):
+    def failing():
+        with progress.progress_bar(3, True) as advance:
+            advance(1)
+            explainer(TEXTS, target="no such label")
+
+    with pytest.raises(TargetError):
+        shown(failing)
+    assert shown(explainer, TEXTS), "the next call has its own"
+
+
+def test_anything_else_is_refused(explainer):
+    with pytest.raises(InputError, match="progress must be True, False or None"):
+        explainer(TEXTS, progress="yes")

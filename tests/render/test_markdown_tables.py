@@ -1,0 +1,56 @@
+"""Tables that are Markdown in files, drawn for a terminal."""
+
+import pytest
+
+from normxlogit.cli import console
+from normxlogit.render import terminal
+from normxlogit.render.markdown_tables import tables_to_text
+
+NAME = "input-norm:norm_of=word_embedding"
+REPORT = f"""data set: a_b_c, texts: 3
+
+| method | AOPC ↑ | 95% interval |
+|---|---:|---|
+| normxlogit | **0.442** | 0.429 to 0.456 |
+| {NAME} | <u>0.310</u> | 0.301 to 0.320 |
+| `x` | N/A: no head \\| no tail | |
+"""
+
+
+def test_numbers_line_up_and_marks_are_gone():
+    text = tables_to_text(REPORT, color=False)
+    assert text.startswith("data set: a_b_c, texts: 3\n")
+    lines = text.splitlines()
+    ends = [line.index("0.4") + 5 for line in lines if "normxlogit" in line]
+    ends += [line.index("0.310") + 5 for line in lines if NAME in line]
+    assert len(set(ends)) == 1
+    assert "no head | no tail" in text
+    assert not any(mark in text for mark in ("**", "<u>", "`", "---"))
+
+
+def test_best_is_bold_and_second_underlined():
+    text = tables_to_text(REPORT, color=True)
+    assert "\x1b[1m0.442\x1b[0m" in text
+    assert "\x1b[4m0.310\x1b[0m" in text
+
+
+def test_names_are_whole_in_a_narrow_terminal(monkeypatch):
+    monkeypatch.setattr(terminal, "_width", lambda: 50)
+    lines = tables_to_text(REPORT, color=False).splitlines()
+    assert max(map(len, lines)) <= 50
+    start = next(i for i, line in enumerate(lines) if "input-norm" in line)
+    assert "".join(line.split()[0] for line in lines[start : start + 3]) == NAME
+
+
+@pytest.mark.parametrize("terminal_there", [True, False])
+def test_a_file_gets_markdown_and_a_terminal_the_drawing(monkeypatch, capsys, terminal_there):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal_there)
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.write_report(REPORT)
+    out = capsys.readouterr().out
+    assert (out == REPORT) is not terminal_there
+    assert NAME in out
+
+
+def test_control_sequences_are_made_visible():
+    assert "\x1b" not in tables_to_text("| a\x1b[31m | b |\n|---|---|\n| c\x1b]0;x | d |\n", color=False)
