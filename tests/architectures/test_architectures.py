@@ -30,9 +30,9 @@ PART = {
 REFUSALS = {
     ("sequence-classification", "perceiver"): ("HeadMismatchError", "256 states for 18 tokens"),
     ("masked-lm", "perceiver"): ("HeadMismatchError", "256 states for 18 tokens"),
-    ("causal-lm", "musicgen"): ("RuntimeError", "shape '"),  # transformers' own, of inputs that are no text
-    ("token-classification", "bros"): ("ValueError", "bbox"),
-    ("question-answering", "lxmert"): ("ValueError", "visual_feats"),
+    ("causal-lm", "musicgen"): ("InputError", "shape '"),  # transformers' own reason, of inputs that are no text
+    ("token-classification", "bros"): ("InputError", "bbox"),
+    ("question-answering", "lxmert"): ("InputError", "visual_feats"),
     ("multiple-choice", "canine"): ("HeadMismatchError", "could not be applied by itself"),
     ("image-classification", "swin"): ("UnsupportedModelError", "no state for each patch"),
     ("audio-classification", "sew"): ("UnsupportedModelError", "no embedding of its own"),
