@@ -11,7 +11,8 @@ from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 
-FAMILIES = list(tiny.CONFIGS)
+FAMILIES = [family for family in tiny.CONFIGS if family not in ("bart", "t5")]
+"""Those two look for the end token's id, and are tried in tests/architectures."""
 IDS = torch.tensor([[2, 5, 7, 8, 13, 11, 3], [2, 6, 20, 21, 15, 12, 3]])  # (2, 7)
 
 
