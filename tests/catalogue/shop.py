@@ -1,5 +1,6 @@
 """What the rows of the catalogue act on: tiny models, their folders, broken copies of these, and files of all kinds."""
 
+import copy
 import functools
 import hashlib
 import json
@@ -68,7 +69,7 @@ def listing(folder: Path) -> dict[Path, int]:
 
 def saved(folder: Path, name: str) -> Path:
     model = explainer(name)._given
-    model["model"].save_pretrained(folder / name)
+    copy.deepcopy(model["model"]).save_pretrained(folder / name)  # which writes into the configuration
     model["tokenizer"].save_pretrained(folder / name)
     return folder / name
 
