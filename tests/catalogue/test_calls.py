@@ -1,6 +1,7 @@
 """The catalogue of bad calls: the right error, short and safe to print, and everything left as it was."""
 
 import pytest
+import torch
 
 from .calls import CALLS
 from .shop import KINDS, LONGEST, STEERING, explainer, listing, state_of
@@ -8,6 +9,8 @@ from .shop import KINDS, LONGEST, STEERING, explainer, listing, state_of
 
 @pytest.fixture(scope="module")
 def before():
+    with torch.no_grad():  # transformers hangs up recorders of its own when it is first asked for states
+        explainer("bert")._given["model"](torch.tensor([[2, 5, 3]]), output_hidden_states=True)
     return {name: state_of(explainer(name)) for name in KINDS}
 
 
