@@ -21,6 +21,7 @@ from ..results.generation import GenerationAttribution
 from ..surgery.memory import enough_memory
 from .completed import Completed
 from .options import Options
+from .progress import progress_bar
 
 __all__ = [
     "Explained",
@@ -112,10 +113,13 @@ def explain_completions(
 
     def work(places: list[int]) -> list[GenerationAttribution]:
         batch = [every[i] for i in places]
-        return [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
+        found = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
+        advance(len(places))
+        return found
 
     contexts = [one.context for one in every]
-    return map_batches(model, contexts, work, share=options[0].method.memory if len(every) > 1 else 1)
+    with progress_bar(len(every), None) as advance:
+        return map_batches(model, contexts, work, share=options[0].method.memory if len(every) > 1 else 1)
 
 
 def explained(model: TaskModel, completed: Completed, options: Options) -> Explained:

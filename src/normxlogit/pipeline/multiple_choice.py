@@ -18,6 +18,7 @@ from ..results.collection import Attributions
 from ..surgery.memory import enough_memory
 from .explain import explain_batch
 from .options import Options
+from .progress import progress_bar
 
 __all__ = ["Question", "as_choice", "chosen_index", "explain_questions", "questions_in"]
 
@@ -45,7 +46,11 @@ def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attrib
     single = isinstance(inputs, str | tuple)
     questions = questions_in([inputs] if single else inputs)
     options.check_count(len(questions))
-    results = [_explain_question(model, q, options.only(place)) for place, q in enumerate(questions)]
+    results = []
+    with progress_bar(len(questions), options.progress) as advance:
+        for place, question in enumerate(questions):
+            results.append(_explain_question(model, question, options.only(place)))
+            advance(1)
     return results[0] if single else Attributions(results)
 
 

@@ -17,6 +17,7 @@ from ..results.collection import Attributions
 from ..results.signals import AudioAttribution, ImageAttribution
 from .explain import explain_batch
 from .options import Options
+from .progress import progress_bar
 
 __all__ = ["explain_signals"]
 
@@ -50,17 +51,20 @@ def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attrib
     for place, signal in enumerate(signals):
         groups.setdefault(tuple(value.shape for value in signal.values()), []).append(place)
     results: list[Attribution | None] = [None] * len(signals)
-    for places in groups.values():
-        encoding = _encoding(model, signals[places[0]])
+    with progress_bar(len(signals), options.progress) as advance:
+        for places in groups.values():
+            encoding = _encoding(model, signals[places[0]])
 
-        def work(group: list[int], places: list[int] = places, encoding: Encoding = encoding) -> list[Attribution]:
-            some = [places[i] for i in group]
-            batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
-            return explain_batch(model, options.method.forward(model, batch, options.layers), options)
+            def work(group: list[int], places: list[int] = places, encoding: Encoding = encoding) -> list[Attribution]:
+                some = [places[i] for i in group]
+                batch = model.signal_batch([signals[i] for i in some], [encoding] * len(some), some)
+                found = explain_batch(model, options.method.forward(model, batch, options.layers), options)
+                advance(len(group))
+                return found
 
-        explained = map_batches(model, [encoding] * len(places), work, options.method.memory)
-        for place, result in zip(places, explained, strict=True):
-            results[place] = _placed(model, result, signals[place], seconds[place])
+            explained = map_batches(model, [encoding] * len(places), work, options.method.memory)
+            for place, result in zip(places, explained, strict=True):
+                results[place] = _placed(model, result, signals[place], seconds[place])
     found = [r for r in results if r is not None]
     return Attributions(found) if many else found[0]
 
