@@ -42,8 +42,9 @@ class Explainer(LanguageMixin, RetrievalMixin):
 
     The model is only read: its parameters, mode, hooks, configuration and device stay as they are. It is explained in
     its own precision, also inside `torch.autocast`. One explainer may be used from several threads and in forked
-    workers, also while the model is trained; only a step of the optimizer, which changes weights, must wait for calls
-    that run, as it must for any other forward pass.
+    workers (with `torch.set_num_threads(1)` there, as torch's own do: OpenMP does not survive a fork), also while the
+    model is trained; only a step of the optimizer, which changes weights, must wait for calls that run, as it must
+    for any other forward pass.
 
     Args:
         model: A `transformers` task model, plain, compiled or wrapped by PEFT; a `transformers` pipeline; or any

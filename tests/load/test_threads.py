@@ -100,6 +100,7 @@ def test_a_call_between_two_steps_explains_the_weights_of_that_moment():
 FORKED = """
 import multiprocessing, sys
 import numpy as np
+import torch
 from normxlogit import ALL, Explainer
 from tests import tiny
 
@@ -111,6 +112,7 @@ def scores(explainer):
 
 
 def child(explainer, pipe):
+    torch.set_num_threads(1)  # as in torch's own workers: OpenMP's threads do not survive a fork
     pipe.send(scores(explainer))
 
 
@@ -137,6 +139,11 @@ if __name__ == "__main__":
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_worker_gives_the_scores_of_its_parent():
     done = subprocess.run(
-        [sys.executable, "-c", FORKED], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False
+        [sys.executable, "-c", FORKED],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        check=False,
+        timeout=250,
     )
     assert done.returncode == 0, done.stderr[-2000:]
