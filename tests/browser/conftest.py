@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,3 +88,12 @@ def write(folder: Path, name: str, content: str) -> str:
     path = folder / f"{name}.html"
     path.write_text(content, encoding="utf-8")
     return path.as_uri()
+
+
+def end(process):
+    """End a server: asked first, and by force where it waits for a page that is still open."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()

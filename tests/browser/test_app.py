@@ -11,7 +11,7 @@ import pytest
 
 from normxlogit import Attributions
 from tests import tiny
-from tests.browser.conftest import violations, wider_than_its_window
+from tests.browser.conftest import end, violations, wider_than_its_window
 
 TEXT = "The movie is mediocre, maybe even bad."
 
@@ -37,7 +37,7 @@ def address():
             assert line.startswith("http://127.0.0.1:"), line
             yield line.split()[0]
         finally:
-            process.terminate()
+            end(process)
 
 
 def result(page, where):

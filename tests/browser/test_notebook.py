@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 from normxlogit.results.comparison import Comparison
+from tests.browser.conftest import end
 from tests.factories import all_labels, make_attribution, make_generation
 
 pytest.importorskip("jupyterlab", reason="no JupyterLab: pip install 'normxlogit[test]'")
@@ -70,7 +71,7 @@ def lab(tmp_path_factory):
                     time.sleep(0.2)
             yield address
         finally:
-            lab.terminate()
+            end(lab)
 
 
 def test_results_are_drawn_in_a_notebook(watched, lab):
