@@ -15,7 +15,7 @@ import typer
 from ..errors import TargetError
 from .console import layers_of, quiet, write
 from .explain import LongText, Merge, targets_of
-from .options import AUTO, Device, DType, loading
+from .options import AUTO, AllLabels, Contrast, Device, DType, LayerNumbers, Targets, loading
 
 if TYPE_CHECKING:
     from ..corpus.progress import Progress, Watcher
@@ -66,13 +66,10 @@ def attribute(
     target_column: Annotated[str | None, typer.Option(help="Column with what to explain in each row.")] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to hand on to the results; may be repeated.")] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
-    ] = None,
-    all_labels: Annotated[bool, typer.Option("--all-labels", help="Explain every label.")] = False,
-    contrast: Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")] = None,
-    layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
+    target: Targets = None,
+    all_labels: AllLabels = False,
+    contrast: Contrast = None,
+    layers: LayerNumbers = None,
     long_text: Annotated[
         LongText,
         typer.Option(help="For a text over the model's length: its beginning, all of it in windows, or an error row."),

@@ -8,7 +8,7 @@ import typer
 
 from ..errors import DataError, InputError
 from .console import Format, ascii_only, check_output, deliver, format_for, quiet
-from .options import AUTO, Device, DType, GGUFFile, loading
+from .options import AUTO, Device, DType, GGUFFile, OutputFile, OutputFormat, loading
 
 __all__ = ["cite"]
 
@@ -34,10 +34,8 @@ def cite(
     verify: Annotated[
         int, typer.Option(min=0, help="Take this many of the first sources out, one by one, and say what that costs.")
     ] = 0,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+    output_format: OutputFormat = None,
+    output: OutputFile = None,
 ) -> None:
     """Answer a question from documents, and show which of their sentences the answer rests on."""
     if not model:

@@ -11,7 +11,7 @@ import typer
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
-from .options import AUTO, Device, DType, loading
+from .options import AUTO, AllLabels, Contrast, Device, DType, LayerNumbers, OutputFile, OutputFormat, Targets, loading
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -65,13 +65,10 @@ def explain(
         list[str] | None,
         typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated."),
     ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
-    ] = None,
-    all_labels: Annotated[bool, typer.Option("--all-labels", help="Explain every label.")] = False,
-    contrast: Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")] = None,
-    layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
+    target: Targets = None,
+    all_labels: AllLabels = False,
+    contrast: Contrast = None,
+    layers: LayerNumbers = None,
     long_text: Annotated[
         LongText,
         typer.Option(help="For a text over the model's length: read its beginning, all of it in windows, or stop."),
@@ -86,10 +83,8 @@ def explain(
     merge: Annotated[
         Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
     ] = None,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+    output_format: OutputFormat = None,
+    output: OutputFile = None,
 ) -> None:
     """Colour the tokens that a model's answer rests on."""
     check_output(output, file)

@@ -1,7 +1,6 @@
 """The command that lets a language model write and shows what each token rests on."""
 
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ import typer
 from ..errors import InputError
 from .console import Format, ascii_only, deliver, format_for, layers_of, quiet
 from .explain import targets_of
-from .options import AUTO, Device, DType, GGUFFile, loading
+from .options import AUTO, Device, DType, GGUFFile, LayerNumbers, OutputFile, OutputFormat, loading
 
 __all__ = ["generate"]
 
@@ -36,11 +35,9 @@ def generate(
         str | None, typer.Option(help="A token to explain at every place; by default each written token itself.")
     ] = None,
     contrast: Annotated[str | None, typer.Option(help="Token to subtract: why this and not that.")] = None,
-    layers: Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')] = None,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+    layers: LayerNumbers = None,
+    output_format: OutputFormat = None,
+    output: OutputFile = None,
 ) -> None:
     """Continue a text, and show what each written token rests on."""
     if not model:

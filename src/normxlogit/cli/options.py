@@ -1,4 +1,4 @@
-"""Options that several of the commands that measure share."""
+"""Options that several commands share."""
 
 from enum import Enum
 from pathlib import Path
@@ -7,11 +7,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
+from .console import Format
 
 if TYPE_CHECKING:
     from ..methods import Method
 
-__all__ = ["AUTO", "DType", "DataDir", "Device", "GGUFFile", "Limit", "Methods", "Protocol", "loading", "methods_of"]
+__all__ = [
+    "AUTO",
+    "AllLabels",
+    "Contrast",
+    "DType",
+    "DataDir",
+    "Device",
+    "GGUFFile",
+    "LayerNumbers",
+    "Limit",
+    "Methods",
+    "OutputFile",
+    "OutputFormat",
+    "Protocol",
+    "Targets",
+    "loading",
+    "methods_of",
+]
 
 DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet or .csv; else the hub.")]
 Methods = Annotated[
@@ -27,6 +45,17 @@ Device = Annotated[
     str, typer.Option(help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto is the best that is there.")
 ]
 GGUFFile = Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
+]
+AllLabels = Annotated[bool, typer.Option("--all-labels", help="Explain every label.")]
+Contrast = Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")]
+LayerNumbers = Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')]
+OutputFormat = Annotated[
+    Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
+]
+OutputFile = Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
 
 

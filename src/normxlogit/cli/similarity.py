@@ -1,14 +1,13 @@
 """The command that explains how similar an embedding model finds two texts."""
 
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..errors import InputError
 from .console import Format, ascii_only, deliver, format_for, quiet
-from .options import AUTO, Device, DType, loading
+from .options import AUTO, Device, DType, OutputFile, OutputFormat, loading
 
 __all__ = ["similarity"]
 
@@ -32,10 +31,8 @@ def similarity(
     dtype: DType = None,
     method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "frozen-gradient",
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+    output_format: OutputFormat = None,
+    output: OutputFile = None,
 ) -> None:
     """Show which tokens the cosine of two embedded texts rests on, or rank documents for a query."""
     if not model:

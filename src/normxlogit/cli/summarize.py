@@ -1,12 +1,12 @@
 """The command that sums up a corpus run."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .console import Format, deliver, format_for, quiet
+from .options import OutputFile, OutputFormat
 
 if TYPE_CHECKING:
     from ..corpus.summary import Summary
@@ -20,10 +20,8 @@ def summarize(
     against: Annotated[str | None, typer.Option(help="Another run of the same texts to compare with.")] = None,
     top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 20,
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that stand at fewer places.")] = 5,
-    output_format: Annotated[
-        Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")] = None,
+    output_format: OutputFormat = None,
+    output: OutputFile = None,
 ) -> None:
     """Show what a model looks at over a whole corpus."""
     with quiet():
