@@ -134,6 +134,17 @@ def test_mistakes_are_told_and_the_app_goes_on(watched, address):
         result(page, "explained")
 
 
+def test_a_click_while_it_still_explains_is_not_lost(watched, address):
+    with watched.page() as page:
+        page.goto(address)
+        for text in (TEXT, "A wonderful film."):
+            page.locator("#text textarea").fill(text)
+            page.locator("#explain").click()
+        page.wait_for_function(
+            "document.querySelector('#explained iframe')?.dataset.json.includes('A wonderful film.')"
+        )
+
+
 def test_hostile_text_stays_text(watched, address):
     hostile = "<script>alert(1)</script> ${1+1} {{value}} </iframe>\"'><img src=x onerror=alert(2)> bad"
     with watched.page() as page:

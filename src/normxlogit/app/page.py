@@ -141,7 +141,8 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value=""), gr.skip()
 
     event = {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
-    gr.on([button.click, text.submit], explain, fields, result, **event)
+    # A click during the last explanation counts: what is shown at the end belongs to the fields as they are then.
+    gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
     text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
     gr.on([model.submit, model.blur], relabel, model, [target, contrast, result], show_progress="minimal", **event)
 
