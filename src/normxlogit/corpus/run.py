@@ -19,6 +19,7 @@ from .progress import Clock, Progress, Watcher
 from .reading import open_source
 from .settings import SHARD_ROWS, Settings, model_digest
 from .shards import InputColumns, choose_columns, left_shards
+from .worker import check_settings
 
 if TYPE_CHECKING:
     from .ray_engine import Cluster
@@ -93,6 +94,8 @@ def attribute(
         DataError: If something cannot be read or written, the folder was made of something else, or there are more
             errors than allowed.
         InputError: If an argument is none of what it may be.
+        TargetError: If the model has no such label or token, or it is also the contrast.
+        MethodError: If the model has no such layer.
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
@@ -113,6 +116,7 @@ def attribute(
         shard_rows,
     )
     model = explainer.model
+    check_settings(model, settings)
     identity = {"name": model.name, "digest": model_digest(model)}
     now = Manifest(source.fingerprint(), identity, settings.described())
     folder = Folder(output)

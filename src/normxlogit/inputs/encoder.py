@@ -1,6 +1,6 @@
 """Texts to encodings, with the user's tokenizer left alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -36,6 +36,7 @@ class Encoder:
         config: The model's configuration.
         limit: How many tokens the model reads, None if it sets no bound.
         vocabulary: How many token ids it knows, None if that is not known.
+        names: The inputs that it reads, None if that is not known.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class Encoder:
         config: PretrainedConfig,
         limit: int | None,
         vocabulary: int | None = None,
+        names: Collection[str] | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.config = config
         self.limit = limit
         self.vocabulary = vocabulary
+        self.names = names
 
     def __call__(
         self, texts: Any, *, long_text: LongText = "truncate", max_length: int | None = None
@@ -96,9 +99,9 @@ class Encoder:
             encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
 
         Raises:
-            InputError: If there are no token ids, a row is all padding or has a hole, or an id is unknown.
+            InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
-        found = read_token_ids(encoded, self.tokenizer, self.vocabulary)
+        found = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
         return [self._noted(encoding) for encoding in found]
 
     def columns(

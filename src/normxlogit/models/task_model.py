@@ -22,7 +22,7 @@ from ..surgery.parts import Parts, find_parts
 from ..surgery.trace import embedded_of, hidden_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
-from .input_limits import position_limit, vocabulary_limit
+from .input_limits import input_names, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
@@ -76,7 +76,11 @@ class TaskModel:
         self.config: PretrainedConfig = own if isinstance(own, PretrainedConfig) else PretrainedConfig()
         self.task = self._adapt(found, task)
         self.encoder = Encoder(
-            self.tokenizer, self.config, position_limit(self.tokenizer, plain), vocabulary_limit(plain)
+            self.tokenizer,
+            self.config,
+            position_limit(self.tokenizer, plain),
+            vocabulary_limit(plain),
+            input_names(self.tokenizer, plain),
         )
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")

@@ -12,6 +12,7 @@ from ..inputs.encoding import Encoding
 from ..models.given_outputs import read_outputs
 from ..models.map_batches import map_batches
 from ..models.positions import locate
+from ..models.targets import check_target
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -40,6 +41,7 @@ def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attributio
     """
     encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
     options.check_count(len(encodings))
+    check_target(model, options.target, options.contrast, options.targets)
     results = explain_encodings(model, locate(encodings, options.position, model.task), options)
     return results[0] if single else Attributions(results)
 
@@ -90,7 +92,9 @@ def explain_outputs(
     """
     encodings = locate(model.encoder.from_batch(inputs), options.position, model.task)
     options.check_count(len(encodings))
-    tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
+    check_target(model, options.target, options.contrast, options.targets)
+    read = {"attention_mask", *encodings[0].inputs}
+    tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in read}
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
