@@ -4,6 +4,7 @@ Usage: python scripts/mutation.py                                # a sample of 3
        python scripts/mutation.py surgery --sample 60 --seed 1
        python scripts/mutation.py methods --sample 0             # all of them: a day
        python scripts/mutation.py models --only positions.py
+       python scripts/mutation.py --listed                       # the changes of listed_mutations.py: ten minutes
 
 The changes are Cosmic Ray's (pip install cosmic-ray). They are made in a copy of the checkout, never in it. A sample is
 drawn by place: first a place in the code, then one of the changes that could be made there, so that a comparison, which
@@ -28,6 +29,7 @@ import cosmic_ray.commands
 from cosmic_ray.mutating import mutate_and_test
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome
+from listed_mutations import LISTED, Listed
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = "src/normxlogit"
@@ -53,11 +55,15 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=30, help="changes in each room; 0 for all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="files of this name only")
+    parser.add_argument("--listed", action="store_true", help="the listed changes, and no sample")
     asked = parser.parse_args()
+    wanted = [one for one in LISTED if asked.only in (None, Path(one.path).name)]
     lines = ["| room | changes | killed | share | 95% interval |", "|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
         os.chdir(copied(Path(folder) / "checkout"))
         os.environ |= {"PYTHONPATH": f"{Path('src').resolve()}{os.pathsep}{Path.cwd()}"}
+        if asked.listed:
+            return replayed(wanted)
         for room in asked.rooms or ROOMS:
             found = mutations(room, asked.only)
             drawn = sampled(found, asked.sample, asked.seed)
@@ -67,6 +73,41 @@ def main() -> int:
             lines.append(row(room, sum(tried(room, one) for one in drawn), len(drawn)))
     print("\n".join(["", *lines]))
     return 0
+
+
+def replayed(wanted: list[Listed]) -> int:
+    """Make the listed changes one by one, and print which of them the tests notice; return 1 unless they notice all."""
+    for tests in dict.fromkeys(one.tests for one in wanted):
+        if noticed(tests):
+            sys.exit(f"{tests} fails without a change, so it would seem to notice every one")
+    counts = {"killed": 0, "SURVIVED": 0, "NOT THERE": 0}
+    for one in wanted:
+        path = Path(PACKAGE, one.path)
+        before = path.read_text(encoding="utf-8")
+        if before.count(one.old) != 1:  # the code has moved on: the list must follow
+            said = "NOT THERE"
+        else:
+            path.write_text(before.replace(one.old, one.new), encoding="utf-8")
+            said = "killed" if noticed(one.tests) else "SURVIVED"
+            path.write_text(before, encoding="utf-8")
+        counts[said] += 1
+        print(f"{said:9} {one.path}: {one.breaks}", flush=True)
+    print(f"\n{len(wanted)} listed changes: {', '.join(f'{count} {said}' for said, count in counts.items())}")
+    return int(counts["killed"] < len(wanted))
+
+
+def noticed(tests: str) -> bool:
+    """Return whether some tests fail, or go on without end."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()]
+    try:
+        found = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    if found.returncode not in (0, 1):
+        sys.exit(f"pytest could not run {tests}: exit code {found.returncode}")
+    return found.returncode == 1
 
 
 def copied(folder: Path) -> Path:
