@@ -1,4 +1,4 @@
-"""Changes by hand that a first round of mutation testing found alive, as `python scripts/mutation.py --listed` makes them.
+"""Changes by hand that a first round of mutation testing found alive: `python scripts/mutation.py --listed`.
 
 Each is a mistake that somebody could make: what it breaks, where, the text and what is written in its place, and the
 tests that must notice.
@@ -166,8 +166,8 @@ LISTED = (
     Listed(
         "tokens that a pooling trunk drops get the last state of all",
         "surgery/token_pooling.py",
-        "places: Tensor = (hits * torch.arange(hits.shape[1], device=hits.device)).sum(-1).cummax(0).values",
-        "places: Tensor = (hits * torch.arange(hits.shape[1], device=hits.device)).sum(-1).flip(0).cummax(0).values.flip(0)",
+        ".sum(-1).cummax(0).values",
+        ".sum(-1).flip(0).cummax(0).values.flip(0)",
         "tests/surgery/test_token_pooling.py",
     ),
     Listed(

@@ -23,13 +23,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cosmic_ray.commands
-from cosmic_ray.mutating import mutate_and_test
-from cosmic_ray.work_db import WorkDB, use_db
-from cosmic_ray.work_item import MutationSpec, TestOutcome
 from listed_mutations import LISTED, Listed
+
+if TYPE_CHECKING:
+    from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = "src/normxlogit"
@@ -45,7 +44,7 @@ ROOMS = {
 TIMEOUT = 1800
 """Seconds after which a change counts as noticed: it made something endless."""
 
-Mutations = dict[tuple[str, int, int], list[MutationSpec]]
+Mutations = dict[tuple[str, int, int], list["MutationSpec"]]
 
 
 def main() -> int:
@@ -100,14 +99,12 @@ def noticed(tests: str) -> bool:
     """Return whether some tests fail, or go on without end."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()]
     try:
-        found = subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False
-        )
+        code = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False).returncode  # noqa: S603
     except subprocess.TimeoutExpired:
         return True
-    if found.returncode not in (0, 1):
-        sys.exit(f"pytest could not run {tests}: exit code {found.returncode}")
-    return found.returncode == 1
+    if code not in (0, 1, 2):  # all passed, one failed, or the package cannot even be imported
+        sys.exit(f"pytest could not run {tests}: exit code {code}")
+    return code != 0
 
 
 def copied(folder: Path) -> Path:
@@ -128,6 +125,9 @@ def copied(folder: Path) -> Path:
 
 def mutations(room: str, only: str | None) -> Mutations:
     """Return the changes that can be made in a room, by place."""
+    import cosmic_ray.commands
+    from cosmic_ray.work_db import WorkDB, use_db
+
     paths = [path for path in sorted(Path(PACKAGE, room).rglob("*.py")) if only in (None, path.name)]
     with tempfile.TemporaryDirectory() as folder, use_db(f"{folder}/work.sqlite", WorkDB.Mode.create) as work:
         cosmic_ray.commands.init(paths, work, {})
@@ -151,7 +151,7 @@ def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes]
 
 
-def sampled(found: Mutations, count: int, seed: int) -> list[MutationSpec]:
+def sampled(found: Mutations, count: int, seed: int) -> "list[MutationSpec]":
     """Draw a place, then one of the changes there, until there are as many as asked for."""
     if not count:
         return [one for several in found.values() for one in several]
@@ -159,8 +159,11 @@ def sampled(found: Mutations, count: int, seed: int) -> list[MutationSpec]:
     return [draw.choice(found[place]) for place in draw.sample(sorted(found), min(count, len(found)))]
 
 
-def tried(room: str, one: MutationSpec) -> bool:
+def tried(room: str, one: "MutationSpec") -> bool:
     """Make a change, run the room's tests, take the change back, and print what became of it."""
+    from cosmic_ray.mutating import mutate_and_test
+    from cosmic_ray.work_item import TestOutcome
+
     began = time.monotonic()
     result = mutate_and_test([one], command_for(room, f"test_{one.module_path.name}"), TIMEOUT)
     place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
