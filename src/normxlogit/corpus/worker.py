@@ -92,6 +92,7 @@ def check_settings(model: TaskModel, settings: Settings) -> None:
         MethodError: If the model has no such layer.
     """
     check_answers(model)
+    model.refresh()
     if not hasattr(model, "encoder") or model.task.kind == "choice":
         raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
     check_target(model, settings.target, settings.contrast)

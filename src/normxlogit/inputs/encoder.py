@@ -17,13 +17,16 @@ from .private_tokenizer import private_tokenizer
 from .texts import Text, counted, read_texts
 from .token_ids import check_ids, read_token_ids
 
-__all__ = ["Encoder", "LongText"]
+__all__ = ["UNLIMITED", "Encoder", "LongText"]
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
 
 MOSTLY = 0.5
 """Share of unknown tokens above which a text was hardly read."""
+UNLIMITED = 1_000_000
+"""Tokenizers without a limit report an astronomically large one."""
+
 FEW = 3
 """Unknown tokens below which it may be a rare word."""
 
@@ -34,7 +37,7 @@ class Encoder:
     Args:
         tokenizer: The tokenizer.
         config: The model's configuration.
-        limit: How many tokens the model reads, None if it sets no bound.
+        limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
         vocabulary: How many token ids it knows, None if that is not known.
         names: The inputs that it reads, None if that is not known.
     """
@@ -49,9 +52,16 @@ class Encoder:
     ) -> None:
         self.tokenizer = tokenizer
         self.config = config
-        self.limit = limit
+        self._limit = limit
         self.vocabulary = vocabulary
         self.names = names
+
+    @property
+    def limit(self) -> int | None:
+        """Return how many tokens are read at most: what the model reads, or fewer if the tokenizer says so now."""
+        declared = getattr(self.tokenizer, "model_max_length", None)
+        found = [self._limit, declared if declared is not None and declared < UNLIMITED else None]
+        return min((int(limit) for limit in found if limit is not None), default=None)
 
     def __call__(
         self, texts: Any, *, long_text: LongText = "truncate", max_length: int | None = None

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from .model_copy import ModelCopy
 from .sentence_embedding import SentenceEmbedding
 from .targets import Target
 from .task_model import TaskModel
@@ -20,11 +19,10 @@ __all__ = ["Direction", "EmbeddingModel"]
 class EmbeddingModel(TaskModel):
     """An embedding model, taken apart like any other: its head is the pooling with what follows it."""
 
-    def _copied(self) -> ModelCopy:
-        found = super()._copied()
-        limits = [n for n in (self.encoder.limit, self._given.steps.max_length) if n is not None]
-        self.encoder.limit = min(limits, default=None)
-        return found
+    def _limit(self, plain: nn.Module) -> int | None:
+        """Return the least of what the trunk and the model's files say."""
+        limits = (super()._limit(plain), self._given.steps.max_length)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def _given(self) -> SentenceEmbedding:

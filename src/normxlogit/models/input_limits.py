@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["SPARE", "input_names", "position_limit", "vocabulary_limit"]
+from ..inputs.encoder import UNLIMITED
 
-_UNLIMITED = 1_000_000
-"""Tokenizers without a limit report an astronomically large one."""
+__all__ = ["SPARE", "input_names", "position_limit", "vocabulary_limit"]
 
 _TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """How tables with a row for each position are called; those of distances between tokens do not bound a text."""
@@ -35,7 +34,7 @@ def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) 
     """
     limits = list(_table_limits(model))
     declared = getattr(tokenizer, "model_max_length", None)
-    if declared is not None and declared < _UNLIMITED:
+    if declared is not None and declared < UNLIMITED:
         limits.append(int(declared))
     return min(limits, default=None)
 

@@ -78,7 +78,7 @@ class TaskModel:
         self.encoder = Encoder(
             self.tokenizer,
             self.config,
-            position_limit(self.tokenizer, plain),
+            self._limit(plain),
             vocabulary_limit(plain),
             input_names(self.tokenizer, plain),
         )
@@ -88,6 +88,10 @@ class TaskModel:
         if not (usable or self.task.per_token or self.pad_left):
             found.padding = False  # a head that looks for the first padding would take any other token for the text's
         return found
+
+    def _limit(self, plain: nn.Module) -> int | None:
+        """Return how many tokens the caller's model reads, whatever its tokenizer says."""
+        return position_limit(None, plain)
 
     def _adapt(self, copy: ModelCopy, task: Task) -> Task:
         """Let a copy of the model be called as this class calls it; see `ModelCopy.adapt`."""

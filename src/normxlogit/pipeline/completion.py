@@ -109,6 +109,7 @@ def explain_completions(
         TargetError: If a token asked for does not exist.
         UnsupportedModelError: If the model reads ahead, so that later tokens are part of earlier representations.
     """
+    model.refresh()
     every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
     if isinstance(model, Seq2SeqModel):  # a source each
         return [result for one in every for result in _explain(model, [one])]

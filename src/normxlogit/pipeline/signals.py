@@ -46,6 +46,7 @@ def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attrib
     many = encoded or (isinstance(inputs, list | tuple) and not sound)
     items = list(inputs) if many and not encoded else [inputs]
     signals = _unbatched(inputs) if encoded else [_processed(model, item, i) for i, item in enumerate(items)]
+    model.refresh()
     options.check_count(len(signals))
     check_target(model, options.target, options.contrast, options.targets)
     seconds = [None] * len(signals) if encoded else [_seconds(model, item) for item in items]

@@ -39,6 +39,7 @@ def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attributio
     Raises:
         InputError: If an input cannot be read, or is too long.
     """
+    model.refresh()  # labels, limits and inputs are read before the first batch
     encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
@@ -90,6 +91,7 @@ def explain_outputs(
     Raises:
         InputError: If the outputs are not those of these inputs, or lack something.
     """
+    model.refresh()
     encodings = locate(model.encoder.from_batch(inputs), options.position, model.task)
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
