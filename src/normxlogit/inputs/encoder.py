@@ -94,13 +94,24 @@ class Encoder:
             InputError: If something cannot be read.
         """
         if isinstance(inputs, Encoding):
-            return [inputs], True
+            return self._own([inputs]), True
         if isinstance(inputs, Mapping):
             return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
-            return list(inputs), False
+            return self._own(inputs), False
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
+
+    def _own(self, encodings: Sequence[Encoding]) -> list[Encoding]:
+        """Return encodings that were made before, if this model can read them together."""
+        for place, encoding in enumerate(encodings):
+            check_ids(encoding.ids, self.vocabulary, f"input {place}")
+            if encoding.inputs.keys() != encodings[0].inputs.keys():
+                raise InputError(
+                    f"inputs 0 and {place} were encoded for different models, with {', '.join(encodings[0].inputs)} "
+                    f"and with {', '.join(encoding.inputs)}; encode all of them by this explainer"
+                )
+        return list(encodings)
 
     def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
         """Return the encodings of inputs that are already token ids; padding on either side is taken off.

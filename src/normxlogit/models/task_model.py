@@ -26,7 +26,7 @@ from .input_limits import input_names, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
-from .tasks import Task, TaskName, at, causal, task_of
+from .tasks import Task, TaskName, at, causal, check_outputs, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -336,6 +336,7 @@ class TaskModel:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
+        check_outputs(self.task, logits.shape[-1], type(self.module).__name__)
         each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
 
