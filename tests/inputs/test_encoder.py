@@ -160,7 +160,7 @@ def test_the_smallest_of_all_limits_holds():
     assert [len(e) for e in encoder(limit=10)([LONG], max_length=40)] == [10]
     assert [len(e) for e in encoder(limit=None)([LONG], max_length=12)] == [12]
     made = tiny.tokenizer_for("bert")
-    for declared, wanted in ((10**30, 40), (50, 40), (30, 30), (None, 40)):
+    for declared, wanted in ((30, 30), (50, 40), (10**30, 40)):
         made.model_max_length = declared
         assert [len(e) for e in encoder(made)([LONG])] == [wanted]
     assert len(encoder(made, limit=None)([LONG])[0]) > 60
