@@ -67,11 +67,11 @@ class TaskModel:
             (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
         )
 
-    def _copied(self) -> ModelCopy:
-        """Copy the caller's model, and read from it what depends on its settings."""
+    def _copied(self, watched: nn.Module | None = None) -> ModelCopy:
+        """Copy the caller's model, and read from it what depends on its settings; `watched` is as for `ModelCopy`."""
         plain = unwrapped(self.given)
         task = task_of(plain, *self._asked)
-        found = ModelCopy(self.given)
+        found = ModelCopy(self.given, watched)
         own = getattr(found.module, "config", None)
         self.config: PretrainedConfig = own if isinstance(own, PretrainedConfig) else PretrainedConfig()
         self.task = self._adapt(found, task)

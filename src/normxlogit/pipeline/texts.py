@@ -96,7 +96,8 @@ def explain_outputs(
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
     read = {"attention_mask", *encodings[0].inputs}
-    tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in read}
+    given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in read}
+    tensors = {name: value[None] if value.ndim == 1 else value for name, value in given.items()}  # (B, T)
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
