@@ -111,7 +111,8 @@ def noticed(tests: str) -> bool:
         os.dup2(silent, 1)
         os.dup2(silent, 2)
         sys.path[:0] = [str(Path("src").resolve()), str(Path.cwd())]
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests.split()])))
+        early = "ignore::pytest.PytestAssertRewriteWarning"  # what is imported before pytest starts
+        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-W", early, *tests.split()])))
     ends = time.monotonic() + TIMEOUT
     while not (found := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > ends:
