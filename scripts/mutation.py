@@ -13,11 +13,11 @@ can be changed in six ways, counts no more than a number. Annotations are left a
 
 import argparse
 import ast
+import difflib
 import importlib
 import math
 import os
 import random
-import shlex
 import shutil
 import signal
 import subprocess
@@ -64,14 +64,15 @@ def main() -> int:
     lines = ["| room | changes | killed | share | 95% interval |", "|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
         os.chdir(copied(Path(folder) / "checkout"))
-        os.environ |= {"PYTHONPATH": f"{Path('src').resolve()}{os.pathsep}{Path.cwd()}"}
+        os.environ |= {"PYTHONPATH": f"{Path('src').resolve()}{os.pathsep}{Path.cwd()}"}  # of what tests start
+        prepare()
         if asked.listed:
             return replayed(wanted)
         for room in asked.rooms or ROOMS:
             found = mutations(room, asked.only)
             drawn = sampled(found, asked.sample, asked.seed)
             print(f"{room}: {len(drawn)} of {sum(map(len, found.values()))} changes at {len(found)} places", flush=True)
-            if subprocess.run(shlex.split(command_for(room)), check=False).returncode:  # noqa: S603
+            if noticed(" ".join(ROOMS[room])):
                 sys.exit(f"the tests of {room} fail without a change, so they would seem to notice every one")
             lines.append(row(room, sum(tried(room, one) for one in drawn), len(drawn)))
     print("\n".join(["", *lines]))
@@ -80,10 +81,6 @@ def main() -> int:
 
 def replayed(wanted: list[Listed]) -> int:
     """Make the listed changes one by one, and print which of them the tests notice; return 1 unless they notice all."""
-    torch.set_num_threads(1)  # OpenMP does not survive a fork
-    sys.dont_write_bytecode = True  # a change within a second and of the same length would not be seen
-    for name in ("transformers.models.bert.modeling_bert", "transformers.models.llama.modeling_llama", "captum.attr"):
-        importlib.import_module(name)
     for tests in dict.fromkeys(one.tests for one in wanted):
         if noticed(tests):
             sys.exit(f"{tests} fails without a change, so it would seem to notice every one")
@@ -101,6 +98,14 @@ def replayed(wanted: list[Listed]) -> int:
         print(f"{said:9} {one.path}: {one.breaks}", flush=True)
     print(f"\n{len(wanted)} listed changes: {', '.join(f'{count} {said}' for said, count in counts.items())}")
     return int(counts["killed"] < len(wanted))
+
+
+def prepare() -> None:
+    """Import what all tests need, so that their forks begin with it."""
+    torch.set_num_threads(1)  # OpenMP does not survive a fork
+    sys.dont_write_bytecode = True  # a change within a second and of the same length would not be seen
+    for name in ("transformers.models.bert.modeling_bert", "transformers.models.llama.modeling_llama", "captum.attr"):
+        importlib.import_module(name)
 
 
 def noticed(tests: str) -> bool:
@@ -179,25 +184,21 @@ def sampled(found: Mutations, count: int, seed: int) -> "list[MutationSpec]":
 
 
 def tried(room: str, one: "MutationSpec") -> bool:
-    """Make a change, run the room's tests, take the change back, and print what became of it."""
-    from cosmic_ray.mutating import mutate_and_test
-    from cosmic_ray.work_item import TestOutcome
+    """Make a change, run the tests of its file and then the room's, take it back, and print what became of it."""
+    from cosmic_ray.mutating import use_mutation
+    from cosmic_ray.plugins import get_operator
 
     began = time.monotonic()
-    result = mutate_and_test([one], command_for(room, f"test_{one.module_path.name}"), TIMEOUT)
+    own = " ".join(str(path) for path in sorted(Path("tests", room).rglob(f"test_{one.module_path.name}")))
+    with use_mutation(one.module_path, get_operator(one.operator_name)(**one.operator_args), one.occurrence) as codes:
+        killed = any(noticed(tests) for tests in (own, " ".join(ROOMS[room])) if tests)
     place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
-    killed = result.test_outcome is not TestOutcome.SURVIVED
     print(f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name} ({time.monotonic() - began:.0f} s)")
     if not killed:
-        print("\n".join(line for line in (result.diff or "").splitlines() if line[:2] in ("+ ", "- ")))
+        before, after = (code.splitlines() for code in codes)
+        print("\n".join(line for line in difflib.unified_diff(before, after, n=0) if line[:3] not in ("---", "+++")))
     sys.stdout.flush()
     return killed
-
-
-def command_for(room: str, first: str = "") -> str:
-    """Return the command that runs a room's tests, those of a file of this name first: they mostly notice."""
-    own = [str(path) for path in sorted(Path("tests", room).rglob(first))] if first else []
-    return shlex.join([sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *own, *ROOMS[room]])
 
 
 def row(room: str, killed: int, count: int) -> str:
