@@ -7,7 +7,7 @@ import pytest
 
 from normxlogit import ALL, Attributions, attribute
 from normxlogit.corpus import folder as folders
-from normxlogit.errors import DataError, InputError, TargetError, UnsupportedModelError
+from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, texts
@@ -168,9 +168,53 @@ def test_a_text_that_breaks_the_method_costs_no_other(tmp_path):
     assert "nowhere" in errors(tmp_path)[1]
 
 
-def test_a_model_at_fault_stops_the_run(tmp_path, bert):
-    with pytest.raises(TargetError, match="no label 'nope'"):
-        run(bert, rows_of(texts(40)), tmp_path, target="nope")
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        ({"target": "nope"}, TargetError, "no label 'nope'"),
+        ({"target": "Twice"}, TargetError, "more than one label 'Twice'"),
+        ({"contrast": 3}, TargetError, "outside the model's 3 outputs"),
+        ({"target": ["once", 1], "contrast": 1}, TargetError, "target 1 is also the contrast"),
+        ({"layers": 99}, MethodError, "no layer 99; the model has layers 1 to 3"),
+    ],
+    ids=str,
+)
+def test_what_would_be_wrong_in_every_row_is_refused_before_anything_is_written(tmp_path, wrong, error, says):
+    names = ("once", "twice", "TWICE")
+    model = explainer(id2label=dict(enumerate(names)), label2id={name: i for i, name in enumerate(names)})
+    with pytest.raises(error, match=says):
+        run(model, rows_of(texts(2)), tmp_path / "out", **wrong)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_target_of_a_column_is_a_row_among_the_errors(tmp_path, bert):
+    rows = [{"text": text, "gold": str(i % 2)} for i, text in enumerate(texts(20))]
+    run(bert, rows, tmp_path, target_column="gold", contrast="LABEL_1", shard_rows=32)
+    assert results(tmp_path)["row"].to_pylist() == list(range(0, 20, 2))
+    assert all("also the contrast" in reason for reason in errors(tmp_path).values())
+
+
+def test_a_token_that_only_some_texts_allow_is_no_mistake_of_the_command(tmp_path):
+    model = explainer("bert", "MaskedLM")
+    run(model, rows_of(["no mask", "a [MASK] film"]), tmp_path, target="are", contrast="is", layers=[1])
+    assert results(tmp_path)["row"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("long_text", ["truncate", "window"])
+def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
+    some = [*texts(8), "the movie is good " * 20]
+    said = [result.prediction.id for result in bert(some, long_text=long_text)]
+    run(bert, rows_of(some), tmp_path, contrast=said[-1], long_text=long_text)
+    found = results(tmp_path).to_pylist()
+    plain = bert(some, contrast=said[-1], long_text=long_text)
+    for row, result, label in zip(found, plain, said, strict=True):
+        zero = label == said[-1]
+        assert any("less itself it is zero" in note for note in row["notes"]) == zero
+        assert tuple(row["notes"]) == result.notes
+        assert (max(map(abs, row["scores"])) == 0) == zero == (not result.scores.any())
+
+
+def test_a_model_at_fault_stops_the_run(tmp_path):
     with pytest.raises(UnsupportedModelError, match="multiple-choice"):
         run(explainer("bert", "MultipleChoice"), rows_of(texts(4)), tmp_path / "choice")
 

@@ -56,14 +56,24 @@ def test_a_copy_that_differs_is_refused():
         compare(task.copy, row, row)
 
 
-def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths():
-    model = build("causal-lm", "mpt")  # builds its biases for max_seq_len and has no table that would bound it
+def test_a_model_that_makes_as_many_distances_as_its_configuration_says_is_cut_there():
+    model = build("causal-lm", "mpt")
     model.config.max_seq_len = 30
     tokenizer = tiny.tokenizer(specials=False)
     tokenizer.model_max_length = 1000
-    assert len(Explainer(model, tokenizer)("the " * 30)) == 30
-    with pytest.raises(InputError, match=r"cannot read a text of 31 tokens: .*configuration says max_seq_len=30"):
-        Explainer(model, tokenizer)("the " * 31)
+    assert Explainer(model, tokenizer)("the " * 30).notes == ()
+    cut = Explainer(model, tokenizer)("the " * 31)
+    assert (len(cut), cut.notes) == (30, ("the text has 31 tokens; only the first 30 were read",))
+    with pytest.raises(InputError, match="31 tokens and the model reads 30; shorten it"):
+        Explainer(model, tokenizer)("the " * 31, long_text="error")
+
+
+def test_an_error_on_a_long_text_names_what_the_configuration_says_of_lengths_and_the_remedy():
+    model = build("causal-lm", "prophetnet")  # its decoder looks up one row beyond each token's position
+    inputs = {"input_ids": torch.full((1, 511), 7)}
+    says = r"cannot read a text of 511 tokens: .*max_position_embeddings=512: .*set the tokenizer's model_max_length"
+    with pytest.raises(InputError, match=says), reading(model, inputs):
+        model(**inputs)
 
 
 def test_errors_of_the_model_name_the_input_and_others_pass():

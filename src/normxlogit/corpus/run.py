@@ -110,6 +110,8 @@ def attribute(
         DataError: If something cannot be read or written, the folder was made of something else, or there are more
             errors than allowed.
         InputError: If an argument is none of what it may be.
+        TargetError: If the model has no such label or token, or it is also the contrast.
+        MethodError: If the model has no such layer.
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")

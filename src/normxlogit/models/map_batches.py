@@ -105,10 +105,12 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     A trial holds for all lengths between them, for what changes with the longest text of a batch (rotary embeddings
     that stretch, attention that turns sparse) does so from some length on.
     """
+    if len(encodings) < 2:
+        return True  # alone, nothing is put beside it
     model.refresh()
     lengths = lengths_of(encodings)
     tried = model.copy.padding
-    if not lengths or isinstance(tried, bool) or min(lengths) == max(lengths):
+    if isinstance(tried, bool) or min(lengths) == max(lengths):
         return tried is not False
     shortest, longest = min(lengths), max(lengths)
     if tried is None or shortest < tried[0] or longest > tried[1]:

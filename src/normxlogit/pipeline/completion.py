@@ -1,6 +1,7 @@
 """Completions of language models, and which tokens each of their tokens rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,11 +14,12 @@ from ..methods import FrozenGradient, Method, NormXLogit, Request, check_finite,
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
-from ..models.targets import Target, index_of, is_choice, name_of
+from ..models.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
+from ..surgery.isolated import autocast_note
 from ..surgery.memory import enough_memory
 from .completed import Completed
 from .options import Options
@@ -107,6 +109,7 @@ def explain_completions(
         TargetError: If a token asked for does not exist.
         UnsupportedModelError: If the model reads ahead, so that later tokens are part of earlier representations.
     """
+    model.refresh()
     every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
     if isinstance(model, Seq2SeqModel):  # a source each
         return [result for one in every for result in _explain(model, [one])]
@@ -170,7 +173,10 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
     results = []
     for one, (scores, diagnostics), predictions in zip(batch, found, said, strict=True):
         model.check_finite(scores.numpy(), run.batch)
-        results.append(_result(model, one, layers, scores, diagnostics, predictions))
+        result = _result(model, one, layers, scores, diagnostics, predictions)
+        same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
+        notes = (*result.notes, *autocast_note(run.batch.inputs, run.hidden.dtype), *same)
+        results.append(replace(result, notes=notes))
     return results
 
 
@@ -254,6 +260,8 @@ def _result(
 def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:
     """Return the vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
+    if options.target is None or is_choice(options.target):
+        check_target(model, options.target, options.contrast, options.targets)
     contrast = None if options.contrast is None else index_of(model, options.contrast, width)
     if options.targets is not None:
         if len(options.targets) != len(ids):

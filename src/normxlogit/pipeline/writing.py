@@ -48,6 +48,7 @@ def generate_each(
         InputError: If a prompt is empty or leaves no room, or several sequences are asked for.
         UnsupportedModelError: If the model is no causal language model.
     """
+    model.refresh()
     check_writes(model)
     if options.get("num_return_sequences", 1) != 1:
         raise InputError("num_return_sequences must be 1; call again for another completion")
@@ -93,6 +94,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
         InputError: If one of them is empty or both are longer than the model reads.
         UnsupportedModelError: If the model is no causal language model.
     """
+    model.refresh()
     check_writes(model)
     before, read = _read_prompt(model, prompt)
     count, text = len(before), read.text
