@@ -171,7 +171,8 @@ def evaluate_sources(
         ablations: Random ablations of the linear datamodelling score.
         context_cite: Random ablations of the published package context-cite, a row of its own; 0 for none.
         seed: Of the ablations, the random order and the bootstrap.
-        folder: Where what was measured on a prompt is kept, so that a stopped run goes on.
+        folder: Where what was measured on a prompt is kept, so that a stopped run goes on and one with more methods
+            measures those alone.
         on_progress: Called with what is done, prompts done and prompts in all.
 
     Returns:
@@ -189,10 +190,16 @@ def evaluate_sources(
         path = None if folder is None else folder / f"prompt-{seed}-{number}.json"
         state = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
         run = [question.question, dict(question.documents), model.name, max_new_tokens, ablations]
-        if state.get("run") != run or (state["matters"] and not {*asked, *published} <= set(state["methods"])):
-            state = {"run": run} | measure_prompt(
-                model, question, chosen, max_new_tokens, ablations, seed + number, context_cite
-            )
+        known = state if state.get("run") == run else {}
+        left = [method for method in chosen if method.spec not in known.get("methods", {})]
+        wanted = context_cite if any(name not in known.get("methods", {}) for name in published) else 0
+        if not known or (known["matters"] and (left or wanted)):
+            state = measure_prompt(model, question, left, max_new_tokens, ablations, seed + number, wanted)
+            if known and state["answer"] == known["answer"]:
+                state["methods"] = known["methods"] | state["methods"]
+            elif left != chosen:  # what was measured belongs to another answer
+                state = measure_prompt(model, question, chosen, max_new_tokens, ablations, seed + number, context_cite)
+            state = {"run": run} | state
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(state), encoding="utf-8")

@@ -55,6 +55,10 @@ class Slopes:
     states: dict[int, Tensor]
     gradients: dict[int, list[Tensor]]
 
+    def only(self, place: int) -> "Slopes":
+        """Return the same of one place."""
+        return Slopes(self.answer, {place: self.states[place]}, {place: self.gradients[place]})
+
 
 @dataclass
 class _Seen(threading.local):
@@ -91,7 +95,7 @@ class FrozenModel:
     def of(cls, model: TaskModel) -> "FrozenModel":
         """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
         kept: FrozenModel | None = model.__dict__.get("_frozen_model")
-        same = kept is not None and kept.module is model.module
+        same = type(kept) is cls and kept.module is model.module
         if kept is None or not same or kept._written:
             kept = model.__dict__["_frozen_model"] = cls(model, proved=same and kept is not None and kept._proved)
         return kept

@@ -71,8 +71,7 @@ class Ablations:
         encodings = []
         for row in new:
             out = {i for source, there in zip(self.sources, row, strict=True) if not there for i in source.tokens}
-            whole = self.completed.encoding
-            encodings.append(whole.take(i for i in range(len(whole)) if i not in out))
+            encodings.append(self.completed.without(out))
         found = map_batches(self.model, encodings, lambda some: self._read([encodings[i] for i in some]))
         self._known.update(zip(new, found, strict=True))
         return np.stack([self._known[row] for row in rows])
