@@ -19,8 +19,12 @@ def generation(
     model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
     gguf_file: GGUFFile = None,
     methods: Annotated[
-        str, typer.Option(help="Names separated by spaces; settings as name:setting=value,setting=value.")
-    ] = "frozen-gradient:read_at=middle normxlogit lime:samples=32",
+        str | None,
+        typer.Option(
+            help="Names separated by spaces; settings as name:setting=value,setting=value. By default the method that "
+            "explains completions, normxlogit and lime:samples=32."
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
@@ -41,7 +45,7 @@ def generation(
         raise InputError("name a JSONL file of questions with --data")
     check_folder(output)
     with quiet():
-        from ..evaluation.generation import evaluate_sources, load_questions
+        from ..evaluation.generation import default_methods, evaluate_sources, load_questions
         from ..evaluation.source_report import sources_table, write_sources
         from ..explainer import Explainer
 
@@ -51,7 +55,7 @@ def generation(
             results, matter = evaluate_sources(
                 explainer,
                 questions,
-                methods.split(),
+                default_methods(explainer) if methods is None else methods.split(),
                 max_new_tokens=max_new_tokens,
                 ablations=ablations,
                 context_cite=context_cite,

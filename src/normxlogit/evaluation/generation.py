@@ -14,16 +14,27 @@ from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..methods.guided_lime import GuidedLime
 from ..methods.perturbation import KernelShap, Lime, Occlusion
+from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, leave_one_out, random_ablations, score_by_ablation
 from ..pipeline.cite import ask, documents_by_name
 from ..pipeline.completed import Completed
+from ..pipeline.completion import default_method
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
 from ..results.spans import answer_parts, prompt_sources
 from .context_cite import published_context_cite
 
-__all__ = ["BASELINES", "Asked", "SourceResult", "evaluate_sources", "load_questions", "qnli_questions", "summarise"]
+__all__ = [
+    "BASELINES",
+    "Asked",
+    "SourceResult",
+    "default_methods",
+    "evaluate_sources",
+    "load_questions",
+    "qnli_questions",
+    "summarise",
+]
 
 TOP = (1, 3, 5)
 """How many of the highest sources are taken out."""
@@ -149,6 +160,13 @@ def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0)
     return found
 
 
+def default_methods(explainer: Explainer) -> list[Method]:
+    """Return what is measured unless other methods are named: those that a model's sources can be scored by."""
+    model = explainer._language_model
+    found = [default_method(model), method_named("normxlogit"), method_named("lime:samples=32")]
+    return [method for method in found if not (isinstance(model, Seq2SeqModel) and method.info.tokenwise)]
+
+
 def evaluate_sources(
     explainer: Explainer,
     questions: Sequence[Asked],
@@ -192,9 +210,9 @@ def evaluate_sources(
         run = [question.question, dict(question.documents), model.name, max_new_tokens, ablations]
         known = state if state.get("run") == run else {}
         left = [method for method in chosen if method.spec not in known.get("methods", {})]
-        wanted = context_cite if any(name not in known.get("methods", {}) for name in published) else 0
-        if not known or (known["matters"] and (left or wanted)):
-            state = measure_prompt(model, question, left, max_new_tokens, ablations, seed + number, wanted)
+        samples = context_cite if any(name not in known.get("methods", {}) for name in published) else 0
+        if not known or (known["matters"] and (left or samples)):
+            state = measure_prompt(model, question, left, max_new_tokens, ablations, seed + number, samples)
             if known and state["answer"] == known["answer"]:
                 state["methods"] = known["methods"] | state["methods"]
             elif left != chosen:  # what was measured belongs to another answer

@@ -147,9 +147,7 @@ class FrozenGradient(Method):
         frozen = FrozenSeq2Seq.of(model)
         return frozen.run_both(batch, frozen.encoder_layer(batch, self.read_at), point)
 
-    def _score_both(
-        self, model: Seq2SeqModel, request: Request, places: Tensor, weights: Tensor | None
-    ) -> Scores:
+    def _score_both(self, model: Seq2SeqModel, request: Request, places: Tensor, weights: Tensor | None) -> Scores:
         """Score the source and the decoder's tokens, (1, K, 1, S + T)."""
         frozen = FrozenSeq2Seq.of(model)
         total = torch.zeros(())

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,9 @@ from .proof import reading
 from .targets import Target
 from .task_model import TaskModel
 from .tasks import at
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["FrozenModel", "Slopes"]
 
@@ -92,10 +95,11 @@ class FrozenModel:
         self._network.cut_at({output.path for output in model.parts.outputs or ()})
 
     @classmethod
-    def of(cls, model: TaskModel) -> "FrozenModel":
+    def of(cls, model: TaskModel) -> "Self":
         """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
-        kept: FrozenModel | None = model.__dict__.get("_frozen_model")
-        same = type(kept) is cls and kept.module is model.module
+        found = model.__dict__.get("_frozen_model")
+        kept = found if type(found) is cls else None
+        same = kept is not None and kept.module is model.module
         if kept is None or not same or kept._written:
             kept = model.__dict__["_frozen_model"] = cls(model, proved=same and kept is not None and kept._proved)
         return kept

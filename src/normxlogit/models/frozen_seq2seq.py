@@ -16,6 +16,7 @@ from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.snapshot import Snapshot
 from ..surgery.trace import Call, hidden_of, tensor_of, trace
+from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass
 from .frozen_model import LONG, FrozenModel
 from .proof import reading
@@ -141,14 +142,11 @@ class FrozenSeq2Seq(FrozenModel):
             UnsupportedModelError: If there is none.
         """
         network = cast(Any, self._network.model)
-        try:
-            found = [side.get_input_embeddings() for side in (network.get_encoder(), network.get_decoder())]
-        except (AttributeError, NotImplementedError):
-            found = []
-        if len(found) != 2 or not all(isinstance(table, nn.Module) for table in found):
+        found = [table for side in (network.get_encoder(), network.get_decoder()) if (table := table_of(side))]
+        if len(found) != 2:
             raise UnsupportedModelError(
-                f"{type(self.module).__name__} has no table of word embeddings on both sides, so nothing flows from its "
-                "source; the occlusion of sources needs none"
+                f"{type(self.module).__name__} names no table of word embeddings for its encoder and its decoder, from "
+                "which something would flow; normxlogit scores the decoder's tokens, and occlusion the sources"
             )
         return found
 
@@ -169,8 +167,8 @@ class FrozenSeq2Seq(FrozenModel):
             left, held.given, held.wanted = len(held.given), [], None
         if left:
             raise UnsupportedModelError(
-                f"{type(self.module).__name__} does not look its tokens up in its tables of word embeddings, so nothing "
-                "can be put in their place; normxlogit scores the decoder's tokens, and occlusion the sources"
+                f"{type(self.module).__name__} does not look its tokens up in its tables of word embeddings, so that "
+                "nothing can be put in their place; normxlogit scores the decoder's tokens, and occlusion the sources"
             )
 
     def _placed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor | None:

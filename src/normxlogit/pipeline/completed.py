@@ -30,7 +30,7 @@ class Completed:
     named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def joined(self) -> "Completed":
-        """Return the same with the source of an encoder-decoder model before the decoder's tokens, on a line of its own.
+        """Return the same with the source of an encoder-decoder model on a line before what the decoder reads.
 
         The prompt is then the source and the decoder's first token.
         """
@@ -60,7 +60,7 @@ class Completed:
         )
 
     def without(self, out: Collection[int]) -> Encoding:
-        """Return what the model reads when tokens of the prompt are taken out, of an encoder-decoder model its source's.
+        """Return what the model reads when tokens of the prompt (of an encoder-decoder model: the source) are out.
 
         Args:
             out: Their places in `joined`.

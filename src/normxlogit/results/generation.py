@@ -212,7 +212,7 @@ class GenerationAttribution(Result):
         sequence = self._sequenced()
         found = prompt_sources(sequence, by if by is not None else self.named or "sentence")
         if not found:
-            raise DataError("the prompt holds no source")
+            raise DataError("; ".join(["the prompt holds no source", *self.notes]))
         parts = answer_parts(sequence, of)
         values = self.scores
         if centered:
