@@ -16,7 +16,7 @@ def generation(
     data: Annotated[
         str, typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of 7 sentences.")
     ] = "",
-    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")] = "",
     gguf_file: GGUFFile = None,
     methods: Annotated[
         str | None,
@@ -40,7 +40,7 @@ def generation(
 ) -> None:
     """Measure how much an answer rests on the sources that each method ranks highest."""
     if not model:
-        raise InputError("name a causal language model with --model; the model in the package is a classifier")
+        raise InputError("name a language model with --model; the model in the package is a classifier")
     if not data:
         raise InputError("name a JSONL file of questions with --data")
     check_folder(output)

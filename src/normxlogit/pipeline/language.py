@@ -62,7 +62,7 @@ class LanguageMixin:
         method: str | Method | None = None,
         **options: Any,
     ) -> GenerationAttribution | Attributions[GenerationAttribution]:
-        """Let a causal language model continue prompts, and explain every token that it wrote.
+        """Let a language model continue prompts, and explain every token that it wrote.
 
         Args:
             prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
@@ -81,7 +81,7 @@ class LanguageMixin:
         Raises:
             InputError: If the prompt is empty, leaves no room, or the tokenizer has no template for messages.
             TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is no causal language model.
+            UnsupportedModelError: If the model is no language model.
         """
         model = self._language_model
         wanted = Options(target, None, contrast, layers, self._completion_method(method))
@@ -125,8 +125,7 @@ class LanguageMixin:
             targets: A token or index for each place.
             contrast: A token whose logit is subtracted.
             layers: As in `__call__`.
-            method: As in `__call__`; by default `frozen-gradient`, which goes back once for each generated token, and
-                `normxlogit` for encoder-decoder models.
+            method: As in `__call__`; by default `frozen-gradient`, which goes back once for each generated token.
             sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
                 (start, end) of its characters, in a list of messages (message, start, end).
 
@@ -137,7 +136,7 @@ class LanguageMixin:
             InputError: If prompt or completion is empty, both are longer than the model reads, a source is no span, or
                 the lists differ in length.
             TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is no causal language model.
+            UnsupportedModelError: If the model is no language model.
         """
         model = self._language_model
         prompts, single = read_prompts(prompt)
@@ -196,7 +195,7 @@ class LanguageMixin:
         method: str | Method | None = None,
         verify: int = 0,
     ) -> Citations:
-        """Let a causal language model answer a question from documents, and cite the sentences its answer rests on.
+        """Let a language model answer a question from documents, and cite the sentences its answer rests on.
 
         The sources are the documents' sentences. The default method takes one forward pass over the finished answer
         and one backward pass for each of its sentences.
@@ -212,7 +211,7 @@ class LanguageMixin:
 
         Raises:
             InputError: If there is no question or document, or they leave no room for an answer.
-            UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
+            UnsupportedModelError: If the model is no language model, or the method does not work on it.
 
         Example:
             >>> answer = explainer.cite("Who won?", {"news.txt": "It rained. The home team won."})  # doctest: +SKIP
