@@ -31,6 +31,13 @@ def generation(
     context_cite: Annotated[
         int, typer.Option(min=0, help="Add a row of the published package context-cite, with so many ablations.")
     ] = 0,
+    tokens: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
+        ),
+    ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of the documents, the ablations and the bootstrap.")] = 0,
     device: Device = AUTO,
     dtype: DType = None,
@@ -45,7 +52,8 @@ def generation(
         raise InputError("name a JSONL file of questions with --data")
     check_folder(output)
     with quiet():
-        from ..evaluation.generation import default_methods, evaluate_sources, load_questions
+        from ..evaluation.generation import default_methods, evaluate_sources
+        from ..evaluation.questions import load_questions
         from ..evaluation.source_report import sources_table, write_sources
         from ..explainer import Explainer
 
@@ -59,16 +67,18 @@ def generation(
                 max_new_tokens=max_new_tokens,
                 ablations=ablations,
                 context_cite=context_cite,
+                tokens=tokens,
                 seed=seed,
                 folder=None if output is None else output / "prompts",
                 on_progress=step,
             )
+        ranked = "word" if tokens else "source"
         about = {
             "data": Path(data).name,
             "model": explainer.model.name,
             "questions": str(len(questions)),
-            "of them some source matters in": str(matter),
+            f"of them some {ranked} matters in": str(matter),
         }
         if output is not None:
-            write_sources(output, results, about)
-    write_report(", ".join(f"{key}: {value}" for key, value in about.items()) + "\n\n" + sources_table(results))
+            write_sources(output, results, about, ranked)
+    write_report(", ".join(f"{key}: {value}" for key, value in about.items()) + "\n\n" + sources_table(results, ranked))
