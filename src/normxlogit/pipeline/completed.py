@@ -113,6 +113,16 @@ class Completed:
         prompt_sources(self.sequenced(), named)
         return replace(self, named=named)
 
+    def seen(self, sources: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+        """Return the sources in which a token begins that is not special: what is unknown to a tokenizer may have none.
+
+        Args:
+            sources: As in `naming`.
+        """
+        sequence = self.sequenced()
+        spans = {name: self._span(name, tuple(span)) for name, span in sources.items()}
+        return {n: span for n, span in sources.items() if sequence.tokens_in(*spans[n], of_answer=False)}
+
     def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
         if self.contents is None and len(span) == 2:
             return span[0], span[1]
