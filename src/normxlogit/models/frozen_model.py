@@ -40,6 +40,9 @@ LONG = 2048
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
 
+PROOF_TOKENS = 512
+"""Most tokens of a text that a language model is proved on: the proof goes back twice and keeps everything."""
+
 SUMS = 10
 """Sums in another order may differ by this many times what rounding explains in a single one."""
 
@@ -299,10 +302,12 @@ class FrozenModel:
         with self._lock:
             if self._proved:
                 return
-            inputs = {name: value[:1] for name, value in batch.inputs.items()}
+            inputs, mask = {name: value[:1] for name, value in batch.inputs.items()}, batch.mask[:1]
             place, rows = None, None
             if self.model.task.vocabulary:
-                place = batch.mask[:1].int().cumsum(-1).argmax(-1)  # (1,), the last token
+                kept = slice(-PROOF_TOKENS, None) if self.model.pad_left else slice(PROOF_TOKENS)
+                inputs = {name: value[:, kept] for name, value in inputs.items()}
+                place = mask[:, kept].int().cumsum(-1).argmax(-1)  # (1,), the last token
                 rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
