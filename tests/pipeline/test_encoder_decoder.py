@@ -66,30 +66,44 @@ def test_shares_of_source_and_completion_and_the_bias_are_the_models_own_logits(
     assert g.special_tokens_mask[g.prompt_tokens - 1]
 
 
-@pytest.mark.parametrize("contrast", [None, "mat"])
-def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attention_held(contrast, monkeypatch):
-    explainer = explainer_for("t5")
-    g = explainer.explain_completion(DOCUMENT, ANSWER, contrast=contrast)
-    source, written = split(g)
+def held_rms(self, x):
+    return self.weight * (x * (x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon).rsqrt().detach())
+
+
+def held_norm(x, shape, weight, bias, eps):
+    held = (x.var(-1, correction=0, keepdim=True) + eps).rsqrt().detach()
+    return (x - x.mean(-1, keepdim=True)) * held * weight + bias
+
+
+@pytest.mark.parametrize(("contrast", "layer"), [(None, 0), ("mat", 0), (None, 1)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attention_held(
+    family, contrast, layer, monkeypatch
+):
+    explainer = explainer_for(family)
     model, softmax = explainer.model.given, torch.nn.functional.softmax
+    for module in model.modules():
+        if hasattr(module, "activation_fn"):
+            module.activation_fn = torch.nn.ReLU()  # whose slope times its input is its output
+    g = explainer.explain_completion(DOCUMENT, ANSWER, contrast=contrast, method=FrozenGradient(read_at=layer))
+    source, written = split(g)
     model.set_attn_implementation("eager")
-
-    def norm(self, x):
-        held = (x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon).rsqrt().detach()
-        return self.weight * (x * held)
-
     monkeypatch.setattr(torch.nn.functional, "softmax", lambda *a, **k: softmax(*a, **k).detach())
-    monkeypatch.setattr(modeling_t5.T5LayerNorm, "forward", norm)
-    table = model.get_input_embeddings()
+    monkeypatch.setattr(modeling_t5.T5LayerNorm, "forward", held_rms)
+    monkeypatch.setattr(torch.nn.functional, "layer_norm", held_norm)
+    table = model.get_encoder().get_input_embeddings()
     given = table(torch.tensor([list(source)])).detach().requires_grad_()
     own = table(torch.tensor([written])).detach().requires_grad_()
-    logits = model(inputs_embeds=given, decoder_inputs_embeds=own, use_cache=False).logits[0]
+    output = model(inputs_embeds=given, decoder_inputs_embeds=own, use_cache=False, output_hidden_states=True)
+    logits, read = output.logits[0], [given, *output.encoder_hidden_states[1:]][layer]
     for row, scores in enumerate(g.scores):  # one backward pass for each token that was written
         other = logits[row].mean() if contrast is None else logits[row, g.targets[row].contrast_id]
         answer = logits[row, written[row + 1]] - other
-        slopes = torch.autograd.grad(answer, [given, own], retain_graph=True)
-        wanted = torch.cat([(s * x)[0].sum(-1).detach() for s, x in zip(slopes, (given, own), strict=True)])
+        slopes = torch.autograd.grad(answer, [read, own], retain_graph=True)
+        wanted = torch.cat([(s * x)[0].sum(-1).detach() for s, x in zip(slopes, (read, own), strict=True)])
         np.testing.assert_allclose(scores, wanted, atol=1e-4)
+        if family == "t5":  # which has no biases
+            assert g.diagnostics["bias"][row] == pytest.approx(0, abs=1e-4)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
