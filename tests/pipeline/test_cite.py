@@ -55,6 +55,22 @@ def test_the_template_is_grey_and_never_ranked():
     assert g.sources().names == ("The film was bad.", "The cat sat.", "Is this good?")
 
 
+def test_sources_of_a_given_completion():
+    explainer = explainer_for()
+    completed = read_completion(explainer._language_model, CHAT, " a cat")
+    for method in ("occlusion", "frozen-gradient"):
+        wanted = explain_sources(explainer._language_model, completed, Options(method=method_named(method)), "message")
+        found = explainer.explain_sources(CHAT, " a cat", by="message", method=method)
+        assert found == wanted
+        assert found.names == ("system", "user")
+    spans = {"film": (0, 0, 17), "cat": (1, 0, 12)}
+    named = explainer.explain_sources(CHAT, " a cat", by=spans)
+    assert named == explainer.explain_sources(CHAT, " a cat", by=spans, method="frozen-gradient:read_at=middle")
+    assert [named.text[slice(*span)] for span in named.spans] == ["The film was bad.", "The cat sat."]
+    with pytest.raises(InputError, match="no span of message 0"):
+        explainer.explain_sources(CHAT, " a cat", by={"film": (0, 0, 99)})
+
+
 def test_sentences_that_the_tokenizer_does_not_know_are_no_sources():
     explainer = explainer_for()
     cited = explainer.cite("is this good?", {"a": "\N{GRINNING FACE}! The cat sat. Xyzzy"}, max_new_tokens=4)

@@ -162,6 +162,15 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
         assert score == pytest.approx(whole - said(left), abs=1e-3)
 
 
+def test_sources_of_a_given_completion_by_any_method():
+    explainer = shared("t5")
+    named = explainer.explain_sources(DOCUMENT, ANSWER, by={"first": (0, 18), "last": (43, 61)})
+    whole = explainer.explain_completion(DOCUMENT, ANSWER).sources({"first": (0, 18), "last": (43, 61)})
+    np.testing.assert_allclose(named.scores, whole.scores, atol=1e-4)
+    lost = explainer.explain_sources(DOCUMENT, ANSWER, by="sentence", of="token", method="occlusion")
+    assert (lost.table.shape, lost.unit) == ((4, 3), "nats")
+
+
 @pytest.mark.parametrize("method", ["lime:samples=8", "kernel-shap:samples=8", "guided-lime:samples=8"])
 def test_other_methods_over_sources(method):
     found = shared("t5").cite("is this good?", {"a": DOCUMENT}, max_new_tokens=4, method=method)

@@ -14,10 +14,13 @@ from ..models.task_model import TaskModel
 from ..results.citations import Citations
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
+from ..results.sources import Merging, Sources
+from ..results.spans import By, Of
 from .cite import cite
 from .completion import default_method, explain_completions
 from .given_completion import explain_generation
 from .options import Options
+from .sources import explain_sources
 from .writing import generate_each, read_completion
 
 if TYPE_CHECKING:
@@ -150,6 +153,41 @@ class LanguageMixin:
         ]
         found = explain_completions(model, read, wanted)
         return found[0] if single else Attributions(found)
+
+    def explain_sources(
+        self,
+        prompt: Prompt,
+        completion: str | Sequence[int],
+        *,
+        by: By | Mapping[str, Sequence[int]] = "sentence",
+        of: Of = None,
+        method: str | Method | None = None,
+        merge: Merging = "sum",
+    ) -> Sources:
+        """Explain which sources of a prompt a completion rests on, at the least cost that the method allows.
+
+        The frozen gradient goes back once for each part of the completion, not for each token. Perturbation methods
+        take out sources instead of tokens: `occlusion` leaves out one at a time, `lime` is ContextCite's estimator.
+
+        Args:
+            prompt: A text, or a list of chat messages for the tokenizer's template.
+            completion: As in `explain_completion`.
+            by: "sentence", "paragraph", "message" or "word", or named spans as `sources` of `explain_completion`.
+            of: The part of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
+            method: As in `explain_completion`.
+            merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
+
+        Raises:
+            InputError: If prompt or completion is empty or too long, or there is no such source or part.
+            MethodError: If the method does not score sources.
+            UnsupportedModelError: If the model is no language model, or the method does not work on it.
+        """
+        model = self._language_model
+        completed = read_completion(model, prompt, completion)
+        if not isinstance(by, str):
+            completed = completed.naming(by)
+            by = completed.named
+        return explain_sources(model, completed, Options(method=self._completion_method(method)), by, of, merge)
 
     def from_generation(
         self,
