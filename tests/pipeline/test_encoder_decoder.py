@@ -179,10 +179,11 @@ def test_other_methods_over_sources(method):
     assert found.scores.any()
 
 
-def test_a_long_source_gives_the_same_scores(monkeypatch):
-    plain = explainer_for("t5").explain_completion(DOCUMENT, ANSWER)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_long_source_gives_the_same_scores(family, monkeypatch):
+    plain = explainer_for(family).explain_completion(DOCUMENT, ANSWER)
     monkeypatch.setattr(frozen_seq2seq, "LONG", 1)
-    explainer = explainer_for("t5")
+    explainer = explainer_for(family)
     spared = explainer.explain_completion(DOCUMENT, ANSWER)
     np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5)
     middle = explainer.explain_completion(DOCUMENT, ANSWER, method="frozen-gradient:read_at=middle")

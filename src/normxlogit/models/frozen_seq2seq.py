@@ -192,7 +192,8 @@ class FrozenSeq2Seq(FrozenModel):
         encoder: Any = cast(Any, reference).get_encoder()
         path = next(path for path, module in reference.named_modules() if module is encoder)
         states = outputs.get("encoder_hidden_states")
-        found = layer_outputs(calls, Call(path, None), states) if states and len(states) > 1 else None
+        plain = bool(states) and len(states) > 1 and all(isinstance(state, Tensor) for state in states)
+        found = layer_outputs(calls, Call(path, None), states) if plain else None
         if found is None or any(output.axes != (0, 1, 2) for output in found):
             raise UnsupportedModelError(
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "

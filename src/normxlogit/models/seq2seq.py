@@ -1,6 +1,7 @@
 """Encoder-decoder language models: the decoder, with what the encoder made of the source beside it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -18,6 +19,14 @@ from .task_model import TaskModel
 from .tasks import Task
 
 __all__ = ["Seq2SeqModel"]
+
+
+@dataclass
+class _Encoded(BaseModelOutput):
+    """An encoder's states, with what mixtures of experts look for beside them."""
+
+    router_logits: Any = None
+    router_probs: Any = None
 
 
 class Seq2SeqModel(TaskModel):
@@ -124,9 +133,11 @@ def _as_decoder(
     else:
         if encoder_states is None:  # the head on single tokens, which attends to nothing
             given = inputs.get("inputs_embeds", input_ids)
-            weight = next(own.__self__.parameters())  # type: ignore[attr-defined]
-            encoder_states = torch.zeros(len(given), 1, 1, dtype=weight.dtype, device=weight.device)
-        inputs["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoder_states)
+            model: Any = own.__self__  # type: ignore[attr-defined]
+            width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
+            weight = next(model.parameters())
+            encoder_states = torch.zeros(len(given), 1, width, dtype=weight.dtype, device=weight.device)
+        inputs["encoder_outputs"] = _Encoded(last_hidden_state=encoder_states)
     if "inputs_embeds" in inputs:
         inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
     else:
