@@ -215,6 +215,7 @@ def test_documents_are_made_of_the_sentence_that_answers_and_six_others():
         assert len(set(sentences)) == 7
         assert asked.question.replace("q", "Sentence ") + "." in sentences
     assert found != qnli_questions(rows, 10, seed=2)
+    assert {len(a.documents["text"].split("\n\n")) for a in qnli_questions(rows, 10, sentences=3)} == {3}
     assert {
         asked.documents["text"].split("\n\n").index(asked.question.replace("q", "Sentence ") + ".") for asked in found
     } != {0}

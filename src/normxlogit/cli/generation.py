@@ -14,7 +14,8 @@ __all__ = ["generation"]
 
 def generation(
     data: Annotated[
-        str, typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of 7 sentences.")
+        str,
+        typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of several sentences."),
     ] = "",
     model: Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")] = "",
     gguf_file: GGUFFile = None,
@@ -26,6 +27,7 @@ def generation(
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
     context_cite: Annotated[
@@ -57,7 +59,7 @@ def generation(
         from ..evaluation.source_report import sources_table, write_sources
         from ..explainer import Explainer
 
-        questions = load_questions(data, limit, seed)
+        questions = load_questions(data, limit, seed, sentences)
         explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         with progress(1) as step:
             results, matter = evaluate_sources(

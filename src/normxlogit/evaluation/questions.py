@@ -30,15 +30,16 @@ class Asked:
     documents: Mapping[str, str]
 
 
-def load_questions(path: str | Path, limit: int, seed: int = 0) -> list[Asked]:
+def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int = SENTENCES) -> list[Asked]:
     """Read a JSONL file of questions, each line with "question" and "documents", texts or a mapping of them by name.
 
-    Rows of QNLI ("question", "sentence", "label") are made to questions with documents of seven sentences.
+    Rows of QNLI ("question", "sentence", "label") are made to questions with documents of several sentences.
 
     Args:
         path: The file.
         limit: Most questions.
         seed: Chooses among QNLI's rows.
+        sentences: Sentences of a document made from them.
 
     Raises:
         DataError: If it cannot be read; names file and line.
@@ -62,34 +63,37 @@ def load_questions(path: str | Path, limit: int, seed: int = 0) -> list[Asked]:
         except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
             raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
     if pairs and not found:
-        return qnli_questions(pairs, limit, seed)
+        return qnli_questions(pairs, limit, seed, sentences)
     if not found:
         raise DataError(f"{path}: empty")
     return found[:limit]
 
 
-def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0) -> list[Asked]:
-    """Make questions with documents of seven sentences out of QNLI: the sentence that answers among six others.
+def qnli_questions(
+    rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = SENTENCES
+) -> list[Asked]:
+    """Make questions with documents of several sentences out of QNLI: the sentence that answers among others.
 
     Args:
         rows: QNLI's rows; label 0 means that the sentence answers the question.
         count: How many at most.
         seed: Chooses questions, the other sentences, and the order.
+        sentences: Sentences of a document.
 
     Raises:
         DataError: If there are too few rows.
     """
     random = np.random.default_rng(seed)
     answered = [i for i, row in enumerate(rows) if row["label"] == 0]
-    if not answered or len(rows) < SENTENCES:
-        raise DataError(f"a document of {SENTENCES} sentences needs as many rows, and one with label 0")
+    if not answered or len(rows) < sentences:
+        raise DataError(f"a document of {sentences} sentences needs as many rows, and one with label 0")
     found = []
     for i in random.permutation(answered)[:count].tolist():
-        sentences = [" ".join(str(rows[i]["sentence"]).split())]
+        chosen = [" ".join(str(rows[i]["sentence"]).split())]
         for other in random.permutation(len(rows)).tolist():
             sentence = " ".join(str(rows[other]["sentence"]).split())
-            if sentence not in sentences and len(sentences) < SENTENCES:
-                sentences.append(sentence)
-        order = random.permutation(len(sentences)).tolist()
-        found.append(Asked(str(rows[i]["question"]), {"text": "\n\n".join(sentences[k] for k in order)}))
+            if sentence not in chosen and len(chosen) < sentences:
+                chosen.append(sentence)
+        order = random.permutation(len(chosen)).tolist()
+        found.append(Asked(str(rows[i]["question"]), {"text": "\n\n".join(chosen[k] for k in order)}))
     return found
