@@ -12,6 +12,7 @@ from normxlogit import Citations, DataError, Explainer, GenerationAttribution, M
 from normxlogit.evaluation import generation as measuring
 from normxlogit.methods import FrozenGradient
 from normxlogit.models import frozen_seq2seq
+from normxlogit.pipeline.writing import read_completion
 from tests import tiny
 from tests.commands import run
 from tests.models.test_seq2seq import writer
@@ -180,16 +181,27 @@ def test_other_methods_over_sources(method):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_long_source_gives_the_same_scores(family, monkeypatch):
-    plain = explainer_for(family).explain_completion(DOCUMENT, ANSWER)
-    monkeypatch.setattr(frozen_seq2seq, "LONG", 1)
-    explainer = explainer_for(family)
-    spared = explainer.explain_completion(DOCUMENT, ANSWER)
-    np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5)
-    middle = explainer.explain_completion(DOCUMENT, ANSWER, method="frozen-gradient:read_at=middle")
-    monkeypatch.setattr(frozen_seq2seq, "LONG", 10_000)
-    again = explainer.explain_completion(DOCUMENT, ANSWER, method="frozen-gradient:read_at=middle")
-    np.testing.assert_allclose(middle.scores, again.scores, atol=1e-5)
+def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch):
+    explainer, kept, found = explainer_for(family), {}, {}
+
+    def pack(tensor):
+        sizes.append(tensor.numel())
+        return tensor
+
+    explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
+    for long in (10_000, 1):
+        monkeypatch.setattr(frozen_seq2seq, "LONG", long)
+        sizes = []
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            batch = explainer._language_model.with_source(
+                read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
+            )
+            frozen_seq2seq.FrozenSeq2Seq.of(explainer._language_model).run_both(batch, 0)
+        kept[long] = sum(sizes)
+        for layer in (0, 1):
+            g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))
+            np.testing.assert_allclose(g.scores, found.setdefault(layer, g.scores), atol=1e-5)
+    assert kept[1] < kept[10_000] / 4
 
 
 def test_points_on_the_way_are_a_mean_over_plain_passes():
