@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
+import transformers
 from transformers.models.t5 import modeling_t5
 
 from normxlogit import Citations, DataError, Explainer, GenerationAttribution, MethodError, UnsupportedModelError
@@ -15,7 +16,7 @@ from normxlogit.models import frozen_seq2seq
 from normxlogit.pipeline.writing import read_completion
 from tests import tiny
 from tests.commands import run
-from tests.models.test_seq2seq import writer
+from tests.models.test_seq2seq import CONFIGS, writer
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm!"
 ANSWER = "the cat sat"
@@ -65,6 +66,28 @@ def test_shares_of_source_and_completion_and_the_bias_are_the_models_own_logits(
     assert g.text == f"{DOCUMENT}\n{g.completion}"
     assert g.tokens[g.prompt_tokens - 1] == "[CLS]"
     assert g.special_tokens_mask[g.prompt_tokens - 1]
+
+
+OTHERS = {
+    "m2m_100": {},  # positions by token ids
+    "led": {"attention_window": [4, 4], "max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64},
+    "longt5": {"d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "local_radius": 4},
+}
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_other_kinds_of_positions_and_attention(family):
+    torch.manual_seed(0)
+    settings = CONFIGS["bart" if family != "longt5" else "t5"] | {"max_position_embeddings": 64} | OTHERS[family]
+    model = transformers.AutoModelForSeq2SeqLM.from_config(transformers.AutoConfig.for_model(family, **settings)).eval()
+    g = Explainer(model, tiny.tokenizer()).explain_completion(DOCUMENT, ANSWER)
+    source, written = split(g)
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([written])).logits[0]
+    for row, scores in enumerate(g.scores):
+        own = float(logits[row, written[row + 1]] - logits[row].mean())
+        assert scores.sum() + g.diagnostics["bias"][row] == pytest.approx(own, abs=1e-4)
+        assert np.count_nonzero(scores[: len(source)]) == len(source)
 
 
 def held_rms(self, x):
