@@ -16,6 +16,7 @@ from ..models.frozen_seq2seq import OWN, SOURCE, FrozenSeq2Seq
 from ..models.layers import Layers, layer_numbers
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
+from ..surgery.isolated import without_autocast
 from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import register
@@ -123,7 +124,7 @@ class FrozenGradient(Method):
         else:
             back = partial(frozen.slopes_each, target=request.target, places=(0,), read=places, weights=weights)
             shares = self._on_the_way(request, frozen, back)  # (B, K, 1, T)
-            with torch.no_grad():
+            with torch.no_grad(), without_autocast(request.forward.batch.inputs):
                 answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (B, K)
         shares = shares * request.forward.batch.mask[:, None, None].to(shares)  # (B, K, L, T)
         if self.read_at == "all" and not request.layers:
@@ -156,7 +157,7 @@ class FrozenGradient(Method):
             slopes = frozen.slopes_each(run, request.target, (SOURCE, OWN), places, weights)
             total = total + torch.cat([_products(slopes.only(side)) for side in (SOURCE, OWN)], -1) / point
         shares = total / len(self.points)  # (1, K, 1, S + T)
-        with torch.no_grad():
+        with torch.no_grad(), without_autocast(request.forward.batch.inputs):
             answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (1, K)
         return Scores(shares, {"bias": answer - shares[:, :, 0].sum(-1)})
 

@@ -197,8 +197,9 @@ class FrozenModel:
         """
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
-        answer = self._answer(run, target)  # (B, K)
-        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+        with without_autocast(run.batch.inputs):
+            answer = self._answer(run, target)  # (B, K)
+            return self._gone_back(answer, answer.sum(0), run.frozen, places)
 
     def slopes_each(
         self,
@@ -224,9 +225,10 @@ class FrozenModel:
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
         states = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
-        with self._network.frozen():
-            answer = self.read_each(states, target, read, weights)  # (B, K)
-        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+        with without_autocast(run.batch.inputs):
+            with self._network.frozen():
+                answer = self.read_each(states, target, read, weights)  # (B, K)
+            return self._gone_back(answer, answer.sum(0), run.frozen, places)
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return what `slopes_each` explains, (B, K), of states that the head reads, (B, T, H)."""
@@ -299,7 +301,7 @@ class FrozenModel:
 
     def _prove(self, batch: Batch) -> None:
         """Prove once, on the first text, that the frozen pass gives the model's answer and is affine."""
-        with self._lock:
+        with self._lock, without_autocast(batch.inputs):
             if self._proved:
                 return
             inputs, mask = {name: value[:1] for name, value in batch.inputs.items()}, batch.mask[:1]

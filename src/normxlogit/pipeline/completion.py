@@ -94,6 +94,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
 
 
 @enough_memory("explain this completion")
+@torch.inference_mode(False)  # the caller's, in which nothing can be gone back through
 def explain_completions(
     model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
 ) -> list[GenerationAttribution]:

@@ -25,6 +25,7 @@ __all__ = ["explain_sources"]
 
 
 @enough_memory("find the sources of this answer")
+@torch.inference_mode(False)
 def explain_sources(
     model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None, merge: Merging = "sum"
 ) -> Sources:
