@@ -162,7 +162,7 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
     assert calls["trunk"] == 1
 
 
-def test_the_default_is_the_frozen_gradient_and_normxlogit_for_encoder_decoder_models():
+def test_the_default_is_the_frozen_gradient_read_in_the_middle_of_causal_language_models():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat")
     assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
@@ -170,7 +170,7 @@ def test_the_default_is_the_frozen_gradient_and_normxlogit_for_encoder_decoder_m
     assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=middle")
     assert set(found.diagnostics) == {"bias"}
     written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
-    assert written.method == "normxlogit"
+    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", 0)
 
 
 def tiny_t5():

@@ -80,8 +80,8 @@ def check_answers(model: TaskModel) -> None:
     if isinstance(model, Seq2SeqModel):
         raise UnsupportedModelError(
             f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
-            "head has no logit for a source token and the scores are undefined there; generate and explain_completion "
-            "explain the tokens that the decoder writes"
+            "head has no logit for a source token; generate and explain_completion explain what the decoder writes, by "
+            "the source too"
         )
 
 

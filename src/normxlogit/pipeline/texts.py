@@ -25,6 +25,7 @@ from .progress import progress_bar
 __all__ = ["explain_outputs", "explain_texts"]
 
 
+@torch.inference_mode(False)  # the caller's, in which nothing can be gone back through
 def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain texts, pairs or encoded inputs.
 

@@ -170,7 +170,9 @@ def check_writes(model: TaskModel) -> None:
 def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
     read = read_prompt(model.tokenizer, prompt)
     if isinstance(model, Seq2SeqModel):
-        return model.begin(read.text), ReadPrompt("", None)
+        begun = model.begin(read.text)
+        source = None if begun.source is None else replace(begun.source, special=_special(model, begun.source, read))
+        return replace(begun, source=source), ReadPrompt("", read.contents)
     encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
     return replace(encoding, special=_special(model, encoding, read)), read
 
