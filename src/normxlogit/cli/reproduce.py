@@ -12,6 +12,7 @@ from ..errors import InputError
 from .alignment import figure_alignment
 from .console import check_folder, progress, quiet, write, write_report
 from .options import AUTO, DataDir, Device, DType, Methods, Protocol, loading, methods_of
+from .record import check_record
 
 __all__ = ["reproduce"]
 
@@ -28,7 +29,7 @@ class Part(str, Enum):
 
 
 def reproduce(
-    part: Annotated[Part, typer.Argument(help="Which of the paper's tables, or the curves.")],
+    part: Annotated[Part | None, typer.Argument(help="Which of the paper's tables, or the curves.")] = None,
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(help='A fine-tuned model as MODEL:TASK=FOLDER, such as "BERT:sst2=runs/bert-sst2"; repeatable.'),
@@ -49,8 +50,29 @@ def reproduce(
     device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[Path, typer.Option(help="Folder for models, runs, table and figures.")] = Path("outputs"),
+    check: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            help="Instead of a table: run the commands of a Markdown file, or of a folder of them, again and say which "
+            "figures differ; repeatable.",
+        ),
+    ] = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(help="What stands for a name in the commands of --check, as DATA=FOLDER; repeatable."),
+    ] = None,
+    slow: Annotated[bool, typer.Option("--slow", help="Of --check: run what is marked as slow, too.")] = False,
 ) -> None:
-    """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was."""
+    """Fill one of the paper's tables and print it beside the published figures; a stopped run goes on where it was.
+
+    With --check it runs the commands of the documentation again; the exit code is 1 where a figure differs.
+    """
+    if check:
+        check_record(check, given or [], slow)
+        return
+    if part is None:
+        raise InputError(f"name a part, one of {', '.join(one.value for one in Part)}, or give --check")
     check_folder(output)
     if part in (Part.time, Part.memory):
         write(_costs(part.value, methods, device, output))
