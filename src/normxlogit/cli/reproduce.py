@@ -35,7 +35,10 @@ def reproduce(
     part: Annotated[Part | None, typer.Argument(help="Which of the paper's tables and figures.")] = None,
     checkpoint: Annotated[
         list[str] | None,
-        typer.Option(help='A fine-tuned model as MODEL:TASK=FOLDER, such as "BERT:sst2=runs/bert-sst2"; repeatable.'),
+        typer.Option(
+            help='A fine-tuned model as MODEL:TASK=FOLDER, such as "BERT:sst2=runs/bert-sst2", or MODEL:sst2 for the small '
+            "model in the package; repeatable."
+        ),
     ] = None,
     base: Annotated[
         list[str] | None,
@@ -104,7 +107,7 @@ def reproduce(
             written = _signs(models, text, output, **load)
         elif part is Part.alignment:
             bases = dict(_named(entry) for entry in base or [])
-            tuned = {name: found["blimp"] for name, found in models.items() if "blimp" in found}
+            tuned = {name: folder for name, found in models.items() if (folder := found.get("blimp"))}
             written = figure_alignment(
                 bases, tuned, methods, output, words=words.split(), training=training, **data, **load
             )
@@ -114,7 +117,9 @@ def reproduce(
     write_report(written)
 
 
-def _tables(part: Part, models: Mapping[str, Mapping[str, str]], methods: str, output: Path, **options: Any) -> str:
+def _tables(
+    part: Part, models: Mapping[str, Mapping[str, str | None]], methods: str, output: Path, **options: Any
+) -> str:
     """Return one of the tables of faithfulness, or the files of its figures."""
     from ..paper.tables import paper_rows, run_figures, run_table
 
@@ -131,7 +136,7 @@ def _tables(part: Part, models: Mapping[str, Mapping[str, str]], methods: str, o
 def _train(
     bases: Sequence[str],
     tasks: Sequence[str],
-    models: dict[str, dict[str, str]],
+    models: dict[str, dict[str, str | None]],
     output: Path,
     data_dir: Path | None,
     training: Mapping[str, Any],
@@ -150,27 +155,31 @@ def _train(
             models.setdefault(name, {})[task] = folder
 
 
-def _signs(models: Mapping[str, Mapping[str, str]], text: str | None, output: Path, **options: Any) -> str:
+def _signs(models: Mapping[str, Mapping[str, str | None]], text: str | None, output: Path, **options: Any) -> str:
     """Return the table of figure 1 for each model, by default for the one in the package."""
     from ..explainer import Explainer
     from ..paper.examples import TEXT, sign_table
 
-    folders: list[str | None] = [found["sst2"] for found in models.values() if "sst2" in found]
+    folders = [found["sst2"] for found in models.values() if "sst2" in found]
     if models and not folders:
         raise InputError("figure1 explains one text: give --checkpoint MODEL:sst2=FOLDER, or none")
     explainers = [Explainer.from_pretrained(folder, **options) for folder in folders or [None]]
     return "\n".join(sign_table(explainer, output, text=text or TEXT) for explainer in explainers)
 
 
-def _models(checkpoints: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Read MODEL:TASK=FOLDER."""
-    models: dict[str, dict[str, str]] = {}
+def _models(checkpoints: Sequence[str]) -> dict[str, dict[str, str | None]]:
+    """Read MODEL:TASK=FOLDER, or MODEL:sst2 for the model in the package.
+
+    Raises:
+        InputError: If it is written in another way.
+    """
+    models: dict[str, dict[str, str | None]] = {}
     for entry in checkpoints:
         name, colon, rest = entry.partition(":")
         task, equals, folder = rest.partition("=")
-        if not (colon and equals and folder):
-            raise InputError(f"--checkpoint takes MODEL:TASK=FOLDER, not {entry!r}")
-        models.setdefault(name, {})[task] = folder
+        if not (name and colon and task) or (not folder and (equals or task != "sst2")):
+            raise InputError(f"--checkpoint takes MODEL:TASK=FOLDER, or MODEL:sst2, not {entry!r}")
+        models.setdefault(name, {})[task] = folder or None
     return models
 
 

@@ -128,7 +128,7 @@ def _settings(row: str, llama: bool) -> list[Method]:
     return [method_named(f"{name}:{','.join([*own, way])}") for way in ways]
 
 
-def paper_rows(models: Mapping[str, Mapping[str, str]]) -> list[Method]:
+def paper_rows(models: Mapping[str, Mapping[str, str | None]]) -> list[Method]:
     """Return the paper's rows with the settings of its columns.
 
     Args:
@@ -140,7 +140,7 @@ def paper_rows(models: Mapping[str, Mapping[str, str]]) -> list[Method]:
 
 
 def run_columns(
-    models: Mapping[str, Mapping[str, str]],
+    models: Mapping[str, Mapping[str, str | None]],
     methods: Sequence[Method],
     output: Path,
     *,
@@ -157,7 +157,7 @@ def run_columns(
     The results of a column with their intervals, and its curves, are written to `output/TASK-MODEL`.
 
     Args:
-        models: Checkpoint by task, for each model name: `{"BERT": {"sst2": "folder"}}`.
+        models: Checkpoint by task, for each model name: `{"BERT": {"sst2": "folder"}}`; None is the small model.
         methods: What to measure.
         output: Folder for all that is written.
         tasks: Checkpoints for other tasks are left out.
@@ -208,7 +208,7 @@ def titles(methods: Sequence[Method]) -> list[str]:
 
 
 def run_table(
-    name: str, models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
+    name: str, models: Mapping[str, Mapping[str, str | None]], methods: Sequence[Method], output: Path, **options: Any
 ) -> str:
     """Fill one of the paper's tables with figures of given models.
 
@@ -262,7 +262,7 @@ def _bracket(
 
 
 def run_figures(
-    models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
+    models: Mapping[str, Mapping[str, str | None]], methods: Sequence[Method], output: Path, **options: Any
 ) -> list[Path]:
     """Draw the paper's curves over the share of perturbed tokens: a panel for each model and task.
 
