@@ -36,8 +36,8 @@ def reproduce(
     checkpoint: Annotated[
         list[str] | None,
         typer.Option(
-            help='A fine-tuned model as MODEL:TASK=FOLDER, such as "BERT:sst2=runs/bert-sst2", or MODEL:sst2 for the small '
-            "model in the package; repeatable."
+            help='A fine-tuned model as MODEL:TASK=FOLDER, such as "BERT:sst2=runs/bert-sst2", or MODEL:sst2 for the '
+            "small model in the package; repeatable."
         ),
     ] = None,
     base: Annotated[
@@ -66,6 +66,9 @@ def reproduce(
     device: Device = AUTO,
     dtype: DType = None,
     output: Annotated[Path, typer.Option(help="Folder for models, runs, table and figures.")] = Path("outputs"),
+    listed: Annotated[
+        bool, typer.Option("--list", help="Instead of a table: list what the paper has, each with its command.")
+    ] = False,
     check: Annotated[
         list[Path] | None,
         typer.Option(
@@ -87,8 +90,13 @@ def reproduce(
     if check:
         check_record(check, given or [], slow)
         return
+    if listed:
+        from ..paper.experiments import experiments_table
+
+        write_report(experiments_table())
+        return
     if part is None:
-        raise InputError(f"name a part, one of {', '.join(one.value for one in Part)}, or give --check")
+        raise InputError(f"name a part, one of {', '.join(one.value for one in Part)}, or give --list or --check")
     check_folder(output)
     if part in (Part.time, Part.memory):
         write(_costs(part.value, methods, device, output))

@@ -160,6 +160,11 @@ def test_printed_lines_and_lines_below_a_command_are_compared(tmp_path):
     assert program.asked == [["explain", "a", "--tokens"]]
 
 
+def test_lines_that_stand_elsewhere_are_no_output_of_the_command(tmp_path):
+    text = "```console\n$ normxlogit explain a\n```\n\nBut:\n\n```\nbad +1.91 ++\n```\n"
+    assert only(tmp_path, text).state == "without a command"
+
+
 def test_columns_of_timings_files_and_headings(tmp_path):
     printed = f"## One\n\n{PRINTED}\n## Two\n\n{PRINTED.replace('0.393', '0.111')}"
     assert "several rows" in only(tmp_path, HEAD + ABOVE + TABLE, Program(printed)).differences[0].printed

@@ -138,6 +138,7 @@ def blocks_of(page: Path) -> list[Block]:
     mark: Mark | None = None
     commands: tuple[tuple[str, ...], ...] = ()
     variables: dict[str, str] = {}
+    below = False  # whether a block of printed lines stands right below its commands
     tokens = _parsed(text)
     for place, token in enumerate(tokens):
         if token.level or token.map is None:
@@ -154,11 +155,13 @@ def blocks_of(page: Path) -> list[Block]:
                 if printed:
                     found.append(Block(page, first + 2 + number, "output", printed, mark, commands))
         elif token.type == "fence" and not token.info:
-            found.append(Block(page, first + 2, "output", tuple(token.content.splitlines()), mark, commands))
+            own = commands if below or mark is not None else ()
+            found.append(Block(page, first + 2, "output", tuple(token.content.splitlines()), mark, own))
         elif token.type == "table_open":
             found.append(Block(page, first + 1, "table", (), mark, commands, _cells(tokens[place:])))
         elif token.type in ("paragraph_open", "bullet_list_open", "ordered_list_open"):
             found.append(Block(page, first + 1, "prose", tuple(lines[first:end]), mark, commands))
+        below = token.type == "fence" and token.info == "console"
         mark = None
     return found
 
