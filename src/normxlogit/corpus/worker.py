@@ -1,12 +1,11 @@
 """The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import HeadMismatchError, NormXLogitError, TargetError, UnsupportedModelError
+from ..errors import TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, places_of
 from ..models.factory import check_answers
 from ..models.map_batches import run_batches
@@ -16,13 +15,11 @@ from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.long_texts import explain_long
 from ..results.attribution import Attribution, Prediction
 from ..results.base import FloatArray
+from .halving import Halving
 from .settings import Settings
 from .shards import Shard
 
 __all__ = ["Explained", "Prepared", "ShardWorker"]
-
-GIVE_UP = 8
-"""Rows that fail one by one before any has been explained, after which the model is at fault and not they."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +75,11 @@ class Explained:
     diagnostics: dict[int, dict[str, Any]]
     problems: dict[int, str]
 
+    @property
+    def tokens(self) -> int:
+        """Tokens explained."""
+        return int(self.encodings.bounds[-1])
+
 
 class ShardWorker:
     """Explains shards with one model.
@@ -98,8 +100,7 @@ class ShardWorker:
             )
         self.model = model
         self.settings = settings
-        self._explained = 0
-        self._failed = 0
+        self._halving = Halving()
 
     def prepare(self, shard: Shard) -> Prepared:
         """Tokenise a shard's texts and look up its targets."""
@@ -158,7 +159,7 @@ class ShardWorker:
             return [([short[i] for i in places], score_batch(model, run, options))]
 
         def work(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-            return self._halved(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
+            return self._halving(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
 
         for _, found in run_batches(model, read, work, options.method.memory) if short else ():
             parts += found
@@ -168,31 +169,8 @@ class ShardWorker:
             return []
 
         for place in sorted(long):
-            self._halved(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
+            self._halving(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
         return _gathered(prepared, parts, wholes, problems)
-
-    def _halved(
-        self, work: Callable[[list[int]], list[Any]], places: list[int], tell: Callable[[int, str], None]
-    ) -> list[Any]:
-        """Do some work, and where it fails do it in halves, so that a row that cannot be explained costs no other."""
-        try:
-            found = work(places)
-        except (HeadMismatchError, UnsupportedModelError):
-            raise
-        except NormXLogitError as error:
-            if len(places) > 1:
-                middle = len(places) // 2
-                return [
-                    *self._halved(work, places[:middle], tell),
-                    *self._halved(work, places[middle:], tell),
-                ]
-            self._failed += 1
-            if not self._explained and self._failed >= GIVE_UP:
-                raise
-            tell(places[0], str(error))
-            return []
-        self._explained += len(places)
-        return found
 
 
 def _gathered(
