@@ -113,6 +113,13 @@ def test_marks_that_compare_nothing_are_counted(tmp_path, mark):
     assert re.search(r"\| 3 \| .*(not compared|test runs|no command)", report([found]))
 
 
+def test_words_may_be_longer_than_any_file_name(tmp_path):
+    long = " ".join(["normxlogit", "logat"] * 30)
+    program = Program()
+    assert only(tmp_path, HEAD.replace("normxlogit logat", long) + ABOVE + TABLE, program).state == "same"
+    assert program.asked[0][-1] == long
+
+
 def test_a_command_that_fails_is_wrong_and_says_how(tmp_path):
     found = only(tmp_path, HEAD + ABOVE + TABLE, Program("", 2, "loading\nerror: no task named 'x'"))
     assert (found.state, found.wrong) == ("failed", True)

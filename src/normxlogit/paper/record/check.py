@@ -167,7 +167,7 @@ class _Bench:
         return Printed(text, tables_in(text))
 
     def _once(self, words: tuple[str, ...]) -> Ran:
-        files = any(word.partition("=")[0] in _FILES or (self.folder / word).exists() for word in words)
+        files = any(word.partition("=")[0] in _FILES or self._written(word) for word in words)
         done = self.done if files or words[0] == "echo" else self.everywhere
         if words not in done:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -182,6 +182,13 @@ class _Bench:
             raise _FailedError(f"exit code {ran.code} of {' '.join(words)[:80]}: {last[0]}")
         return ran
 
+    def _written(self, name: str) -> bool:
+        """Return whether an earlier command of the page wrote a file or folder of this name."""
+        try:
+            return not os.path.isabs(name) and (self.folder / name).exists()
+        except OSError:  # a word that is too long for a name
+            return False
+
     def _filled(self, words: Sequence[str], needs: Sequence[str]) -> tuple[str, ...]:
         """Put what is given in the place of names such as DATA, and say which are not given."""
         missing: dict[str, None] = {}
@@ -193,7 +200,7 @@ class _Bench:
                 if whole in self.given:
                     return f"{head}{equals}{os.path.abspath(self.given[whole])}{tail}"
             named = name in needs or value in needs
-            there = (self.folder / value).exists() or (value.isidentifier() and find_spec(value) is not None)
+            there = self._written(value) or (value.isidentifier() and find_spec(value) is not None)
             if (named or re.fullmatch(r"[A-Z][A-Z0-9_]+", name)) and not there:
                 missing[value if value in needs else name] = None
             return word
