@@ -167,6 +167,30 @@ def test_printed_lines_and_lines_below_a_command_are_compared(tmp_path):
     assert program.asked == [["explain", "a", "--tokens"]]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## It has 0.455\n",
+        "> It has 0.455.\n",
+        "    bad  0.455\n",
+        "```text\nbad  0.455\n```\n",
+        "<table><tr><td>0.455</td></tr></table>\n",
+        "<p>\n0.455</p>\n",
+        "1. It has\n   - 0.455\n",
+        "[It has 0.455](there.md)\n",
+    ],
+)
+def test_figures_cannot_hide(tmp_path, text):
+    assert only(tmp_path, text).state == "without a command"
+
+
+@pytest.mark.parametrize(
+    "text", ["```python\na  # 0.455\n```\n", "![bars: 0.455](a.png)\n", "`0.455`\n", "[a](0.455)\n", "5.23.0 and 1.5\n"]
+)
+def test_what_is_no_figure(tmp_path, text):
+    assert outcomes(tmp_path, text) == []
+
+
 def test_lines_that_stand_elsewhere_are_no_output_of_the_command(tmp_path):
     text = "```console\n$ normxlogit explain a\n```\n\nBut:\n\n```\nbad +1.91 ++\n```\n"
     assert only(tmp_path, text).state == "without a command"

@@ -38,6 +38,10 @@ _VERSION = re.compile(r"\b(?:Python|transformers|torch|Captum)\s\d+\.\d+(?:,?\s(
 _NO_TEXT = re.compile(r"`[^`]*`|!\[[^\]]*\]\([^)]*\)|(?<=\])\([^)]*\)")
 _MARK = re.compile(rf"<!--\s*({'|'.join(KINDS)})\b:?(.*?)-->", re.DOTALL)
 
+_PROSE = ("paragraph_open", "bullet_list_open", "ordered_list_open", "blockquote_open", "heading_open")
+_CODE = ("python", "mermaid", "yaml", "toml", "bash")
+"""What is read, not printed; figures in comments of Python are left to the tests that run it."""
+
 Cells = tuple[tuple[str, ...], ...]
 
 
@@ -147,19 +151,23 @@ def blocks_of(page: Path) -> list[Block]:
         if token.type == "html_block":
             filled = _filled(token.content, variables)
             mark = _mark_of(filled, f"{page}:{first + 1}") or mark
-            continue
+            shown = re.sub(r"<!--.*?-->", lambda m: re.sub(r"[^\n]", " ", m[0]), token.content, flags=re.DOTALL)
+            if not figures_in(shown):
+                continue
+            found.append(Block(page, first + 1, "prose", tuple(shown.splitlines()), mark, commands))
         if token.type == "fence" and token.info == "console":
             commands = ()
             for number, words, printed in _console(token.content, variables):
                 commands += (words,) if words else ()
                 if printed:
                     found.append(Block(page, first + 2 + number, "output", printed, mark, commands))
-        elif token.type == "fence" and not token.info:
+        elif token.type == "code_block" or (token.type == "fence" and token.info not in _CODE):
             own = commands if below or mark is not None else ()
-            found.append(Block(page, first + 2, "output", tuple(token.content.splitlines()), mark, own))
+            start = first + 1 + (token.type == "fence")
+            found.append(Block(page, start, "output", tuple(token.content.splitlines()), mark, own))
         elif token.type == "table_open":
             found.append(Block(page, first + 1, "table", (), mark, commands, _cells(tokens[place:])))
-        elif token.type in ("paragraph_open", "bullet_list_open", "ordered_list_open"):
+        elif token.type in _PROSE:
             found.append(Block(page, first + 1, "prose", tuple(lines[first:end]), mark, commands))
         below = token.type == "fence" and token.info == "console"
         mark = None
