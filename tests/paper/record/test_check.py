@@ -100,6 +100,7 @@ def test_figures_without_a_command_are_found_in_tables_sentences_and_lines(tmp_p
         ("without a command", "output", 1),
     ]
     assert all(o.wrong for o in found)
+    assert "| no comment before it says where it is from |" in report(found)
     assert [block.line for block in unmarked([tmp_path / "page.md"])] == [1, 6, 12]
 
 

@@ -133,7 +133,7 @@ class _Bench:
     def outcome(self, block: Block) -> Outcome:
         """Check one block."""
         if block.mark is None and not block.printed:
-            return Outcome(block, "without a command")
+            return Outcome(block, "without a command", "no comment before it says where it is from")
         if block.mark is not None and block.mark.kind != "figures":
             return Outcome(block, block.mark.kind, block.mark.text)
         try:
