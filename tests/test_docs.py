@@ -20,6 +20,7 @@ from benchmarks.commands import app as benchmarks_app
 from normxlogit import Explainer, cli
 from normxlogit.methods import method_named, registry
 from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
+from normxlogit.paper.record.marks import blocks_of, commands_in
 from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_signals import PROCESSOR, vit
@@ -224,12 +225,15 @@ def test_blocks_that_are_left_out_are_there():
 
 
 def commands(page):
-    """The lines of a page that call the program or the benchmarks, as words, without shell variables."""
+    """The lines and marks of a page that call the program or the benchmarks, as words, without shell variables."""
     for code in blocks(page, "console"):
         for line in code.replace("\\\n", " ").splitlines():
             program = re.search(r"(?:^\$ |[|&] |/)(normxlogit|python -m benchmarks) ([^|]*)", line)
             if program:
                 yield program[1], shlex.split(program[2], comments=True)
+    for block in blocks_of(ROOT / page):
+        if block.mark is not None and block.mark.text.startswith("normxlogit"):
+            yield from (("normxlogit", list(words[1:])) for words in commands_in(block.mark.text))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))])

@@ -36,6 +36,7 @@ token's. Weights are stirred until the model's answers to different texts differ
 *Frozen* says whether [the frozen network](methods/frozen-gradient.md) gives the model's own logits and is affine, on
 one text, with eager attention. A dash: that check could not be run on these inputs, or needs a package.
 
+<!-- generated: python -m tests.architectures.survey -->
 """
 
 NOTES = """## What to know

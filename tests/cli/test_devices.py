@@ -82,6 +82,7 @@ CALLS = {
     "alignment": ["evaluate", "alignment", "--model", "{made}/lm"],
     "generation": ["evaluate", "generation", "--data", "{made}/asked.jsonl", "--model", "{made}/lm"],
     "table1": ["reproduce", "table1", "--checkpoint", "BERT:sst2={package}", "--data-dir", "{made}"],
+    "figure1": ["reproduce", "figure1"],
     "table-time": ["reproduce", "table-time", "--methods", "normxlogit", "--output", "{made}/out"],
     "finetune": ["finetune", "--task", "sst2", "--model", "{made}/lm", "--data-dir", "{made}", "--output", "{made}/o"],
 }

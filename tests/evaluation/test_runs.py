@@ -124,6 +124,40 @@ def test_written_results(tmp_path):
         assert (tmp_path / name).stat().st_size > 1000
 
 
+@pytest.mark.parametrize(
+    ("method", "bert", "llama"),
+    [
+        ("normxlogit", 0.423, 0.341),
+        ("normxlogit:norm_of=word_embedding", None, None),
+        ("gradient-norm", None, 0.216),
+        ("gradient-norm:protocol=published", 0.331, 0.216),
+        ("gradient-norm:aggregate=l2,protocol=published", None, None),
+        ("integrated-gradients:aggregate=l1,protocol=published", 0.367, None),
+        ("integrated-gradients:aggregate=l1", None, None),
+        ("integrated-gradients:steps=25,aggregate=l1", None, 0.22),
+        ("integrated-gradients:steps=25", None, None),
+        ("decompx", 0.574, None),
+        ("occlusion", None, None),
+    ],
+)
+def test_published_figures_stand_beside_their_own_settings(method, bert, llama):
+    for column, theirs in (("SST-2/BERT", bert), ("SST-2/Llama 2", llama), ("SST-2/MiniLM", None)):
+        found = tables.published_figure(tables.TABLES["table1"], column, method_named(method), "published")
+        assert found == theirs, column
+    assert tables.published_figure(tables.TABLES["table1"], "SST-2/BERT", method_named(method), "default") is None
+
+
+def test_the_papers_rows_have_the_settings_of_its_columns():
+    rows = tables.paper_rows({"BERT": {}, "Llama 2": {}})
+    for column in ("SST-2/BERT", "SST-2/Llama 2"):
+        theirs = [tables.published_figure(tables.TABLES["table1"], column, row, "published") for row in rows]
+        assert sorted(filter(None, theirs)) == sorted(
+            filter(None, (row[column] for row in tables.published()["table1_aopc_and_pearson"]["rows"].values()))
+        )
+    assert len(tables.paper_rows({"BERT": {}})) == 8
+    assert "steps=25" not in str([row.spec for row in tables.paper_rows({"BERT": {}})])
+
+
 def test_table_one_from_checkpoints(tmp_path):
     pytest.importorskip("datasets")
     for task, rows in {
@@ -162,6 +196,11 @@ def test_table_one_from_checkpoints(tmp_path):
         data_dir=tmp_path / "data",
     )
     assert "STS-B" not in accuracy.split("\n\n", 2)[2]
+    (r,) = json.loads((tmp_path / "out" / "sst-2-bert" / "results.json").read_text())["results"]
+    theirs = (r["whole_quality"] + sum(r["curves"]["quality"])) / 9
+    assert f"| **{r['quality']:.3f}** (0.684; ours {theirs:.3f}) |" in accuracy
+    assert "they fit the sum over 0% to 90% divided by nine" in accuracy
+    assert f"On the whole texts: SST-2/BERT accuracy {r['whole_quality']:.3f}." in accuracy
     files = tables.run_figures(
         {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
         [NormXLogit(), Random()],
@@ -170,9 +209,14 @@ def test_table_one_from_checkpoints(tmp_path):
         limits={"all": 2, "stsb": 3},
     )
     assert [path.name for path in files] == [
-        f"{curve}.{e}" for curve in ("aopc", "quality") for e in ("svg", "pdf", "png")
+        *(f"{curve}.{e}" for curve in ("aopc", "quality") for e in ("svg", "pdf", "png")),
+        "curves.md",
     ]
-    assert all(path.stat().st_size > 1000 for path in files)
+    assert all(path.stat().st_size > 1000 for path in files[:-1])
+    found = json.loads((tmp_path / "out" / "sts-b-bert" / "results.json").read_text())["results"]
+    drawn = found[1]["curves"]["quality"]
+    assert f"| random | {' | '.join(f'{value:.3f}' for value in drawn)} |" in files[-1].read_text()
+    assert "## STS-B/BERT: pearson by perturbed tokens\n\n| method | 10% | 20% |" in files[-1].read_text()
     counts = {c: json.loads((tmp_path / "out" / c / "results.json").read_text()) for c in ("sst-2-bert", "sts-b-bert")}
     assert [c["about"]["texts"] for c in counts.values()] == [2, 3]
     with pytest.raises(DataError, match="no task named"):

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import shutil
+import sys
 import time
 
 import pytest
@@ -13,6 +14,7 @@ from transformers import BertForSequenceClassification, BertModel, LlamaForCausa
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.models.loading import default_model_folder, load
+from normxlogit.paper.finetuning.classification import finetune
 from tests import tiny
 
 
@@ -231,6 +233,61 @@ def test_a_package_that_only_other_tokenizer_files_need_is_not_all_that_is_said(
     monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
     with pytest.raises(InputError, match=r"there is no tokenizer.json, .*protobuf"):
         load(tmp_path)
+
+
+def sentencepiece_only(folder):
+    """A DeBERTa whose tokenizer is an spm.model and nothing else, as on the hub."""
+    tiny.model("deberta-v2").save_pretrained(folder)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "vocab_type": "spm"}')
+    return folder
+
+
+def test_a_sentencepiece_file_is_enough(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    with open(sentencepiece_only(tmp_path) / "spm.model", "wb") as file:
+        places = {f"{name}_id": place for place, name in enumerate(("pad", "bos", "eos", "unk"))}
+        names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(tiny.TEXTS * 20),
+            model_writer=file,
+            vocab_size=60,
+            hard_vocab_limit=False,
+            minloglevel=2,
+            **places,
+            **names,
+        )
+    a = Explainer.from_pretrained(tmp_path)("a fine film")
+    assert a.tokens[0] == "[CLS]"
+    assert "".join(a.tokens[1:-1]).replace("▁", " ").split() == ["a", "fine", "film"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("`tiktoken` is required to read a `tiktoken` file. Install it with `pip install tiktoken`."),
+        ImportError("\nSentencePieceExtractor requires the SentencePiece library but it was not found. Check"),
+        ImportError("\n X requires the protobuf library but it was not found in your environment."),
+    ],
+)
+def test_a_sentencepiece_file_without_its_package_says_what_to_install(tmp_path, monkeypatch, error):
+    def from_pretrained(*_, **__):
+        raise error
+
+    (sentencepiece_only(tmp_path) / "spm.model").write_bytes(b"\n\x0e\n\x05")
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    remedy = r"its SentencePiece file .*pip install 'normxlogit\[sentencepiece\]'"
+    with pytest.raises(InputError, match=remedy):
+        load(tmp_path)
+    pytest.importorskip("datasets")
+    (tmp_path / "train.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
+    (tmp_path / "validation.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
+    with pytest.raises(InputError, match=remedy):
+        finetune("sst2", tmp_path, tmp_path / "out", data_dir=tmp_path)
+    (tmp_path / "spm.model").unlink()
+    with pytest.raises(InputError) as told:
+        load(tmp_path)
+    assert "SentencePiece file" not in str(told.value)
 
 
 # --- broken files ---------------------------------------------------------------------------------------------------

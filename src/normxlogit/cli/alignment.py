@@ -78,6 +78,7 @@ def figure_alignment(
     methods: str,
     output: Path,
     *,
+    words: Sequence[str],
     training: Mapping[str, Any],
     protocol: Protocol,
     data_dir: Path | None,
@@ -91,6 +92,7 @@ def figure_alignment(
         tuned: Fine-tuned ones; a name that is missing here is fine-tuned first.
         methods: As on the command line.
         output: Folder for models, finished runs and a folder of results for each name.
+        words: Words whose LogAt is measured besides target and foil.
         training: What differs from the paper's settings of fine-tuning.
         protocol: See the page on alignment.
         data_dir: Folder with the paradigms' files.
@@ -124,7 +126,7 @@ def figure_alignment(
                 cells,
                 output / f"alignment-{slug}",
                 about={"model": name},
-                words=["plural"],
+                words=words,
                 scale="published",
                 protocol=protocol,
                 data_dir=data_dir,
@@ -167,4 +169,4 @@ def _measured(
 def _cells(methods: str) -> "list[Method]":
     from ..paper.alignment.runs import paper_methods
 
-    return paper_methods() if methods == "all" else methods_of(methods)
+    return paper_methods() if methods in ("all", "paper") else methods_of(methods)

@@ -60,6 +60,7 @@ class Measured:
         outputs: Predicted class (regression: the output) on the perturbed texts, (N, 9).
         gold: Gold labels, (N,).
         regression: Whether the labels are values.
+        whole: Predicted class or output on the whole texts, (N,).
     """
 
     drop: Floats
@@ -67,23 +68,26 @@ class Measured:
     outputs: Floats
     gold: Floats
     regression: bool
+    whole: Floats | None = None
 
     def quality(self) -> Floats:
         """Return the accuracy on the perturbed texts, or Pearson's correlation with gold, at each level, (9,).
 
         Lower is better.
         """
+        return np.array([self._right(column) for column in self.outputs.T])
+
+    def whole_quality(self) -> float | None:
+        """Return the same on the whole texts, None where that was not measured."""
+        return None if self.whole is None else self._right(self.whole)
+
+    def _right(self, outputs: Floats) -> float:
         if not self.regression:
-            return np.asarray((self.outputs == self.gold[:, None]).mean(0))
+            return float((outputs == self.gold).mean())
         from scipy.stats import pearsonr
 
-        constant = np.ptp(self.outputs, axis=0) == 0  # every text masked to the same: no correlation is left
-        return np.array(
-            [
-                0.0 if flat else pearsonr(column, self.gold)[0]
-                for column, flat in zip(self.outputs.T, constant, strict=True)
-            ]
-        )
+        constant = np.ptp(outputs) == 0  # every text masked to the same: no correlation is left
+        return 0.0 if constant else float(pearsonr(outputs, self.gold)[0])
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ class Faithfulness:
         texts: Number of texts.
         per_text: Each text's mean drop, for paired tests between methods.
         levels: The shares perturbed.
+        whole_quality: Accuracy or Pearson's correlation on the whole texts.
     """
 
     method: str
@@ -115,6 +120,7 @@ class Faithfulness:
     texts: int
     per_text: tuple[float, ...]
     levels: tuple[float, ...] = LEVELS
+    whole_quality: float | None = None
 
     @property
     def comprehensiveness(self) -> float:
@@ -275,7 +281,8 @@ def measure(
         table["outputs"].append(after[:, 0] if regression else after.argmax(-1).astype(np.float64))
     stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
-    return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression)
+    read = whole[:, 0] if regression else said.astype(np.float64)  # (N,)
+    return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, read)
 
 
 def split(
@@ -326,6 +333,7 @@ def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int 
         },
         texts=len(per_text),
         per_text=tuple(per_text.tolist()),
+        whole_quality=measured.whole_quality(),
     )
 
 

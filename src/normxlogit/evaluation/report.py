@@ -45,7 +45,7 @@ def grid(
     rows: Sequence[str],
     columns: Sequence[str],
     cells: Mapping[tuple[str, str], float | None],
-    published: Mapping[tuple[str, str], float | None],
+    published: Mapping[tuple[str, str], float | str | None],
     *,
     lower_is_better: Sequence[str] = (),
 ) -> str:
@@ -55,7 +55,7 @@ def grid(
         rows: Methods.
         columns: Data sets or models.
         cells: Our figures; None is N/A, a missing cell was not run.
-        published: The paper's figures.
+        published: The paper's figures, or what else to say in brackets.
         lower_is_better: Columns in which the smallest figure is the best.
     """
     places: dict[tuple[str, str], int] = {}
@@ -73,7 +73,8 @@ def grid(
                 continue
             value, theirs = cells[row, column], published.get((row, column))
             ours = "N/A" if value is None else _marked(f"{value:.3f}", places[row, column])
-            texts.append(ours + (f" ({theirs:.3f})" if theirs is not None else ""))
+            said = f"{theirs:.3f}" if isinstance(theirs, float) else theirs
+            texts.append(ours + (f" ({said})" if said else ""))
         lines.append(f"| {row} | " + " | ".join(texts) + " |")
     return "\n".join(lines) + "\n"
 

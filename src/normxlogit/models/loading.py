@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from .devices import device_named
 from .sentence_embedding import is_embedding_folder
 from .tasks import NAMES, TaskName, is_bare, no_head, task_name
 
-__all__ = ["default_model_folder", "load"]
+__all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
 
 LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
@@ -149,6 +150,8 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return "GGUF files need the package gguf; run: pip install gguf"
     if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
         return "its pickled weights are broken, or hold more than numbers"
+    if part == TOKENIZER and (remedy := sentencepiece_remedy(error, source)):
+        return f"{part} cannot be read: {remedy}"
     if _only_pickles(source, line):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
     if isinstance(error, ImportError) and part == TOKENIZER and not (Path(source) / "tokenizer.json").exists():
@@ -156,6 +159,29 @@ def _cause(error: Exception, source: str, part: str) -> str:
     if isinstance(error, OSError | ImportError):
         return line
     return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
+
+
+def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
+    """Return what to install where a tokenizer is only there as a SentencePiece file; None for any other error.
+
+    Without the package transformers takes the file for one of tiktoken's, and asks for that.
+    """
+    missing = [name for name in ("sentencepiece", "google.protobuf") if not _installed(name)]
+    told = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
+    folder = Path(source)
+    if not missing or not told or (folder.is_dir() and not any(folder.glob("*.model"))):
+        return None
+    return (
+        "it has no tokenizer.json, and its SentencePiece file (such as spm.model) is read with a package that is not "
+        "installed; run: pip install 'normxlogit[sentencepiece]'"
+    )
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package whose parent is missing
+        return False
 
 
 def _only_pickles(source: str, line: str) -> bool:

@@ -13,9 +13,20 @@ from ..evaluation.faithfulness import Faithfulness, Protocol, check_head, texts_
 from ..evaluation.report import curves_figure, grid, write_faithfulness
 from ..evaluation.runs import run_methods, under
 from ..explainer import Explainer
-from ..methods import Method
+from ..methods import Method, method_named
 
-__all__ = ["TABLES", "TITLES", "Table", "published", "run_columns", "run_figures", "run_table", "titles"]
+__all__ = [
+    "TABLES",
+    "TITLES",
+    "Table",
+    "paper_rows",
+    "published",
+    "published_figure",
+    "run_columns",
+    "run_figures",
+    "run_table",
+    "titles",
+]
 
 TITLES = {"sst2": "SST-2", "mnli": "MNLI", "qnli": "QNLI", "stsb": "STS-B"}
 """The paper's names of the tasks."""
@@ -31,6 +42,8 @@ class Table:
         figure: The figure shown for a method on a task.
         lower_is_better: Whether small figures are good, by task.
         tasks: Its columns.
+        published_formula: What the published figures fit where that is another formula; None where it is the same.
+        note: What a reader must know of the published figures.
     """
 
     title: str
@@ -38,10 +51,18 @@ class Table:
     figure: Callable[[Faithfulness], float]
     lower_is_better: frozenset[str]
     tasks: tuple[str, ...]
+    published_formula: Callable[[Faithfulness], float | None] | None = None
+    note: str = "the published figure where the paper has the same cell with the same settings"
 
 
 def _aopc_or_pearson(result: Faithfulness) -> float:
     return result.quality if result.quality_name == "pearson" else result.aopc
+
+
+def _sum_over_nine(result: Faithfulness) -> float | None:
+    """Return the sum over 0%, 10%, ..., 90% divided by nine, which the published accuracies fit."""
+    whole = result.whole_quality
+    return None if whole is None else (whole + sum(result.curves["quality"])) / len(result.levels)
 
 
 TABLES = {
@@ -58,8 +79,14 @@ TABLES = {
         lambda result: result.quality,
         frozenset({"sst2", "mnli", "qnli"}),
         ("sst2", "mnli", "qnli"),
+        _sum_over_nine,
+        "the published figure and ours by its formula: the published accuracies are not the mean over 10% to 90% that "
+        "the authors' notebook prints, they fit the sum over 0% to 90% divided by nine",
     ),
 }
+
+_GRADIENTS = ("gradient-norm", "gradient-x-input:aggregate=l1", "integrated-gradients:aggregate=l1")
+_LLAMA = "Llama 2"
 
 
 def published() -> dict[str, Any]:
@@ -69,8 +96,51 @@ def published() -> dict[str, Any]:
     return found
 
 
+def published_figure(table: Table, column: str, method: Method, protocol: Protocol) -> float | None:
+    """Return the paper's figure for a cell, None where it has none or has it with other settings.
+
+    The authors fed the output of the embedding layer back into the model for the gradient methods
+    (`protocol=published`), which comes to the same on Llama 2, and took 25 steps of Integrated Gradients there.
+
+    Args:
+        table: The table.
+        column: Its column, such as "SST-2/BERT".
+        method: The row.
+        protocol: How texts are perturbed.
+    """
+    if protocol != "published":
+        return None
+    for row, figures in published()[table.key]["rows"].items():
+        if method in _settings(row, column.endswith(f"/{_LLAMA}")):
+            found: float | None = figures.get(column)
+            return found
+    return None
+
+
+def _settings(row: str, llama: bool) -> list[Method]:
+    """Return a published row with the settings that it was measured with; several that come to the same."""
+    if row not in _GRADIENTS:
+        return [method_named(row)]
+    name, _, settings = row.partition(":")
+    own = [settings] if settings else []
+    own += ["steps=25"] if llama and name == "integrated-gradients" else []
+    ways = ["protocol=published", *(["protocol=default"] if llama else [])]
+    return [method_named(f"{name}:{','.join([*own, way])}") for way in ways]
+
+
+def paper_rows(models: Mapping[str, Mapping[str, str | None]]) -> list[Method]:
+    """Return the paper's rows with the settings of its columns.
+
+    Args:
+        models: As for `run_columns`.
+    """
+    kinds = sorted({_LLAMA in name for name in models}) or [False]
+    rows = [_settings(row, llama)[0] for row in published()["table1_aopc_and_pearson"]["rows"] for llama in kinds]
+    return list(dict.fromkeys(rows))
+
+
 def run_columns(
-    models: Mapping[str, Mapping[str, str]],
+    models: Mapping[str, Mapping[str, str | None]],
     methods: Sequence[Method],
     output: Path,
     *,
@@ -87,7 +157,7 @@ def run_columns(
     The results of a column with their intervals, and its curves, are written to `output/TASK-MODEL`.
 
     Args:
-        models: Checkpoint by task, for each model name: `{"BERT": {"sst2": "folder"}}`.
+        models: Checkpoint by task, for each model name: `{"BERT": {"sst2": "folder"}}`; None is the small model.
         methods: What to measure.
         output: Folder for all that is written.
         tasks: Checkpoints for other tasks are left out.
@@ -138,7 +208,7 @@ def titles(methods: Sequence[Method]) -> list[str]:
 
 
 def run_table(
-    name: str, models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
+    name: str, models: Mapping[str, Mapping[str, str | None]], methods: Sequence[Method], output: Path, **options: Any
 ) -> str:
     """Fill one of the paper's tables with figures of given models.
 
@@ -164,27 +234,42 @@ def run_table(
     for column, results in columns.items():
         for row, result in zip(rows, results, strict=True):
             cells[row, column] = None if result is None else table.figure(result)
-    figures = published()[table.key]["rows"]
-    theirs = {(row, column): figures.get(row, {}).get(column) for row, column in cells}
+    protocol = options.get("protocol", "published")
+    theirs: dict[tuple[str, str], float | str | None] = {}
+    for column, results in columns.items():
+        for method, row, result in zip(methods, rows, results, strict=True):
+            theirs[row, column] = _bracket(table, column, method, result, protocol)
     low = [column for column in columns if any(column.startswith(TITLES[t]) for t in table.lower_is_better)]
     texts = ", ".join(f"{column} {_texts(results)}" for column, results in columns.items())
-    note = "Ours, and the published figure in brackets where the paper has the same cell; best bold, second underlined."
-    content = f"{table.title}\n\n{note} Protocol: {options.get('protocol', 'published')}. Texts: {texts}.\n\n"
+    whole = ", ".join(f"{column} {_whole(results)}" for column, results in columns.items())
+    note = f"Ours; in brackets {table.note}. Best bold, second underlined."
+    content = f"{table.title}\n\n{note} Protocol: {protocol}. Texts: {texts}. On the whole texts: {whole}.\n\n"
     content += grid(rows, list(columns), cells, theirs, lower_is_better=low)
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(content, encoding="utf-8")
     return content
 
 
+def _bracket(
+    table: Table, column: str, method: Method, result: Faithfulness | None, protocol: Protocol
+) -> float | str | None:
+    """Return what stands in brackets: the published figure, beside ours by its formula where that is another."""
+    theirs = published_figure(table, column, method, protocol)
+    if theirs is None or result is None or table.published_formula is None:
+        return theirs
+    ours = table.published_formula(result)
+    return f"{theirs:.3f}; ours {ours:.3f}" if ours is not None else f"{theirs:.3f} by another formula"
+
+
 def run_figures(
-    models: Mapping[str, Mapping[str, str]], methods: Sequence[Method], output: Path, **options: Any
+    models: Mapping[str, Mapping[str, str | None]], methods: Sequence[Method], output: Path, **options: Any
 ) -> list[Path]:
     """Draw the paper's curves over the share of perturbed tokens: a panel for each model and task.
 
     Args:
         models: As for `run_columns`.
         methods: The curves.
-        output: Folder for `aopc` and `quality`, as SVG, PDF and PNG.
+        output: Folder for `aopc` and `quality`, as SVG, PDF and PNG, and `curves.md`, their figures.
         **options: As for `run_columns`.
 
     Returns:
@@ -194,11 +279,33 @@ def run_figures(
 
     columns = run_columns(models, methods, output, **options)
     panels = {column: [r for r in results if r is not None] for column, results in columns.items()}
-    return [
+    figures = [
         path
         for curve in ("aopc", "quality")
         for path in save_figure(curves_figure(panels, curve=curve), output / curve)
     ]
+    (output / "curves.md").write_text(_curves(panels), encoding="utf-8")
+    return [*figures, output / "curves.md"]
+
+
+def _curves(panels: Mapping[str, Sequence[Faithfulness]]) -> str:
+    parts = []
+    for column, results in panels.items():
+        for curve in ("aopc", "quality"):
+            name = {"aopc": "AOPC"}.get(curve, results[0].quality_name if results else curve)
+            levels = [f"{level:.0%}" for level in results[0].levels] if results else []
+            lines = [f"| method | {' | '.join(levels)} |", "|---|" + "---:|" * len(levels)]
+            lines += [
+                f"| {r.method} | " + " | ".join(f"{value:.3f}" for value in r.curves[curve]) + " |" for r in results
+            ]
+            parts.append(f"## {column}: {name} by perturbed tokens\n\n" + "\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _whole(results: Sequence[Faithfulness | None]) -> str:
+    """Return the accuracy or correlation on the whole texts, which is the same for all methods."""
+    found = [r for r in results if r is not None and r.whole_quality is not None]
+    return f"{found[0].quality_name} {found[0].whole_quality:.3f}" if found else "not measured"
 
 
 def _texts(results: Sequence[Faithfulness | None]) -> int:

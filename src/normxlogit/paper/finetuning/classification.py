@@ -9,6 +9,7 @@ import numpy as np
 from ...errors import DataError, InputError
 from ...evaluation.datasets import Example, GlueTask, load_examples, task_named
 from ...models.input_limits import position_limit
+from ...models.loading import sentencepiece_remedy
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked
 
 __all__ = ["finetune"]
@@ -93,8 +94,8 @@ def _load(model: str | Path, task: GlueTask, recipe: Recipe, options: Mapping[st
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, **files)
         network = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32, **head, **options)
-    except (OSError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().partition("\n")[0]
+    except (ImportError, OSError, ValueError, RuntimeError) as error:
+        reason = sentencepiece_remedy(error, model) or str(error).strip().partition("\n")[0]
         raise InputError(f"cannot load {model} with a head for {task.name}: {reason}") from None
     if "gguf_file" in options:
         unpacked(network)

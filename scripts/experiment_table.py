@@ -1,0 +1,18 @@
+"""Write the table of the paper's experiments on its page: python scripts/experiment_table.py."""
+
+from pathlib import Path
+
+from normxlogit.paper.experiments import experiments_table
+
+PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
+BEGIN, END = "<!-- experiments: begin -->", "<!-- experiments: end -->"
+
+
+def written() -> str:
+    """Return the page with its table renewed."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{experiments_table()}\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(), encoding="utf-8")

@@ -1,0 +1,79 @@
+"""What the paper shows by example: the sentences of its data with their evidence, and the signs of one explanation."""
+
+from pathlib import Path
+
+from ..evaluation.datasets import SAMPLE, load_examples
+from ..explainer import Explainer
+from ..results.files import write_text
+from .blimp import PARADIGMS, Counts, Pair, load_pairs
+from .evidence import evidence_of
+
+__all__ = ["TEXT", "paradigm_table", "sign_table"]
+
+TEXT = "The movie is mediocre, maybe even bad."
+"""Explained where no other text is given."""
+
+
+def paradigm_table(*, data_dir: str | Path | None = None, limit: int | None = None) -> str:
+    """Show the first pair of each of BLiMP's paradigms: its target, the foil, and the words that tell its form.
+
+    Args:
+        data_dir: Folder with `PARADIGM.jsonl`; the hub otherwise.
+        limit: Only so many rows of each paradigm, which the counts are of.
+
+    Returns:
+        A table in Markdown: the target in italics, the evidence in bold.
+
+    Raises:
+        DataError: If there is no data or no parser.
+    """
+    counts = Counts()
+    pairs = load_pairs("test", counts, data_dir=data_dir, limit=limit)
+    found: dict[str, list[tuple[Pair, tuple[tuple[int, int], ...]]]] = {short: [] for short in PARADIGMS}
+    for pair, words in zip(pairs, evidence_of(pairs), strict=True):
+        if words:
+            found[pair.paradigm.short].append((pair, words))
+    lines = ["| paradigm | name in BLiMP | example | foil | rows | with evidence |", "|---|---|---|---|---:|---:|"]
+    for short, paradigm in PARADIGMS.items():
+        example = foil = ""
+        if found[short]:
+            pair, words = found[short][0]
+            marks = [(words[0][0], words[-1][1], "**"), (*pair.target, "*")]
+            example, foil = _marked(pair.good, marks), pair.bad[slice(*pair.foil)]
+        rows = counts.rows[short]
+        lines.append(f"| {short} | {paradigm.name} | {example} | {foil} | {rows} | {len(found[short])} |")
+    return "The target in italics, the evidence in bold.\n\n" + "\n".join(lines) + "\n"
+
+
+def _marked(text: str, spans: list[tuple[int, int, str]]) -> str:
+    for start, end, mark in sorted(spans, reverse=True):
+        text = f"{text[:start]}{mark}{text[start:end]}{mark}{text[end:]}"
+    return text
+
+
+def sign_table(explainer: Explainer, output: Path, *, text: str = TEXT) -> str:
+    """Take one explanation apart into norm and logit, and count how many scores speak for the answer.
+
+    Args:
+        explainer: A classifier of single texts.
+        output: Folder for the explanation as a page, `figure1.html`.
+        text: What is explained.
+
+    Returns:
+        Markdown: the table, and the shares of scores above zero in this text and in the sentences of the package.
+    """
+    norm, logit, product = (explainer(text, method=name) for name in ("input-norm", "logat", "normxlogit"))
+    lines = ["| token | norm of the embedding | LogAt | NormXLogit |", "|---|---:|---:|---:|"]
+    for token, *values in zip(product.tokens, norm.scores, logit.scores, product.scores, strict=True):
+        lines.append(f"| {token.replace('|', '/')} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
+    found = explainer([example.text for example in load_examples(SAMPLE)], method="normxlogit")
+    above, count = sum(int((a.scores > 0).sum()) for a in found), sum(len(a.scores) for a in found)
+    output.mkdir(parents=True, exist_ok=True)
+    write_text(product.to_html(), output / "figure1.html")
+    said = f"{product.prediction.label}, {product.prediction.probability:.3f}" if product.prediction else ""
+    own = int((product.scores > 0).sum())
+    return (
+        f"{explainer.model.name}: {said}\n\n" + "\n".join(lines) + "\n\n"
+        f"Scores above zero: {own} of {len(product.scores)} tokens here, {above / count:.3f} of the {count} tokens of "
+        f"the {len(found)} sentences in the package.\n"
+    )

@@ -1,0 +1,279 @@
+"""The check of the record finds figures that are wrong, that have no command, and commands that fail or cannot run."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from normxlogit.errors import DataError, InputError
+from normxlogit.paper.record.check import Ran, check, unmarked
+from normxlogit.paper.record.report import report
+from tests.commands import run
+
+ROOT = Path(__file__).parents[3]
+DOCS = [ROOT / "README.md", ROOT / "docs"]
+
+PRINTED = """dataset: reviews, texts: 4
+
+| method | AOPC ↑ | 95% interval | p |
+|---|---:|---|---:|
+| normxlogit | **0.455** | 0.438 to 0.473 |  |
+| logat | <u>0.393</u> | 0.378 to 0.407 | 2.4e-143 |
+"""
+HEAD = """```console
+$ normxlogit evaluate faithfulness --methods "normxlogit logat"
+```
+
+"""
+TABLE = """| method | AOPC ↑ | p |
+|---|---:|---:|
+| `logat` | 0.393 | 2.4e-143 |
+| `normxlogit` | **0.455** | |
+"""
+ABOVE = "<!-- figures: above -->\n\n"
+
+
+class Program:
+    """Prints what it is told to, and notes what it was asked."""
+
+    def __init__(self, printed=PRINTED, code=0, errors=""):
+        self.ran, self.asked = Ran(code, printed, errors), []
+
+    def __call__(self, words, folder):
+        self.asked.append(list(words))
+        return self.ran
+
+
+def outcomes(tmp_path, text, program=None, **options):
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    return check([page], program or Program(), tmp_path / "work", **options)
+
+
+def only(tmp_path, text, program=None, **options):
+    (found,) = outcomes(tmp_path, text, program, **options)
+    return found
+
+
+def test_a_table_as_its_command_prints_it_is_right_whatever_its_order(tmp_path):
+    program = Program()
+    found = only(tmp_path, HEAD + ABOVE + TABLE, program)
+    assert (found.state, found.block.figures, found.wrong) == ("same", 3, False)
+    assert program.asked == [["evaluate", "faithfulness", "--methods", "normxlogit logat"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "printed"),
+    [
+        ("0.393", "0.391", "0.393"),
+        ("2.4e-143", "2.6e-143", "2.4e-143"),
+        ("**0.455**", "<u>0.455</u>", "**0.455**"),
+        ("| `logat`", "| `lime`", "no such row"),
+        ("AOPC ↑ |", "AUC |", "no table with these columns"),
+    ],
+)
+def test_a_wrong_cell_is_named_with_its_line(tmp_path, said, wrong, printed):
+    text = HEAD + ABOVE + TABLE.replace(said, wrong)
+    (difference,) = only(tmp_path, text).differences
+    assert printed in difference.printed
+    assert wrong.strip("| `") in f"{difference.said} {difference.name}" + text.splitlines()[difference.line - 1]
+    assert wrong.strip("|") in text.splitlines()[difference.line - 1]
+
+
+def test_the_last_digit_may_be_one_off_and_a_tolerance_says_more(tmp_path):
+    near, far = TABLE.replace("0.393", "0.392"), TABLE.replace("0.393", "0.389")
+    assert only(tmp_path, HEAD + ABOVE + near).state == "same"
+    assert only(tmp_path, HEAD + ABOVE + far).state == "differs"
+    assert only(tmp_path, HEAD + "<!-- figures: above; tolerance 0.005 -->\n\n" + far).state == "same"
+    assert only(tmp_path, HEAD + "<!-- figures: above; tolerance 0.5% -->\n\n" + far).state == "differs"
+
+
+def test_figures_without_a_command_are_found_in_tables_sentences_and_lines(tmp_path):
+    text = (
+        f"{TABLE}\nIt is 0.455 there, in `0.1234` and Python 3.10 to\n3.13 not.\n\n- one 0.5\n\n```\nbad  +1.91\n```\n"
+    )
+    found = outcomes(tmp_path, text)
+    assert [(o.state, o.block.shape, o.block.figures) for o in found] == [
+        ("without a command", "table", 3),
+        ("without a command", "prose", 1),
+        ("without a command", "output", 1),
+    ]
+    assert all(o.wrong for o in found)
+    assert "| no comment before it says where it is from |" in report(found)
+    assert [block.line for block in unmarked([tmp_path / "page.md"])] == [1, 6, 12]
+
+
+@pytest.mark.parametrize("mark", ["published: Table 1", "timing", "generated: x.py", "unchecked: by hand"])
+def test_marks_that_compare_nothing_are_counted(tmp_path, mark):
+    program = Program()
+    found = only(tmp_path, f"{HEAD}<!-- {mark} -->\n\n{TABLE}", program)
+    assert found.state == mark.partition(":")[0]
+    assert not found.wrong
+    assert program.asked == []
+    assert re.search(r"\| 3 \| .*(not compared|test runs|no command)", report([found]))
+
+
+def test_words_may_be_longer_than_any_file_name(tmp_path):
+    long = " ".join(["normxlogit", "logat"] * 30)
+    program = Program()
+    assert only(tmp_path, HEAD.replace("normxlogit logat", long) + ABOVE + TABLE, program).state == "same"
+    assert program.asked[0][-1] == long
+
+
+def test_a_command_that_fails_is_wrong_and_says_how(tmp_path):
+    found = only(tmp_path, HEAD + ABOVE + TABLE, Program("", 2, "loading\nerror: no task named 'x'"))
+    assert (found.state, found.wrong) == ("failed", True)
+    assert "exit code 2" in found.note
+    assert "no task named 'x'" in found.note
+
+
+def test_what_is_not_given_or_slow_is_skipped_with_the_reason(tmp_path):
+    head = HEAD.replace("faithfulness", "faithfulness --model BERT:sst2=mine --data-dir DATA/sst2")
+    mark = "<!-- figures: above; needs mine; slow -->\n\n"
+    program, given = Program(), {"mine": tmp_path, "DATA": tmp_path}
+    found = only(tmp_path, head + mark + TABLE, program, given={"mine": tmp_path})
+    assert (found.state, found.note, found.wrong) == ("skipped", "not given: --given DATA=FOLDER", False)
+    assert "mine=FOLDER" in only(tmp_path, head + mark + TABLE, program).note
+    assert "slow" in only(tmp_path, head + mark + TABLE, program, given=given).note
+    assert program.asked == []
+    assert only(tmp_path, head + mark + TABLE, program, given=given, slow=True).state == "same"
+    assert program.asked[0][2:6] == ["--model", f"BERT:sst2={tmp_path}", "--data-dir", f"{tmp_path}/sst2"]
+
+
+def test_sentences_are_held_against_what_is_printed_or_stands_on_a_page(tmp_path):
+    page = HEAD + ABOVE + TABLE
+    assert outcomes(tmp_path, page + "\n<!-- figures: above -->\n\nIt has 0.455.\n")[1].state == "same"
+    assert outcomes(tmp_path, page + "\n<!-- figures: above -->\n\nIt has 0.465.\n")[1].state == "differs"
+    assert outcomes(tmp_path, page + "\n<!-- figures: page -->\n\nIt has 0.46, \\\n0.39.\n")[1].state == "same"
+    found = outcomes(tmp_path, page + "\n<!-- figures: page -->\n\nIt has 0.455,\n0.47 and 0.47.\n")[1]
+    assert [d.line for d in found.differences] == [15, 15]
+    worked_out = (
+        "\n<!-- figures: page; where 1.16 = 0.455/0.393, 0.06 = 0.455-0.393 -->\n\nIt is 1.16 times, 0.06 more.\n"
+    )
+    assert outcomes(tmp_path, page + worked_out)[1].state == "same"
+    assert outcomes(tmp_path, page + worked_out.replace("1.16", "1.19"))[1].state == "differs"
+    # a sentence is no evidence for another one
+    alone = "<!-- figures: page -->\n\nIt has 0.455.\n\n<!-- figures: page -->\n\n0.455 again.\n"
+    assert [o.state for o in outcomes(tmp_path, alone)] == ["differs", "differs"]
+
+
+def test_printed_lines_and_lines_below_a_command_are_compared(tmp_path):
+    text = "```console\n$ normxlogit explain a \\\n    --tokens\nbad  +1.91  ++\n```\n\n"
+    text += "```\nbad +1.91 ++\ngood  -0.20 -\n```\n"
+    program = Program("bad    +1.91 ++\ngood   -0.26 -\n")
+    found = outcomes(tmp_path, text, program)
+    assert [(o.state, o.block.line) for o in found] == [("same", 4), ("differs", 8)]
+    assert [(d.line, d.printed) for d in found[1].differences] == [(9, "good   -0.26 -")]
+    assert program.asked == [["explain", "a", "--tokens"]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "## It has 0.455\n",
+        "> It has 0.455.\n",
+        "    bad  0.455\n",
+        "```text\nbad  0.455\n```\n",
+        "<table><tr><td>0.455</td></tr></table>\n",
+        "<p>\n0.455</p>\n",
+        "1. It has\n   - 0.455\n",
+        "[It has 0.455](there.md)\n",
+    ],
+)
+def test_figures_cannot_hide(tmp_path, text):
+    assert only(tmp_path, text).state == "without a command"
+
+
+@pytest.mark.parametrize(
+    "text", ["```python\na  # 0.455\n```\n", "![bars: 0.455](a.png)\n", "`0.455`\n", "[a](0.455)\n", "5.23.0 and 1.5\n"]
+)
+def test_what_is_no_figure(tmp_path, text):
+    assert outcomes(tmp_path, text) == []
+
+
+def test_lines_that_stand_elsewhere_are_no_output_of_the_command(tmp_path):
+    text = "```console\n$ normxlogit explain a\n```\n\nBut:\n\n```\nbad +1.91 ++\n```\n"
+    assert only(tmp_path, text).state == "without a command"
+
+
+def test_columns_of_timings_files_and_headings(tmp_path):
+    printed = f"## One\n\n{PRINTED}\n## Two\n\n{PRINTED.replace('0.393', '0.111')}"
+    assert "several rows" in only(tmp_path, HEAD + ABOVE + TABLE, Program(printed)).differences[0].printed
+    assert only(tmp_path, f"{HEAD}<!-- figures: above; under One -->\n\n{TABLE}", Program(printed)).state == "same"
+    assert only(tmp_path, f"{HEAD}<!-- figures: above; under Two -->\n\n{TABLE}", Program(printed)).state == "differs"
+    timing = f"{HEAD}<!-- figures: above; timing AOPC ↑ -->\n\n{TABLE}"
+    assert only(tmp_path, timing, Program(printed)).state == "same"
+
+    def writes(words, folder):
+        (folder / "results.md").write_text(PRINTED, encoding="utf-8")
+        return Ran(0, "")
+
+    assert only(tmp_path, f"{HEAD}<!-- figures: above; file results.md -->\n\n{TABLE}", writes).state == "same"
+    assert only(tmp_path, f"{HEAD}<!-- figures: above; file other.md -->\n\n{TABLE}", writes).state == "failed"
+
+
+def test_variables_and_files_of_the_page_are_there(tmp_path):
+    text = """```console
+$ METHODS="normxlogit \\
+    logat"
+$ echo "a text" > file.txt
+$ pip install x
+$ normxlogit evaluate faithfulness --methods "$METHODS" | head
+```
+
+<!-- figures: above -->
+
+"""
+    program = Program()
+    assert only(tmp_path, text + TABLE, program).state == "same"
+    assert program.asked == [["evaluate", "faithfulness", "--methods", "normxlogit logat"]]
+    assert (tmp_path / "work" / "0-page" / "file.txt").read_text() == "a text\n"
+
+
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        ("figures: above; tolerant 3", "no 'tolerant'"),
+        ("figures:", "takes a command"),
+        ("figures: other.md", "no page 'other.md'"),
+        ("figures: normxlogit explain x && ls", "commands of normxlogit"),
+        ("unchecked", "a reason"),
+    ],
+)
+def test_marks_that_are_not_understood_are_errors(tmp_path, mark, message):
+    with pytest.raises(InputError, match=message):
+        outcomes(tmp_path, f"<!-- {mark} -->\n\n{TABLE}")
+
+
+def test_a_page_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match="no file or folder"):
+        check([tmp_path / "none.md"], Program(), tmp_path)
+
+
+def test_the_command_says_what_differs_and_fails(tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ normxlogit --version\nnormxlogit 0.00\n```\n", encoding="utf-8")
+    code, out, _ = run(capsys, "reproduce", "--check", page)
+    assert code == 1
+    assert "page.md:3 |" in out
+    assert "| normxlogit 0.00 |" in out
+    code, _, err = run(capsys, "reproduce", "--check", page, "--given", "DATA")
+    assert (code, "--given takes NAME=PATH" in err) == (2, True)
+    code, _, err = run(capsys, "reproduce")
+    assert (code, "name a part" in err) == (2, True)
+
+
+def test_every_figure_of_the_docs_has_a_command_or_a_mark():
+    assert [f"{b.page.name}:{b.line}" for b in unmarked(DOCS)] == []
+
+
+def test_the_fast_figures_of_the_docs_are_what_the_program_prints(tmp_path, capsys, monkeypatch):
+    def here(words, folder):
+        monkeypatch.chdir(folder)
+        return Ran(*run(capsys, *words))
+
+    given = {"reviews.jsonl": Path(str(files("normxlogit.evaluation") / "reviews.jsonl"))}
+    found = check(DOCS, here, tmp_path, given=given)
+    assert not any(o.wrong for o in found), report([o for o in found if o.wrong])
+    assert sum(o.block.figures for o in found if o.state == "same") > 100

@@ -1,0 +1,46 @@
+"""The page of the paper's experiments: a command for every row, and commands that the program takes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import typer
+
+from normxlogit import cli
+from normxlogit.paper.experiments import EXPERIMENTS
+from normxlogit.paper.record.marks import blocks_of
+from tests.commands import run
+from tests.test_docs import script
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
+
+
+def test_the_page_shows_the_list():
+    page = script("experiment_table")
+    assert page.written() == PAGE.read_text(encoding="utf-8"), "run: python scripts/experiment_table.py"
+
+
+def test_the_command_prints_the_list(capsys):
+    code, out, _ = run(capsys, "reproduce", "--list")
+    assert code == 0
+    rows = out.splitlines()[2:]
+    assert len(rows) == len(EXPERIMENTS)
+    assert all(f"| `{e.command}` |" in row for e, row in zip(EXPERIMENTS, rows, strict=True))
+
+
+def test_every_row_has_a_command_that_the_program_takes():
+    tables = [block.cells for block in blocks_of(PAGE) if block.shape == "table" and "command" in block.cells[0]]
+    assert len(tables) == 2
+    for head, *rows in tables:
+        for row in rows:
+            (code,) = re.findall(r"^`(normxlogit [^`]+)`$", row[head.index("command")])
+            command, rest = typer.main.get_command(cli.app), shlex.split(code)[1:]
+            while hasattr(command, "commands"):
+                command, rest = command.commands[rest[0]], rest[1:]
+            command.make_context(code, rest)
+
+
+def test_every_row_says_what_was_run_and_what_deviates():
+    for experiment in EXPERIMENTS:
+        assert experiment.deviates, experiment.name
+        assert not experiment.here or "](" in experiment.here or "test" in experiment.here, experiment.name
