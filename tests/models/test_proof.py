@@ -28,6 +28,17 @@ def test_a_sample_has_no_padding_and_few_texts():
     assert sample_of(batch, task.task, task.filler)["input_ids"].shape == (2, 3)
 
 
+def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
+    task = TaskModel(tiny.model("xlnet"), tiny.tokenizer_for("xlnet"))
+    assert task.pad_left, "its head takes the last position as it is"
+    batch = task.batch(task.encoder(["bad", "the movie is bad"]), [0, 1])
+    assert not batch.mask[0, 0]
+    assert batch.mask[:, -1].all()
+    sample = sample_of(batch, task.task, task.filler)
+    assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
+    assert sample["attention_mask"].all()
+
+
 def test_a_sample_has_two_tokens_at_least_and_for_vocabularies_not_many():
     task, batch = batch_of(["bad"], specials=False)
     sample = sample_of(batch, task.task, 9)
