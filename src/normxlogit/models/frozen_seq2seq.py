@@ -191,8 +191,8 @@ class FrozenSeq2Seq(FrozenModel):
         calls, outputs = trace(reference, given | {"decoder_input_ids": batch.inputs["input_ids"]})
         encoder: Any = cast(Any, reference).get_encoder()
         path = next(path for path, module in reference.named_modules() if module is encoder)
-        states = outputs.get("encoder_hidden_states")
-        plain = bool(states) and len(states) > 1 and all(isinstance(state, Tensor) for state in states)
+        states = outputs.get("encoder_hidden_states") or ()
+        plain = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
         found = layer_outputs(calls, Call(path, None), states) if plain else None
         if found is None or any(output.axes != (0, 1, 2) for output in found):
             raise UnsupportedModelError(
