@@ -286,8 +286,3 @@ def test_a_sentencepiece_file_without_its_package_says_what_to_install(tmp_path,
     with pytest.raises(InputError) as told:
         load(tmp_path)
     assert "SentencePiece file" not in str(told.value)
-
-
-# --- broken files ---------------------------------------------------------------------------------------------------
-
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1234\n"
