@@ -1,5 +1,7 @@
 """A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
 
+import io
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,6 +9,7 @@ import pytest
 
 from normxlogit import ALL, Attributions, attribute
 from normxlogit.corpus import folder as folders
+from normxlogit.corpus import progress_bar
 from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 
@@ -323,3 +326,29 @@ def test_arguments_that_cannot_be(tmp_path, bert):
         run(bert, tmp_path / "in.parquet", tmp_path / "a", engine="spark")
     with pytest.raises(InputError, match="not both"):
         run(bert, tmp_path / "in.parquet", tmp_path / "a", target=1, target_column="text")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "wanted", "shown"),
+    [
+        (_Terminal, None, True),
+        (_Terminal, False, False),
+        (_Terminal, True, True),
+        (io.StringIO, None, False),
+        (io.StringIO, True, True),
+    ],
+)
+def test_progress_is_shown_where_somebody_looks(tmp_path, monkeypatch, stream, wanted, shown):
+    monkeypatch.setattr(progress_bar, "PATIENCE", -1.0)
+    monkeypatch.setattr(progress_bar, "LOG_EVERY", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    told = stream()
+    monkeypatch.setattr("sys.stderr", told)
+    rows = [{"text": text} for text in texts(8)]
+    attribute(explainer(), rows, tmp_path / "out", shard_rows=2, progress=wanted)
+    assert ("8 texts" in told.getvalue()) == shown
