@@ -8,6 +8,7 @@ from normxlogit import cli
 from normxlogit.methods import ValueZeroing
 from normxlogit.paper.alignment import runs as alignment_runs
 from normxlogit.paper.evidence import PARSERS
+from normxlogit.render import matplotlib_figure
 from tests import blimp, tiny
 from tests.commands import run
 
@@ -60,6 +61,7 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
 
     monkeypatch.setattr(alignment_runs, "align", refuse)
     monkeypatch.setattr(alignment_runs, "accuracy", refuse)
+    monkeypatch.setattr(matplotlib_figure, "FORMATS", ())
     assert run(capsys, *command)[1] == text, "a second run reads the finished runs"
 
 
@@ -67,6 +69,7 @@ def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypat
     out = models / "out"
     command = ["evaluate", "alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
     command += ["--methods", "normxlogit value-zeroing:rollout=false random", "--limit", 4]
+    monkeypatch.setattr(matplotlib_figure, "FORMATS", ())
     original, measured = alignment_runs.align, []
 
     class Killed(Exception):
@@ -104,7 +107,8 @@ def test_a_causal_model_and_the_other_normalisation(capsys, models, data):
     assert any(line.startswith("| gpt2 | `normxlogit` | 0.") for line in lines)
 
 
-def test_the_figure_before_and_after_fine_tuning(capsys, models, data):
+def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypatch):
+    monkeypatch.setattr(matplotlib_figure, "FORMATS", ())  # drawn in another test
     out = models / "out"
     command = ["reproduce", "figure-alignment", "--base", f"BERT={models / 'bert'}", "--data-dir", data]
     command += ["--output", out, "--methods", "normxlogit globenc:rollout=false random"]

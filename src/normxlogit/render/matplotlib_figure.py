@@ -59,6 +59,10 @@ SCRIPTS = (
 """Fonts for the letters that the reader's usual font lacks, where they are installed."""
 
 
+FORMATS = (".svg", ".pdf", ".png")
+"""What a figure is written as."""
+
+
 @contextmanager
 def plot_style() -> Iterator[None]:
     """Use the style of all plots inside the block; the caller's settings are as before afterwards."""
@@ -133,7 +137,7 @@ def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
     Raises:
         DataError: If a file cannot be written.
     """
-    files = [path.with_name(path.name + ending) for ending in (".svg", ".pdf", ".png")]
+    files = [path.with_name(path.name + ending) for ending in FORMATS]
     for file in files:
         with replacing(file) as beside:
             figure.savefig(beside)
