@@ -1,4 +1,4 @@
-"""The commands: speed, memory, peers, corpus."""
+"""The commands: speed, memory, peers, attnlrp, corpus."""
 
 import json
 import sys
@@ -11,12 +11,17 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from normxlogit import Explainer
 from normxlogit.cli.console import deliver, progress, quiet, write
+from normxlogit.cli.options import methods_of
 from normxlogit.errors import NormXLogitError
 from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.frontier_report import frontier_table
 from normxlogit.evaluation.timing import environment
 from normxlogit.models.devices import AUTO, device_named
+from normxlogit.models.loading import default_model_folder
 
+from . import attnlrp as authors_package
 from . import corpus as corpora
 from . import memory as memory_overhead
 from . import peers as other_packages
@@ -125,6 +130,25 @@ def peers(
         )
     state = {"environment": environment(device_named(AUTO)), "rows": [asdict(r) for r in found]}
     _deliver(other_packages.as_table(found), state, output)
+
+
+@app.command()
+def attnlrp(
+    model: Annotated[str | None, typer.Option(help="Folder of a BERT classifier; the packaged one if none.")] = None,
+    dataset: Annotated[str, typer.Option(help="reviews, sst2, mnli, qnli, or a file.")] = "reviews",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with validation.jsonl.")] = None,
+    split: Annotated[str, typer.Option(help="Choose settings on train, report validation.")] = "validation",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first texts.")] = None,
+    methods: Annotated[str, typer.Option(help="Names separated by spaces.")] = "normxlogit frozen-gradient decompx",
+    output: Annotated[Path | None, typer.Option(help="Folder where finished runs are kept.")] = None,
+) -> None:
+    """Measure AttnLRP, by its authors' package in an environment of its own, beside methods of this package."""
+    with quiet():
+        explainer = Explainer.from_pretrained(model)
+        examples = load_examples(dataset, split=split, data_dir=data_dir, limit=limit)
+        folder = model or str(default_model_folder())
+        points = authors_package.compare(explainer, folder, examples, methods_of(methods), output)
+    write(frontier_table(points))
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

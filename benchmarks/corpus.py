@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -72,10 +73,9 @@ def _throughput(given: argparse.Namespace) -> dict[str, Any]:
     bare: list[tuple[float, float]] = []  # seconds, and processor seconds
     marks: list[tuple[float, float]] = []
     attribute(explainer, [{"sentence": text} for text in texts[:64]], given.folder / "warm", text_column="sentence")
-    share = len(groups) // TURNS
 
     def forward(turn: int) -> None:
-        part = groups[turn * share : (turn + 1) * share if turn < TURNS - 1 else None]
+        part = groups[turn::TURNS]
         inputs = [model.batch(encodings.take(places), places).inputs for places in part]
         begin = time.perf_counter(), time.process_time()
         with torch.inference_mode():
@@ -85,24 +85,24 @@ def _throughput(given: argparse.Namespace) -> dict[str, Any]:
 
     for turn in range(TURNS):
         forward(turn)
-        rows = given.rows // TURNS
+        first, last = given.rows * turn // TURNS, given.rows * (turn + 1) // TURNS
         part = given.folder / f"part-{turn}.jsonl"
         with path.open(encoding="utf-8") as file:
-            part.write_text("".join(islice(file, turn * rows, (turn + 1) * rows)), encoding="utf-8")
+            part.write_text("".join(islice(file, first, last)), encoding="utf-8")
         begin = time.perf_counter(), time.process_time()
         attribute(explainer, part, out / str(turn), text_column="sentence")
         marks.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
-    forward_rate, forward_cpu = (given.rows / sum(column) for column in zip(*bare, strict=True))
-    run_rate, run_cpu = (given.rows // TURNS * TURNS / sum(column) for column in zip(*marks, strict=True))
+    ratios = sorted(one[0] / other[0] for one, other in zip(bare, marks, strict=True))
     return {
-        "forward texts/s": round(forward_rate, 1),
-        "run texts/s": round(run_rate, 1),
-        "ratio": round(run_rate / forward_rate, 3),
-        "ratio of processor time": round(run_cpu / forward_cpu, 3),
+        "forward texts/s": round(given.rows / sum(seconds for seconds, _ in bare), 1),
+        "run texts/s": round(given.rows / sum(seconds for seconds, _ in marks), 1),
+        "ratio": round(statistics.median(ratios), 3),
+        "lowest and highest ratio": [round(ratios[0], 3), round(ratios[-1], 3)],
+        "ratio of processor time": round(sum(cpu for _, cpu in bare) / sum(cpu for _, cpu in marks), 3),
     }
 
 
-TURNS = 4
+TURNS = 10
 
 
 def _once(given: argparse.Namespace) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import typer
 from ..errors import TargetError
 from .console import layers_of, quiet, write
 from .explain import LongText, Merge, targets_of
-from .options import AUTO, AllLabels, Contrast, Device, DType, LayerNumbers, Targets, loading
+from .options import AUTO, AllLabels, Contrast, Device, DType, GGUFFile, LayerNumbers, Targets, loading
 
 if TYPE_CHECKING:
     from ..corpus.progress import Progress, Watcher
@@ -31,6 +31,24 @@ class Engine(str, Enum):
 
     local = "local"
     ray = "ray"
+
+
+class Sources(str, Enum):
+    """What the sources of a prompt are."""
+
+    word = "word"
+    sentence = "sentence"
+    paragraph = "paragraph"
+    message = "message"
+
+
+class Parts(str, Enum):
+    """Parts of a completion."""
+
+    token = "token"  # noqa: S105  # no secret
+    word = "word"
+    sentence = "sentence"
+    paragraph = "paragraph"
 
 
 class InputFormat(str, Enum):
@@ -57,13 +75,33 @@ def attribute(
     model: Annotated[
         str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
     ] = None,
+    gguf_file: GGUFFile = None,
     method: Annotated[
-        str, typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`.")
-    ] = "normxlogit",
-    text_column: Annotated[str | None, typer.Option(help='Column of the texts; "text" by default.')] = None,
+        str | None,
+        typer.Option(
+            help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default normxlogit, and "
+            "frozen-gradient:read_at=middle with --sources."
+        ),
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option(help='Column of the texts, "text" by default; of prompts "prompt".'),
+    ] = None,
     pair_column: Annotated[str | None, typer.Option(help="Column of second texts, for models of text pairs.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column of ids; row numbers by default.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column with what to explain in each row.")] = None,
+    sources: Annotated[
+        Sources | None, typer.Option(help="Explain completions: which of these pieces of its prompt each rests on.")
+    ] = None,
+    of: Annotated[
+        Parts | None, typer.Option(help="Explain each of these parts of a completion; by default it is one.")
+    ] = None,
+    completion_column: Annotated[
+        str | None, typer.Option(help='Column of the completions; "completion" by default with --sources.')
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Let the model write the completions, of at most as many tokens.")
+    ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to hand on to the results; may be repeated.")] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
     target: Targets = None,
@@ -77,7 +115,9 @@ def attribute(
     words: Annotated[bool, typer.Option("--words", help="Write words with their scores too.")] = False,
     merge: Annotated[Merge | None, typer.Option(help="How a word's score comes from its tokens'.")] = None,
     input_format: Annotated[InputFormat | None, typer.Option(help="Format, where names do not tell it.")] = None,
-    shard_rows: Annotated[int, typer.Option(min=1, help="Rows of a shard.")] = 4096,
+    shard_rows: Annotated[
+        int | None, typer.Option(min=1, help="Rows of a shard; 4096 by default, 64 with --sources.")
+    ] = None,
     batch_tokens: Annotated[int, typer.Option(min=1, help="Most tokens in one forward pass.")] = 8192,
     device: Device = AUTO,
     dtype: DType = None,
@@ -99,7 +139,7 @@ def attribute(
         bound_kernels()
         if engine is Engine.ray and device == AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
-        explainer = Explainer.from_pretrained(model, batch_tokens=batch_tokens, **loading(device, dtype))
+        explainer = Explainer.from_pretrained(model, batch_tokens=batch_tokens, **loading(device, dtype, gguf_file))
         wanted: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
         if engine is Engine.ray:
             from ..corpus.ray_engine import Cluster
@@ -123,6 +163,10 @@ def attribute(
                 words=words,
                 merge=None if merge is None else merge.value,
                 shard_rows=shard_rows,
+                sources=None if sources is None else sources.value,
+                of=None if of is None else of.value,
+                completion_column=completion_column,
+                max_new_tokens=max_new_tokens,
                 max_errors=max_errors,
                 engine=engine.value,
                 watch=watch,

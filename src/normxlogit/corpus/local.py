@@ -8,14 +8,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
 
-from ..models.task_model import TaskModel
 from .folder import Folder
-from .settings import Settings
+from .prompts import ExplainedPrompts
 from .shards import Done, Shard
-from .tables import error_table, result_table
-from .worker import Explained, ShardWorker
+from .worker import Explained
+from .workers import Worker, write
 
-__all__ = ["ahead", "bound_kernels", "run_local", "write"]
+__all__ = ["ahead", "bound_kernels", "run_local"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -29,16 +28,13 @@ def bound_kernels() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
 
-def run_local(
-    model: TaskModel, settings: Settings, folder: Folder, run: str, shards: Iterator[Shard]
-) -> Iterator[tuple[Done, float]]:
+def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard]) -> Iterator[tuple[Done, float]]:
     """Explain shards on this machine.
 
     While the model reads a shard, the next is tokenised, the one after that is read, and the one before written.
 
     Args:
-        model: The model.
-        settings: What is asked for.
+        worker: What explains them.
         folder: Where to write.
         run: The manifest's digest.
         shards: What to read.
@@ -46,7 +42,6 @@ def run_local(
     Yields:
         Each shard that is written, and the share of the input read with it.
     """
-    worker = ShardWorker(model, settings)
     with ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer:
         last: Future[tuple[Done, float]] | None = None
         with closing(ahead(shards, lambda shard: shard)) as read, closing(ahead(read, worker.prepare)) as prepared:
@@ -54,27 +49,13 @@ def run_local(
                 explained = worker.explain(one)
                 if last is not None:
                     yield last.result()
-                last = writer.submit(_write, model, settings, folder, run, explained)
+                last = writer.submit(_write, worker, folder, run, explained)
         if last is not None:
             yield last.result()
 
 
-def _write(model: TaskModel, settings: Settings, folder: Folder, run: str, explained: Explained) -> tuple[Done, float]:
-    return write(model, settings, folder, run, explained), explained.shard.fraction
-
-
-def write(model: TaskModel, settings: Settings, folder: Folder, run: str, explained: Explained) -> Done:
-    """Write a shard's results and errors.
-
-    Raises:
-        DataError: If they cannot be written.
-    """
-    shard = explained.shard
-    tokens = int(explained.encodings.bounds[-1])
-    done = Done(shard.index, shard.first, len(shard.table), len(explained.problems), tokens, shard.digest)
-    about = {"shard": vars(done) | {"run": run}}
-    folder.write_shard(done, result_table(model, settings, explained, about), error_table(explained))
-    return done
+def _write(worker: Worker, folder: Folder, run: str, explained: Explained | ExplainedPrompts) -> tuple[Done, float]:
+    return write(worker, folder, run, explained), explained.shard.fraction
 
 
 def ahead(items: Iterable[T], work: Callable[[T], U]) -> Generator[U, None, None]:

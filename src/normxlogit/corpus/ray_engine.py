@@ -12,11 +12,11 @@ from ..explainer import Explainer
 from ..results.tables import optional_module
 from .folder import Folder, Manifest
 from .formats import arrow_module
-from .local import bound_kernels, write
+from .local import bound_kernels
 from .reading import Source
 from .settings import Settings
 from .shards import Done, left_shards
-from .worker import ShardWorker
+from .workers import worker_for, write
 
 __all__ = ["Cluster", "run_ray"]
 
@@ -135,16 +135,15 @@ class _Actor:
         if gpu:
             state = found.__getstate__()
             found = Explainer(**state | {"model": state["model"].to("cuda")})
-        self.model, self.settings, self.run = found.model, settings, run
-        self.folder = Folder(place)
-        self.worker = ShardWorker(self.model, settings)
+        self.folder, self.run = Folder(place), run
+        self.worker = worker_for(found.model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         found = []
         for content in batch["shard"]:
             shard = pickle.loads(content)  # noqa: S301  # what our own read task wrote
             explained = self.worker.explain(self.worker.prepare(shard))
-            done = write(self.model, self.settings, self.folder, self.run, explained)
+            done = write(self.worker, self.folder, self.run, explained)
             found.append(json.dumps({"done": asdict(done), "fraction": shard.fraction}))
         return {RESULT: found}
 

@@ -1,7 +1,7 @@
 """A corpus run: what is asked for, what is done already, and what is left."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,19 +10,22 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.encoder import LongText
 from ..methods import Method
+from ..models.factory import as_language_model
 from ..models.layers import Layers
 from ..models.targets import Choice, TargetSpec
+from ..pipeline.completion import default_method
+from ..results.spans import Kind, Level
 from ..results.words import Merge
 from .folder import Folder, Manifest
 from .local import run_local
 from .progress import Clock, Progress, Watcher
 from .reading import open_source
-from .settings import SHARD_ROWS, Settings, model_digest
-from .shards import InputColumns, choose_columns, left_shards
-from .worker import check_settings
+from .settings import PROMPT_ROWS, SHARD_ROWS, Settings, model_digest
+from .shards import Done, InputColumns, choose_columns, left_shards
 
 if TYPE_CHECKING:
     from .ray_engine import Cluster
+from .workers import worker_for
 
 __all__ = ["attribute"]
 
@@ -47,17 +50,24 @@ def attribute(
     target: TargetSpec = None,
     contrast: Choice | None = None,
     layers: Layers = None,
-    method: str | Method = "normxlogit",
+    method: str | Method | None = None,
     long_text: LongText = "truncate",
     words: bool = False,
     merge: Merge | None = None,
-    shard_rows: int = SHARD_ROWS,
+    shard_rows: int | None = None,
+    sources: Level | None = None,
+    of: Kind | None = None,
+    completion_column: str | None = None,
+    max_new_tokens: int | None = None,
     max_errors: int | None = None,
     engine: Engine = "local",
     cluster: "Cluster | None" = None,
     watch: Watcher | None = None,
 ) -> Progress:
     """Explain a corpus: any number of texts in, Parquet shards out.
+
+    With `sources` the texts are prompts, and what is explained is which sources of them a completion rests on, one
+    that is given or one that the model writes.
 
     A run that was stopped, however it was stopped, goes on where it was when it is started again with the same
     arguments; each row of the input ends up once, among the results or among the errors.
@@ -67,7 +77,8 @@ def attribute(
         inputs: Paths, URLs or patterns of Parquet, JSONL, CSV, Arrow or text files, "-" for standard input, a data
             set, or an iterable of mappings such as {"text": "..."}.
         output: Folder or URL to write to: `shards/`, `errors/` and `manifest.json`.
-        text_column: The column of the texts; "text" by default.
+        text_column: The column of the texts, "text" by default; or of the prompts, texts or lists of chat messages,
+            "prompt" by default.
         pair_column: The column of second texts, for models of pairs.
         id_column: The column of ids; the row numbers by default.
         target_column: A column with the label, token or index to explain in each row.
@@ -77,11 +88,16 @@ def attribute(
         target: As in `Explainer.__call__`.
         contrast: As in `Explainer.__call__`.
         layers: As in `Explainer.__call__`.
-        method: As in `Explainer.__call__`.
+        method: As in `Explainer.__call__`; of completions by default as in `Explainer.explain_completion`.
         long_text: As in `Explainer.__call__`; with "error" long texts are rows among the errors.
         words: Whether to write words with their scores beside the tokens.
         merge: How a word's score comes from its tokens'; by default as fits the method.
-        shard_rows: Rows of a shard.
+        shard_rows: Rows of a shard; 4096 by default, 64 of prompts.
+        sources: What the sources of a prompt are: "word", "sentence", "paragraph" or "message".
+        of: Which parts of a completion are explained: each "token", "word", "sentence" or "paragraph"; by default it is
+            explained as a whole.
+        completion_column: The column of the completions, "completion" by default.
+        max_new_tokens: Let the model write the completions, of at most as many tokens, instead.
         max_errors: Stop when more rows than this have no result.
         engine: "local", or "ray" for Ray Data.
         cluster: What the Ray engine runs on.
@@ -102,7 +118,14 @@ def attribute(
     if isinstance(keep, str):
         raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
     source = open_source(inputs, input_format)
-    columns = InputColumns(text_column or "", pair_column, id_column, target_column, tuple(keep))
+    if sources is not None and max_new_tokens is None:
+        completion_column = completion_column or "completion"
+    columns = InputColumns(
+        text_column or "", pair_column, id_column, target_column, tuple(keep), completion_column, sources is not None
+    )
+    model = explainer.model
+    if method is None:
+        method = "normxlogit" if sources is None else default_method(as_language_model(model))
     settings = Settings(
         choose_columns(source, columns),
         target,
@@ -113,10 +136,12 @@ def attribute(
         words,
         merge,
         keep_text,
-        shard_rows,
+        (SHARD_ROWS if sources is None else PROMPT_ROWS) if shard_rows is None else shard_rows,
+        sources,
+        of,
+        max_new_tokens,
     )
-    model = explainer.model
-    check_settings(model, settings)
+    worker = worker_for(model, settings)
     identity = {"name": model.name, "digest": model_digest(model)}
     now = Manifest(source.fingerprint(), identity, settings.described())
     folder = Folder(output)
@@ -139,24 +164,40 @@ def attribute(
             results = run_ray(explainer, settings, folder, now, source, cluster or Cluster())
         else:
             shards = left_shards(source, settings.columns, settings.shard_rows, dict(now.done), clock.skipped)
-            results = run_local(model, settings, folder, now.digest, shards)
-        noted = time.monotonic()
+            results = run_local(worker, folder, now.digest, shards)
         try:
-            with closing(results):  # type: ignore[type-var]
-                for done, fraction in results:
-                    now.done[done.shard] = done
-                    progress = clock.done(done.rows, done.errors, done.tokens, fraction)
-                    if watch is not None:
-                        watch(progress)
-                    if max_errors is not None and progress.errors > max_errors:
-                        raise DataError(
-                            f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
-                            f"{folder.place}/errors"
-                        )
-                    if time.monotonic() - noted > NOTE_EVERY:
-                        folder.write_manifest(now)
-                        noted = time.monotonic()
+            _follow(results, now, folder, clock, watch, max_errors)
             now.complete = True
         finally:
             folder.write_manifest(now)
     return clock.now
+
+
+def _follow(
+    results: Iterator[tuple[Done, float]],
+    now: Manifest,
+    folder: Folder,
+    clock: Clock,
+    watch: Watcher | None,
+    max_errors: int | None,
+) -> None:
+    """Go through a run to its end, and note what is done.
+
+    Raises:
+        DataError: If more rows have no result than are allowed.
+    """
+    noted = time.monotonic()
+    with closing(results):  # type: ignore[type-var]
+        for done, fraction in results:
+            now.done[done.shard] = done
+            progress = clock.done(done.rows, done.errors, done.tokens, fraction)
+            if watch is not None:
+                watch(progress)
+            if max_errors is not None and progress.errors > max_errors:
+                raise DataError(
+                    f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
+                    f"{folder.place}/errors"
+                )
+            if time.monotonic() - noted > NOTE_EVERY:
+                folder.write_manifest(now)
+                noted = time.monotonic()

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -16,13 +16,17 @@ from ..models.layers import Layers
 from ..models.targets import All, Choice, TargetSpec
 from ..models.task_model import TaskModel
 from ..pipeline.options import Options
+from ..results.spans import Kind, Level
 from ..results.words import MERGES, Merge
 from .shards import InputColumns
 
-__all__ = ["SHARD_ROWS", "Settings", "model_digest"]
+__all__ = ["PROMPT_ROWS", "SHARD_ROWS", "Settings", "model_digest"]
 
 SHARD_ROWS = 4096
 """Rows of a shard: what is sorted by length, what is written at once, and the most that a kill can cost."""
+
+PROMPT_ROWS = 64
+"""Rows of a shard of prompts, of which each takes as long as hundreds of short texts."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,9 @@ class Settings:
         merge: How; by default as fits the method.
         keep_text: Whether the texts are in the results.
         shard_rows: Rows of a shard.
+        sources: What the sources of a prompt are; None where texts are explained and not completions.
+        of: The parts of each completion that are explained; None for all of it.
+        max_new_tokens: Most tokens to write where no column holds the completions.
     """
 
     columns: InputColumns
@@ -52,6 +59,9 @@ class Settings:
     merge: Merge | None = None
     keep_text: bool = False
     shard_rows: int = SHARD_ROWS
+    sources: Level | None = None
+    of: Kind | None = None
+    max_new_tokens: int | None = None
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
@@ -61,6 +71,42 @@ class Settings:
         if self.columns.target is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
         self.options()
+        if self.sources is None:
+            self._check_texts()
+        else:
+            self._check_prompts()
+
+    def _check_texts(self) -> None:
+        for name in ("of", "max_new_tokens"):
+            if getattr(self, name) is not None:
+                raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")
+        if self.columns.completion is not None:
+            raise InputError("a column of completions is for their sources: give sources, such as 'sentence'")
+
+    def _check_prompts(self) -> None:
+        if self.sources not in get_args(Level):
+            raise InputError(f"sources must be {', '.join(map(repr, get_args(Level)))} or None, not {self.sources!r}")
+        if self.of is not None and self.of not in get_args(Kind):
+            raise InputError(f"of must be {', '.join(map(repr, get_args(Kind)))} or None, not {self.of!r}")
+        if (self.columns.completion is None) == (self.max_new_tokens is None):
+            raise InputError(
+                "completions are given in a column or written by the model: give their column or max_new_tokens"
+            )
+        if self.max_new_tokens is not None:
+            counted(self.max_new_tokens, "max_new_tokens")
+        unfit = {
+            "a column of pairs": self.columns.pair,
+            "a column of targets": self.columns.target,
+            "target": self.target,
+            "contrast": self.contrast,
+            "layers": self.layers,
+            "merge": self.merge,
+            "words": self.words or None,
+            "long_text": None if self.long_text in ("truncate", "error") else self.long_text,
+        }
+        for name, value in unfit.items():
+            if value is not None:
+                raise InputError(f"{name} is for texts, not for the sources of completions")
 
     def options(self, targets: list[Choice] | None = None) -> Options:
         """Return the options that each batch is explained with."""
@@ -79,7 +125,11 @@ class Settings:
         """Return the settings as plain values, by the names that a user knows."""
         method = method_named(self.method)
         found = {
-            **{f"{name} column": value for name, value in asdict(self.columns).items() if name != "keep"},
+            **{
+                f"{name} column": value
+                for name, value in asdict(self.columns).items()
+                if name not in ("keep", "prompts")
+            },
             "kept columns": list(self.columns.keep),
             "target": _plain(self.target),
             "contrast": _plain(self.contrast),
@@ -90,6 +140,9 @@ class Settings:
             "merge": self.merge,
             "kept text": self.keep_text,
             "rows of a shard": self.shard_rows,
+            "sources": self.sources,
+            "parts of completions": self.of,
+            "most tokens written": self.max_new_tokens,
             "version of normxlogit": __version__,
         }
         plain: dict[str, Any] = json.loads(json.dumps(found))  # as a manifest reads it

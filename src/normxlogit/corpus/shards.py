@@ -1,8 +1,9 @@
 """Rows of any source as shards: as many rows each, with the same columns, whatever they were read from."""
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ class InputColumns:
     Attributes:
         text: The texts.
         pair: Their second texts.
+        completion: What follows each text, where they are prompts.
         id: What the rows are called; by default their numbers.
         target: What is explained in each row.
         keep: Columns that are handed on to the results.
+        prompts: Whether the texts are prompts: strings, or lists of chat messages.
     """
 
     text: str
@@ -32,11 +35,13 @@ class InputColumns:
     id: str | None = None
     target: str | None = None
     keep: tuple[str, ...] = ()
+    completion: str | None = None
+    prompts: bool = False
 
     @property
     def all(self) -> list[str]:
         """Return every column that is read, once."""
-        named = [self.text, self.pair, self.id, self.target, *self.keep]
+        named = [self.text, self.pair, self.completion, self.id, self.target, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -68,8 +73,8 @@ class Shard:
     Attributes:
         index: Its number.
         first: The number of its first row.
-        table: `row`, `id`, `text`, and of the input `text_pair`, `target` and kept columns; `problem` says why a row
-            cannot be read.
+        table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `target` and kept columns; of prompts
+            `messages`, true where the text is JSON of chat messages; `problem` says why a row cannot be read.
         digest: Of everything that results depend on.
         fraction: Share of the input read with it.
     """
@@ -90,9 +95,11 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
     names = source.names()
     found = columns
     if not columns.text:
-        if "text" not in names:
-            raise DataError(f"which column holds the texts? give --text-column, one of {', '.join(names)}")
-        found = InputColumns("text", *(getattr(columns, f.name) for f in fields(columns)[1:]))
+        default = "prompt" if columns.prompts and names != ["text"] else "text"
+        if default not in names:
+            what = f"{default}s"
+            raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
+        found = replace(columns, text=default)
     streamed = names == ["text"]  # a stream of JSON lines has no names before it is read
     for name in [] if streamed else found.all:
         if name not in names:
@@ -204,7 +211,13 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     found: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     if columns.id is not None:
         found["id"] = arrow.compute.coalesce(_named(arrow, table[columns.id], columns.id), found["id"])
-    for name, column in (("text", columns.text), ("text_pair", columns.pair)):
+    if columns.prompts:
+        found["text"], found["messages"], problem = _prompts(arrow, table[columns.text], columns.text, problem)
+    for name, column in (
+        ("text", None if columns.prompts else columns.text),
+        ("text_pair", columns.pair),
+        ("completion", columns.completion),
+    ):
         if column is not None:
             found[name], problem = _texts(arrow, table[column], column, problem)
     if columns.target is not None:
@@ -241,6 +254,32 @@ def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
         wrong = compute.if_else(odd, reason, wrong)
         texts = compute.if_else(odd, arrow.scalar(None, arrow.string()), texts)
     return texts, compute.coalesce(problem, wrong)
+
+
+def _prompts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any, Any]:
+    """Return a column of prompts, which of them are chat messages (as JSON), and why some are neither."""
+    read = [_prompt(value, name) for value in column.to_pylist()]
+    texts, chats, wrong = zip(*read, strict=True) if read else ((), (), ())
+    problems = arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
+    return arrow.array(texts, arrow.string()), arrow.array(chats, arrow.bool_()), problems
+
+
+def _prompt(value: Any, name: str) -> tuple[str | None, bool, str | None]:
+    """Return a prompt as text, whether that is JSON of chat messages, and what is wrong with it."""
+    if value is None:
+        return None, False, f"no prompt: column {name!r} is null"
+    if isinstance(value, str) and value.startswith(ODD):  # rows of several types
+        try:
+            value = json.loads(value[len(ODD) :])
+        except ValueError:
+            return None, False, f"no prompt: {value[len(ODD) :][:80]}"
+    elif isinstance(value, str):
+        return value, False, None
+    if not isinstance(value, list):
+        return None, False, f"no prompt: column {name!r} holds {str(value)[:80]!r}"
+    # A struct of Arrow has the fields of all rows, null where a message has none.
+    messages = [{k: v for k, v in m.items() if v is not None} if isinstance(m, dict) else m for m in value]
+    return json.dumps(messages), True, None
 
 
 def _named(arrow: Any, column: Any, name: str) -> Any:

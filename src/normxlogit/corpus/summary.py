@@ -168,13 +168,16 @@ class _Run:
         self.files = self.folder.shard_files(manifest)
         if not self.files:
             raise DataError(f"{place}: no shard is written yet")
+        common = self.folder.common(self.files[0])
+        if common.get("kind") == "sources":
+            raise DataError(f"{place}: sources of completions, which have no words to summarise; query the shards")
         self.connection = duckdb.connect()
         self.connection.execute("SET preserve_insertion_order = false")
         with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets it can be neither drawn nor set
             self.connection.execute("SET enable_progress_bar = false")
         if not self.folder.local:
             self.connection.register_filesystem(self.folder.system)
-        self.signed = bool(self.folder.common(self.files[0]).get("signed"))
+        self.signed = bool(common.get("signed"))
         self.columns = [row[0] for row in self.ask(f"DESCRIBE SELECT * FROM {self.table}")]  # noqa: S608
         self.unit = "words" if "words" in self.columns else "tokens"
 

@@ -12,15 +12,17 @@ from ..inputs.encoding import readable_tokens
 from ..methods import method_named
 from ..models.targets import name_of
 from ..models.task_model import TaskModel
-from ..results.columns import METADATA, SCHEMA_VERSION, column_types
+from ..results.columns import METADATA, SCHEMA_VERSION, column_types, source_types
 from ..results.fields import plain
 from ..results.files import json_text
+from ..results.sources import Sources
 from ..results.words import merge_words
 from .formats import arrow_module
+from .prompts import ExplainedPrompts
 from .settings import Settings
 from .worker import Explained
 
-__all__ = ["error_table", "result_table"]
+__all__ = ["error_table", "result_table", "source_table"]
 
 
 def result_table(model: TaskModel, settings: Settings, found: Explained, about: dict[str, Any]) -> Any:
@@ -100,7 +102,63 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
     return arrow.table([*(columns[name] for name in types), *kept.values()], schema=schema)
 
 
-def error_table(found: Explained) -> Any:
+def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, about: dict[str, Any]) -> Any:
+    """Return the sources of a shard of completions, in the order of its rows.
+
+    Args:
+        model: What explained them.
+        settings: What was asked for.
+        found: The results.
+        about: What the file's metadata says of the shard besides.
+    """
+    arrow, method = arrow_module(), method_named(settings.method)
+    types = source_types(arrow, texts=settings.keep_text, names=settings.sources == "message")
+    table = found.shard.table.take(arrow.array(found.rows, arrow.int64()))
+    columns: dict[str, Any] = {name: [] for name in types}
+    columns |= {"row": table["row"], "id": table["id"]}
+    for result in found.sources:
+        values = {
+            "text": result.text,
+            "completion": result.completion,
+            "sources": list(result.names),
+            "source_spans": [list(span) for span in result.spans],
+            "source_texts": [result.text[start:end] for start, end in result.spans],
+            "scores": result.scores,
+            "shares": result.shares,
+            "part_spans": [[part.start, part.end] for part in result.parts],
+            "part_scores": result.table.ravel(),
+            "rest": result.rest,
+            "written": result.written,
+            "bias": result.bias,
+            "diagnostics": json_text(plain(dict(result.diagnostics))),
+            "notes": list(result.notes),
+            "method": result.method,
+            "model": result.model,
+        }
+        for name in types.keys() & values.keys():
+            columns[name].append(values[name])
+    kept = {name: table[name] for name in settings.columns.keep}
+    units = {result.unit for result in found.sources}
+    common = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": Sources.kind,
+        "version": __version__,
+        "unit": units.pop() if units else None,
+        "settings": dict(method.settings),
+        "signed": method.signed_on(model.task),
+        "by": settings.sources,
+        "of": settings.of,
+        **about,
+    }
+    schema = arrow.schema(
+        [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept.items()],
+        metadata={METADATA: json.dumps(common)},
+    )
+    arrays = [columns[name] if name in ("row", "id") else arrow.array(columns[name], types[name]) for name in types]
+    return arrow.table([*arrays, *kept.values()], schema=schema)
+
+
+def error_table(found: Explained | ExplainedPrompts) -> Any:
     """Return the rows of a shard that have no result, and why."""
     arrow = arrow_module()
     rows = sorted(found.problems)

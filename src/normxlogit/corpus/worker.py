@@ -1,12 +1,11 @@
 """The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import HeadMismatchError, InputError, NormXLogitError, TargetError, UnsupportedModelError
+from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, places_of
 from ..models.factory import check_answers
 from ..models.layers import layer_numbers
@@ -17,13 +16,11 @@ from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.long_texts import explain_long
 from ..results.attribution import Attribution, Prediction
 from ..results.base import FloatArray
+from .halving import Halving
 from .settings import Settings
 from .shards import Shard
 
-__all__ = ["Explained", "Prepared", "ShardWorker", "check_settings"]
-
-GIVE_UP = 8
-"""Rows that fail one by one before any has been explained, after which the model is at fault and not they."""
+__all__ = ["Explained", "Prepared", "ShardWorker"]
 
 TRIAL = "Is it so?"
 """A text on which a model shows how many layers it has."""
@@ -82,27 +79,10 @@ class Explained:
     diagnostics: dict[int, dict[str, Any]]
     problems: dict[int, str]
 
-
-def check_settings(model: TaskModel, settings: Settings) -> None:
-    """Refuse what would be wrong in every row, before anything is written.
-
-    Raises:
-        UnsupportedModelError: If the model is not one of texts.
-        TargetError: If the target or the contrast is none of the model's.
-        MethodError: If the model has no such layer.
-    """
-    check_answers(model)
-    model.refresh()
-    if not hasattr(model, "encoder") or model.task.kind == "choice":
-        raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
-    check_target(model, settings.target, settings.contrast)
-    if settings.layers is None:
-        return
-    try:
-        model.prepare(model.batch(model.encoder([TRIAL]), [0]))
-    except InputError:  # the tokenizer knows nothing of it: the rows will show
-        return
-    layer_numbers(settings.layers, model)
+    @property
+    def tokens(self) -> int:
+        """Tokens explained."""
+        return int(self.encodings.bounds[-1])
 
 
 class ShardWorker:
@@ -110,14 +90,19 @@ class ShardWorker:
 
     Args:
         model: The model.
-        settings: What is asked for; `check_settings` has seen both.
+        settings: What is asked for.
+
+    Raises:
+        UnsupportedModelError: If the model is not one of texts.
+        TargetError: If the target or the contrast is none of the model's.
+        MethodError: If the model has no such layer.
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
+        _check_settings(model, settings)
         self.model = model
         self.settings = settings
-        self._explained = 0
-        self._failed = 0
+        self._halving = Halving()
 
     def prepare(self, shard: Shard) -> Prepared:
         """Tokenise a shard's texts and look up its targets."""
@@ -177,7 +162,7 @@ class ShardWorker:
             return [([short[i] for i in places], score_batch(model, run, options))]
 
         def work(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
-            return self._halved(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
+            return self._halving(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
 
         for _, found in run_batches(model, read, work, options.method.memory) if short else ():
             parts += found
@@ -187,31 +172,30 @@ class ShardWorker:
             return []
 
         for place in sorted(long):
-            self._halved(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
+            self._halving(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
         return _gathered(model, prepared, parts, wholes, problems)
 
-    def _halved(
-        self, work: Callable[[list[int]], list[Any]], places: list[int], tell: Callable[[int, str], None]
-    ) -> list[Any]:
-        """Do some work, and where it fails do it in halves, so that a row that cannot be explained costs no other."""
-        try:
-            found = work(places)
-        except (HeadMismatchError, UnsupportedModelError):
-            raise
-        except NormXLogitError as error:
-            if len(places) > 1:
-                middle = len(places) // 2
-                return [
-                    *self._halved(work, places[:middle], tell),
-                    *self._halved(work, places[middle:], tell),
-                ]
-            self._failed += 1
-            if not self._explained and self._failed >= GIVE_UP:
-                raise
-            tell(places[0], str(error))
-            return []
-        self._explained += len(places)
-        return found
+
+def _check_settings(model: TaskModel, settings: Settings) -> None:
+    """Refuse what would be wrong in every row, before anything is written.
+
+    Raises:
+        UnsupportedModelError: If the model is not one of texts.
+        TargetError: If the target or the contrast is none of the model's.
+        MethodError: If the model has no such layer.
+    """
+    check_answers(model)
+    model.refresh()
+    if not hasattr(model, "encoder") or model.task.kind == "choice":
+        raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
+    check_target(model, settings.target, settings.contrast)
+    if settings.layers is None:
+        return
+    try:
+        model.prepare(model.batch(model.encoder([TRIAL]), [0]))
+    except InputError:  # the tokenizer knows nothing of it: the rows will show
+        return
+    layer_numbers(settings.layers, model)
 
 
 def _gathered(

@@ -21,7 +21,7 @@ from ..models.write_each import write_each
 from ..surgery.memory import enough_memory
 from .completed import Completed
 
-__all__ = ["generate", "generate_each", "read_completion"]
+__all__ = ["check_writes", "generate", "generate_each", "read_completion"]
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
@@ -49,7 +49,7 @@ def generate_each(
         UnsupportedModelError: If the model is no causal language model.
     """
     model.refresh()
-    _check_task(model)
+    check_writes(model)
     if options.get("num_return_sequences", 1) != 1:
         raise InputError("num_return_sequences must be 1; call again for another completion")
     read = [_read_prompt(model, prompt) for prompt in prompts]
@@ -95,7 +95,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
         UnsupportedModelError: If the model is no causal language model.
     """
     model.refresh()
-    _check_task(model)
+    check_writes(model)
     before, read = _read_prompt(model, prompt)
     count, text = len(before), read.text
     if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
@@ -155,7 +155,12 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
     return ids
 
 
-def _check_task(model: TaskModel) -> None:
+def check_writes(model: TaskModel) -> None:
+    """Refuse models that write no text.
+
+    Raises:
+        UnsupportedModelError: If this is one.
+    """
     if model.task.name not in ("causal-lm", "seq2seq-lm"):
         raise UnsupportedModelError(
             f"{type(model.module).__name__} is a model for {model.task.name}; only language models write text"

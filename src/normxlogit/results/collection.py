@@ -16,6 +16,7 @@ from .generation import GenerationAttribution
 from .parquet import read_parquet, to_dataset, write_parquet
 from .signals import AudioAttribution, ImageAttribution
 from .similarity import Similarity
+from .sources import Sources
 from .tables import stacked, to_csv, to_pandas, to_shap
 from .words import Merge
 
@@ -33,6 +34,7 @@ _CLASSES: tuple[type[Result], ...] = (
     GenerationAttribution,
     ImageAttribution,
     Similarity,
+    Sources,
 )
 KINDS = {found.kind: found for found in _CLASSES}
 """What can stand in a file."""

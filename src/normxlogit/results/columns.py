@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import DataError
 from .fields import FORMAT_VERSION, plain
 
-__all__ = ["METADATA", "SCHEMA_VERSION", "column_types", "results_of"]
+__all__ = ["METADATA", "SCHEMA_VERSION", "column_types", "results_of", "source_types"]
 
 SCHEMA_VERSION = 1
 """Version of the schema; raised when a reader of the old one would misread the new."""
@@ -61,21 +61,75 @@ def column_types(arrow: Any, *, texts: bool, pairs: bool, words: bool) -> dict[s
     return {name: kind for name, kind in types.items() if not absent.get(name, False)}
 
 
+def source_types(arrow: Any, *, texts: bool, names: bool) -> dict[str, Any]:
+    """Return the columns of completions with their sources, with their Arrow types, in their order.
+
+    Args:
+        arrow: The module pyarrow.
+        texts: Whether the prompts are kept, whole and source by source.
+        names: Whether the sources have names besides their texts.
+    """
+    spans = arrow.list_(arrow.list_(arrow.int32(), 2))
+    types = {
+        "row": arrow.int64(),
+        "id": arrow.string(),
+        "text": arrow.string(),
+        "completion": arrow.string(),
+        "sources": arrow.list_(arrow.string()),
+        "source_spans": spans,
+        "source_texts": arrow.list_(arrow.string()),
+        "scores": arrow.list_(arrow.float32()),
+        "shares": arrow.list_(arrow.float32()),
+        "part_spans": spans,
+        "part_scores": arrow.list_(arrow.float32()),
+        "rest": arrow.list_(arrow.float32()),
+        "written": arrow.list_(arrow.float32()),
+        "bias": arrow.list_(arrow.float32()),
+        "diagnostics": arrow.string(),
+        "notes": arrow.list_(arrow.string()),
+        "method": arrow.string(),
+        "model": arrow.string(),
+    }
+    absent = {"text": not texts, "source_texts": not texts, "sources": not (texts or names)}
+    return {name: kind for name, kind in types.items() if not absent.get(name, False)}
+
+
 def results_of(table: Any) -> list[dict[str, Any]]:
-    """Return the states of the attributions in a table, as `Attribution.from_dict` reads them.
+    """Return the states of the results in a table, as `Attribution.from_dict` and `Sources.from_dict` read them.
 
     Args:
         table: An Arrow table of a corpus' results.
 
     Raises:
-        DataError: If it is of another schema.
+        DataError: If it is of another schema, or of sources without their texts.
     """
     common: Mapping[str, Any] = json.loads(table.schema.metadata[METADATA])
     if common.get("schema_version") != SCHEMA_VERSION:
         raise DataError(
             f"a corpus of schema version {common.get('schema_version')}; this library reads {SCHEMA_VERSION}"
         )
-    return [_state(row, common) for row in table.to_pylist()]
+    if common.get("kind") != "sources":
+        return [_state(row, common) for row in table.to_pylist()]
+    if "text" not in table.column_names:
+        raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
+    return [_sources(row, common) for row in table.to_pylist()]
+
+
+def _sources(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    text = row["text"]
+    scores = np.asarray(row["part_scores"], np.float32).reshape(len(row["part_spans"]), -1)
+    named = zip(row["sources"], row["source_spans"], strict=True)
+    return {
+        "kind": common["kind"],
+        "format_version": FORMAT_VERSION,
+        "table": plain(scores),
+        "sources": [{"name": name, "start": start, "end": end} for name, (start, end) in named],
+        "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in row["part_spans"]],
+        "diagnostics": json.loads(row["diagnostics"]),
+        **{name: row[name] for name in ("scores", "rest", "written", "bias", "text", "completion")},
+        **{name: row[name] for name in ("method", "model", "notes")},
+        **{name: common[name] for name in ("settings", "signed", "unit", "version")},
+    }
 
 
 def _state(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from ..errors import InputError
 from .sentences import paragraph_spans, sentence_spans
 from .words import merge_words
 
-__all__ = ["By", "MessageSpan", "Of", "Piece", "Sequenced", "answer_parts", "prompt_sources"]
+__all__ = ["By", "Kind", "Level", "MessageSpan", "Of", "Piece", "Sequenced", "answer_parts", "prompt_sources"]
 
 Level = Literal["word", "sentence", "paragraph", "message"]
 By = Level | Mapping[str, tuple[int, int]]
 """What the sources of a prompt are: a kind of piece, or named character spans."""
 
-Of = int | tuple[int, int] | Literal["token", "word", "sentence", "paragraph"] | None
+Kind = Literal["token", "word", "sentence", "paragraph"]
+Of = int | tuple[int, int] | Kind | None
 """What of an answer is meant: a token's index, a character span, each piece of a kind, or all of it."""
 
 

@@ -1,0 +1,89 @@
+"""AttnLRP (Achtibat et al., ICML 2024), by its authors' package, in the arena of `evaluate frontier`.
+
+Its rules are patented and are not implemented here: the package `lxt` runs in an environment of its own, with the
+transformers that it was made for, on the token ids of this package. What it returns is measured like any method.
+"""
+
+import json
+import os
+import subprocess
+import sysconfig
+import tempfile
+import venv
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from normxlogit import DataError, Explainer
+from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.faithfulness import measure_attributions, summarise
+from normxlogit.evaluation.frontier import Cost, Point, run_frontier
+from normxlogit.methods import Method
+
+__all__ = ["NAME", "compare"]
+
+NAME = "attnlrp"
+PACKAGES = ("lxt==2.1", "transformers==4.52.4", "tokenizers==0.21.4", "huggingface-hub==0.36.0")
+AGREE = 1e-3
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+def compare(
+    explainer: Explainer, folder: str, examples: Sequence[Example], methods: Sequence[Method], keep: Path | None = None
+) -> list[Point]:
+    """Measure AttnLRP beside methods of this package.
+
+    Args:
+        explainer: The model, BERT with a classifier.
+        folder: Where its files are.
+        examples: Labelled texts.
+        methods: The methods.
+        keep: Where finished runs of these are kept.
+
+    Raises:
+        DataError: If the package cannot be installed or fails, or changes what the model says.
+    """
+    points = run_frontier(explainer, examples, methods, folder=keep)
+    texts = [e.text for e in examples]
+    plain = explainer(explainer.encode(texts))
+    encodings = explainer.encode(texts)
+    asked = [
+        {"inputs": {name: list(values) for name, values in encoding.inputs.items()}, "label": result.prediction.id}
+        for encoding, result in zip(encodings, plain, strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as place:
+        state = _computed(Path(place), folder, asked)
+    difference = (torch.tensor(state["logits"]) - torch.tensor(state["plain logits"])).abs().max().item()
+    if difference > AGREE:
+        raise DataError(f"with lxt's rules the model says something else: logits differ by {difference:.2g}")
+    scored = [
+        replace(result, scores=np.array(scores, np.float32), method=NAME)
+        for result, scores in zip(plain, state["scores"], strict=True)
+    ]
+    measured = measure_attributions(explainer, scored, [example.label for example in examples])
+    return [*points, Point(NAME, summarise(NAME, measured), Cost(state["passes"], (state["passes"],) * 2, 1))]
+
+
+def _computed(place: Path, folder: str, texts: list[dict[str, Any]]) -> dict[str, Any]:
+    venv.create(place / "env", with_pip=True)
+    python = str(place / "env/bin/python")
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(place / "env"), "platbase": str(place / "env")}))
+    (site / "outside.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")  # torch
+    _run([python, "-m", "pip", "install", "-q", "--no-deps", *PACKAGES])
+    (place / "inputs.json").write_text(json.dumps(texts), encoding="utf-8")
+    module = f"{__package__}.attnlrp_peer"
+    _run([python, "-m", module, folder, str(place / "inputs.json"), str(place / "outputs.json")])
+    found: dict[str, Any] = json.loads((place / "outputs.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _run(command: list[str]) -> None:
+    environment = os.environ | {"PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603  # ours
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
+        raise DataError(f"lxt: {lines[-1].strip()}")

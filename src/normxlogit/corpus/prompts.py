@@ -1,0 +1,134 @@
+"""The shard function for prompts and completions: which sources each completion rests on."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ..inputs.chat import Prompt
+from ..methods import method_named
+from ..models.factory import as_language_model
+from ..models.task_model import TaskModel
+from ..pipeline.completed import Completed
+from ..pipeline.options import Options
+from ..pipeline.sources import explain_sources
+from ..pipeline.writing import check_writes, generate_each, read_completion
+from ..results.sources import Sources
+from ..results.spans import Level
+from .halving import Halving
+from .settings import Settings
+from .shards import Shard
+
+__all__ = ["ExplainedPrompts", "PromptWorker"]
+
+WRITTEN_AT_ONCE = 8
+"""Prompts that are continued together."""
+
+
+@dataclass(frozen=True)
+class PreparedPrompts:
+    """A shard of prompts.
+
+    Attributes:
+        shard: The shard.
+        prompts: Its prompts by row, texts or chat messages.
+        completed: Those with a completion, by row.
+        problems: Why the other rows have none, by row.
+    """
+
+    shard: Shard
+    prompts: dict[int, Prompt]
+    completed: dict[int, Completed]
+    problems: dict[int, str]
+
+
+@dataclass(frozen=True)
+class ExplainedPrompts:
+    """A shard of prompts explained.
+
+    Attributes:
+        shard: The shard.
+        rows: Which of its rows.
+        sources: What the completions of these rows rest on.
+        tokens: Tokens of their prompts and completions.
+        problems: Why the other rows have no result, by row.
+    """
+
+    shard: Shard
+    rows: list[int]
+    sources: list[Sources]
+    tokens: int
+    problems: dict[int, str]
+
+
+class PromptWorker:
+    """Explains shards of prompts with one language model.
+
+    Args:
+        model: The model.
+        settings: What is asked for.
+
+    Raises:
+        UnsupportedModelError: If the model is no language model.
+    """
+
+    def __init__(self, model: TaskModel, settings: Settings) -> None:
+        self.model = as_language_model(model)
+        check_writes(self.model)
+        self.settings = settings
+        self._by: Level = settings.sources or "sentence"
+        self._reading, self._explaining = Halving(), Halving()  # in a thread each
+
+    def prepare(self, shard: Shard) -> PreparedPrompts:
+        """Tokenise the prompts with the completions that were given."""
+        columns = shard.table.to_pydict()
+        problems = {row: reason for row, reason in enumerate(columns["problem"]) if reason is not None}
+        texts = zip(columns["text"], columns["messages"], strict=True)
+        prompts: dict[int, Prompt] = {
+            row: json.loads(text) if chat else text for row, (text, chat) in enumerate(texts) if row not in problems
+        }
+        completed: dict[int, Completed] = {}
+
+        def read(rows: list[int]) -> list[Any]:
+            found = {row: read_completion(self.model, prompts[row], columns["completion"][row]) for row in rows}
+            completed.update(found)
+            return []
+
+        if self.settings.max_new_tokens is None:
+            for row in prompts:
+                self._reading(read, [row], lambda row, reason: problems.update({row: reason}))
+        return PreparedPrompts(shard, prompts, completed, problems)
+
+    def explain(self, prepared: PreparedPrompts) -> ExplainedPrompts:
+        """Let the model write what is not given, and find the sources of each completion.
+
+        Raises:
+            NormXLogitError: If the model or the settings are at fault, not single rows.
+        """
+        settings, problems = self.settings, dict(prepared.problems)
+        options = Options(method=method_named(settings.method))
+        completed = dict(prepared.completed)
+        found: dict[int, Sources] = {}
+
+        def write(rows: list[int]) -> list[Any]:
+            count = settings.max_new_tokens or 1
+            written = generate_each(self.model, [prepared.prompts[row] for row in rows], count, {})
+            completed.update(zip(rows, written, strict=True))
+            return []
+
+        def explain(rows: list[int]) -> list[Any]:
+            for row in rows:
+                found[row] = explain_sources(self.model, completed[row], options, self._by, settings.of)
+            return []
+
+        def tell(row: int, reason: str) -> None:
+            problems[row] = reason
+
+        if settings.max_new_tokens is not None:
+            waiting = list(prepared.prompts)
+            for start in range(0, len(waiting), WRITTEN_AT_ONCE):
+                self._explaining(write, waiting[start : start + WRITTEN_AT_ONCE], tell)
+        for row in completed:
+            self._explaining(explain, [row], tell)
+        rows = sorted(found)
+        tokens = sum(len(completed[row].encoding) for row in rows)
+        return ExplainedPrompts(prepared.shard, rows, [found[row] for row in rows], tokens, problems)

@@ -1,0 +1,198 @@
+"""A corpus of prompts and completions: their sources in Parquet, as the explainer gives them one by one."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from normxlogit import Attributions, Explainer, attribute, summarize
+from normxlogit.errors import DataError, InputError, UnsupportedModelError
+from normxlogit.methods import method_named
+from normxlogit.pipeline.options import Options
+from normxlogit.pipeline.sources import explain_sources
+from normxlogit.pipeline.writing import read_completion
+from tests import tiny
+from tests.test_docs import TEMPLATE
+
+from .corpora import errors, explainer, jsonl, results
+
+CHAT = [
+    {"role": "system", "content": "the movie is good"},
+    {"role": "user", "content": "A great film. Never awful! Maybe even a mediocre plot."},
+]
+ROWS = [
+    {"key": "a", "prompt": "The movie is good. The plot is bad.", "completion": " a great film"},
+    {"key": "b", "prompt": CHAT, "completion": "never awful"},
+    {"key": "c", "prompt": None, "completion": "good"},
+    {"key": "d", "prompt": 17, "completion": "good"},
+    {"key": "e", "prompt": "The movie is bad.", "completion": ""},
+    {"key": "f", "prompt": [{"content": "no role"}], "completion": "good"},
+    {"key": "g", "prompt": "The cast is good. " * 3, "completion": " bad. Never good!"},
+    {"key": "h", "prompt": "The cast is good.", "completion": None},
+    {"key": "i", "prompt": "good " * 600, "completion": " bad"},
+]
+FAILED = {
+    2: "no prompt: column 'prompt' is null",
+    3: "no prompt: column 'prompt' holds '17'",
+    4: "the completion is empty",
+    5: "a prompt is a string or a list of messages, each with a role and a content",
+    7: "no text: column 'completion' is null",
+    8: "shorten them",
+}
+
+
+@pytest.fixture(scope="module")
+def writer():
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.chat_template = TEMPLATE
+    tokenizer.model_max_length = 400
+    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=400), tokenizer, name="writer")
+
+
+@pytest.mark.parametrize("method", [None, "normxlogit", "occlusion"])
+def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
+    path = jsonl(tmp_path / "in.jsonl", ROWS)
+    wanted = {"method": method, "sources": "sentence", "of": "word", "id_column": "key", "keep_text": True}
+    done = attribute(writer, path, tmp_path / "out", shard_rows=4, **wanted)
+    assert (done.rows, done.errors) == (9, 6)
+    for row, reason in errors(tmp_path / "out").items():
+        assert FAILED[row] in reason
+    assert errors(tmp_path / "out").keys() == FAILED.keys()
+    table = results(tmp_path / "out").to_pylist()
+    assert [row["id"] for row in table] == ["a", "b", "g"]
+    loaded = [one for i in range(2) for one in Attributions.load(tmp_path / f"out/shards/{i:08}.parquet")]
+    for row, read in zip(table, loaded, strict=True):
+        given = ROWS[row["row"]]
+        if method == "occlusion":  # of sources, not of tokens
+            completed = read_completion(writer.model, given["prompt"], given["completion"])
+            own = explain_sources(writer.model, completed, Options(method=method_named(method)), "sentence", "word")
+        else:
+            own = writer.explain_completion(given["prompt"], given["completion"], method=method)
+            own = own.sources("sentence", of="word")
+        np.testing.assert_allclose(row["scores"], own.scores, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(row["shares"], own.shares, rtol=1e-5, atol=1e-6)
+        assert row["source_texts"] == [own.text[a:b] for a, b in own.spans]
+        assert (row["text"], row["completion"], row["method"]) == (own.text, own.completion, own.method)
+        np.testing.assert_allclose(read.table, own.table, rtol=1e-5, atol=1e-6)
+        assert (read.sources, read.parts, read.unit) == (own.sources, own.parts, own.unit)
+        assert dict(read.settings) == dict(own.settings)
+
+
+def test_without_texts_only_the_completion_and_roles_are_written(writer, tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
+    attribute(writer, path, tmp_path / "out", sources="message")
+    (row,) = [row for row in results(tmp_path / "out").to_pylist() if row["row"] == 1]
+    assert row["sources"] == ["system", "user"]
+    assert not {"text", "source_texts"} & row.keys()
+    file = tmp_path / "out/shards/00000000.parquet"
+    assert b"mediocre" not in file.read_bytes()
+    with pytest.raises(DataError, match="without their texts"):
+        Attributions.load(file)
+    with pytest.raises(DataError, match="no words to summarise"):
+        summarize(tmp_path / "out")
+
+
+def test_the_model_writes_where_nothing_is_given(writer, tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", [{"prompt": row["prompt"]} for row in ROWS])
+    done = attribute(writer, path, tmp_path / "out", sources="sentence", max_new_tokens=3)
+    assert errors(tmp_path / "out").keys() == {2, 3, 5, 8}
+    assert done.rows == 9
+    for row in results(tmp_path / "out").to_pylist():
+        own = writer.generate(ROWS[row["row"]]["prompt"], max_new_tokens=3)
+        assert row["completion"] == own.completion
+        np.testing.assert_allclose(row["scores"], own.sources("sentence").scores, rtol=1e-4, atol=1e-5)
+
+
+def test_a_stopped_run_goes_on_and_other_settings_are_refused(writer, tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", [ROWS[0], ROWS[6]] * 3)
+
+    class Stop(Exception):
+        pass
+
+    def stop(progress):
+        if progress.rows >= 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1, watch=stop)
+    done = attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1)
+    assert done.fresh < done.rows == 6
+    assert sorted(results(tmp_path / "out")["row"].to_pylist()) == list(range(6))
+    for other in ({"sources": "word"}, {"sources": "sentence", "of": "word"}):
+        with pytest.raises(DataError, match=r"sources|parts of completions"):
+            attribute(writer, path, tmp_path / "out", shard_rows=1, **other)
+    jsonl(path, [ROWS[0], ROWS[6] | {"completion": " awful"}] + [ROWS[0], ROWS[6]] * 2)
+    with pytest.raises(DataError, match="changed"):
+        attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1)
+
+
+def test_parquet_messages_and_columns_of_other_names(writer, tmp_path):
+    import pyarrow as pa
+
+    table = pa.table({"ask": [CHAT, CHAT[1:]], "answer": ["never awful", "bad"]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    wanted = {"text_column": "ask", "completion_column": "answer", "sources": "sentence", "keep_text": True}
+    attribute(writer, tmp_path / "in.parquet", tmp_path / "out", **wanted)
+    table = results(tmp_path / "out").to_pylist()
+    assert [len(row["scores"]) for row in table] == [4, 3]
+    assert table[1]["text"] == writer.explain_completion(CHAT[1:], "bad").sources("sentence").text
+
+
+WRONG = {
+    "sources must be": {"sources": "letter"},
+    "of must be": {"sources": "sentence", "of": "letter"},
+    "give their column or max_new_tokens": {
+        "sources": "sentence",
+        "max_new_tokens": 3,
+        "completion_column": "completion",
+    },
+    "max_new_tokens is for the sources": {"max_new_tokens": 3},
+    "of is for the sources": {"of": "word"},
+    "a column of completions is for": {"completion_column": "completion"},
+    "target is for texts": {"sources": "sentence", "target": 3},
+    "layers is for texts": {"sources": "sentence", "layers": [1]},
+    "words is for texts": {"sources": "sentence", "words": True},
+    "long_text is for texts": {"sources": "sentence", "long_text": "window"},
+    "a column of pairs is for texts": {"sources": "sentence", "pair_column": "completion"},
+    "max_new_tokens": {"sources": "sentence", "max_new_tokens": 0},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_settings_that_do_not_fit_are_refused_before_anything_is_written(writer, tmp_path, message):
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:1])
+    with pytest.raises(InputError, match=message):
+        attribute(writer, path, tmp_path / "out", **{"text_column": "prompt"} | WRONG[message])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_classifier_writes_nothing(tmp_path):
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:1])
+    with pytest.raises(UnsupportedModelError, match="language model"):
+        attribute(explainer(), path, tmp_path / "out", sources="sentence")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_template_stops_the_run(tmp_path):
+    plain = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"), name="plain")
+    path = jsonl(tmp_path / "in.jsonl", [ROWS[1]] * 20)
+    with pytest.raises(InputError, match="no chat template"):
+        attribute(plain, path, tmp_path / "out", sources="sentence")
+
+
+def test_the_command(writer, tmp_path):
+    from typer.testing import CliRunner
+
+    from normxlogit.cli import app
+
+    writer.model.module.save_pretrained(tmp_path / "model")
+    writer.model.tokenizer.save_pretrained(tmp_path / "model")
+    path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
+    command = ["attribute", str(path), "--model", str(tmp_path / "model"), "--sources", "sentence", "--of", "word"]
+    command += ["--method", "frozen-gradient:read_at=-1", "--output", str(tmp_path / "out")]
+    found = CliRunner().invoke(app, command)
+    assert found.exit_code == 0, found.output
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    assert manifest["settings"]["method"]["read_at"] == -1
+    assert len(results(tmp_path / "out")) == 2
