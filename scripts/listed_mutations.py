@@ -182,7 +182,7 @@ LISTED = (
         "models/task_model.py",
         'self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")',
         "self.pad_left = False",
-        "tests/models/test_task_model.py tests/models/test_map_batches.py",
+        "tests/models/test_proof.py",
     ),
     Listed(
         "the filler is the padding",
