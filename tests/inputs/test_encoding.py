@@ -2,7 +2,7 @@
 
 import pytest
 
-from normxlogit.inputs.encoding import Encoding
+from normxlogit.inputs.encoding import Encoding, word_indices
 
 
 def encoding(**changes):
@@ -59,3 +59,8 @@ def test_what_the_tokenizer_could_not_tell_stays_unknown():
 def test_a_token_that_is_not_there():
     with pytest.raises(IndexError):
         encoding().take([5])
+
+
+def test_a_token_on_two_words_belongs_to_the_first():
+    spans = [(0, 5), (5, 8)]
+    assert word_indices([0, 0], spans, [0, 0], ("ab cd ef", "")) == (0, 2)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from normxlogit import InputError
-from normxlogit.inputs.texts import read_texts
+from normxlogit.inputs.texts import counted, read_texts
 
 TEXTS = ["the cat", "bad"]
 PAIRS = [("the cat", "sat"), ("is it", "bad")]
@@ -100,3 +100,10 @@ def test_texts_and_pairs_may_be_mixed_and_none_is_nothing():
 def test_what_is_no_text_is_refused_with_its_place(given, message):
     with pytest.raises(InputError, match=message):
         read_texts(given)
+
+
+def test_a_count_is_a_whole_number_from_one():
+    assert [counted(number, "max_length") for number in (1, np.int8(3), torch.tensor(7))] == [1, 3, 7]
+    for given in (0, -1, True, 2.5, "3", None, torch.tensor([1, 2])):
+        with pytest.raises(InputError, match=r"^max_length must be a positive whole number, not "):
+            counted(given, "max_length")

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from normxlogit import ALL, TargetError
 from normxlogit.models.predictions import top_predictions
@@ -112,3 +114,14 @@ def test_what_holds_for_no_text_is_refused_before_one_is_read():
     with pytest.raises(TargetError, match="outside the model's 64 outputs"):
         check_target(words, tiny.SIZE, None)
     check_target(words, tiny.SIZE - 1, None)
+
+
+def test_a_token_is_the_start_of_a_word_where_there_is_one():
+    backend = Tokenizer(models.WordLevel({"[UNK]": 0, "good": 1, "Ġgood": 2, "ly": 3}, unk_token="[UNK]"))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    task = TaskModel(
+        tiny.model("llama", "CausalLM"), PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="[UNK]")
+    )
+    assert index_of(task, "good", tiny.SIZE) == 2
+    assert index_of(task, " good", tiny.SIZE) == 2
+    assert index_of(task, "ly", tiny.SIZE) == 3, "a piece that begins no word"

@@ -349,3 +349,16 @@ def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs
             explainer("a cat", **call)
     model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
     assert explainer("a cat", target=outputs - 1).target.labels == (f"kind {outputs - 1}",)
+
+
+def test_an_answer_without_a_text_is_its_tokens():
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    for text in [tiny.PAIR[0], *tiny.TEXTS]:
+        pair = ("is it good ?", text)
+        start, end = (explainer(pair, target=name).target.position for name in ("start", "end"))
+        if start < end:
+            break
+    assert start < end
+    (found,) = explainer({name: list(values) for name, values in tiny.tokenizer_for("bert")(*pair).items()})
+    assert found.text is None
+    assert found.prediction.label == "".join(found.tokens[start : end + 1])

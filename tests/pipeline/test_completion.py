@@ -350,3 +350,11 @@ def test_generated_bytes_become_the_characters_they_spell(text):
     found = explainer.explain_completion("π: ", text)
     assert found.completion == text
     assert found.text == "π: " + text
+
+
+def test_a_model_whose_own_settings_sample_writes_greedily_all_the_same():
+    model = tiny.model("llama", "CausalLM")
+    wanted = model.generate(torch.tensor([[5, 6]]), max_new_tokens=6, do_sample=False)[0].tolist()
+    model.generation_config.do_sample, model.generation_config.temperature = True, 50.0
+    found = Explainer(model, tiny.tokenizer_for("llama")).generate("the a", max_new_tokens=6)
+    assert list(found.token_ids) == wanted

@@ -85,28 +85,6 @@ class Explained:
         return int(self.encodings.bounds[-1])
 
 
-def _check_settings(model: TaskModel, settings: Settings) -> None:
-    """Refuse what would be wrong in every row, before anything is written.
-
-    Raises:
-        UnsupportedModelError: If the model is not one of texts.
-        TargetError: If the target or the contrast is none of the model's.
-        MethodError: If the model has no such layer.
-    """
-    check_answers(model)
-    model.refresh()
-    if not hasattr(model, "encoder") or model.task.kind == "choice":
-        raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
-    check_target(model, settings.target, settings.contrast)
-    if settings.layers is None:
-        return
-    try:
-        model.prepare(model.batch(model.encoder([TRIAL]), [0]))
-    except InputError:  # the tokenizer knows nothing of it: the rows will show
-        return
-    layer_numbers(settings.layers, model)
-
-
 class ShardWorker:
     """Explains shards with one model.
 
@@ -115,7 +93,9 @@ class ShardWorker:
         settings: What is asked for.
 
     Raises:
-        NormXLogitError: As the library's other calls do, if what is asked for would be wrong in every row.
+        UnsupportedModelError: If the model is not one of texts.
+        TargetError: If the target or the contrast is none of the model's.
+        MethodError: If the model has no such layer.
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
@@ -194,6 +174,28 @@ class ShardWorker:
         for place in sorted(long):
             self._halving(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
         return _gathered(model, prepared, parts, wholes, problems)
+
+
+def _check_settings(model: TaskModel, settings: Settings) -> None:
+    """Refuse what would be wrong in every row, before anything is written.
+
+    Raises:
+        UnsupportedModelError: If the model is not one of texts.
+        TargetError: If the target or the contrast is none of the model's.
+        MethodError: If the model has no such layer.
+    """
+    check_answers(model)
+    model.refresh()
+    if not hasattr(model, "encoder") or model.task.kind == "choice":
+        raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
+    check_target(model, settings.target, settings.contrast)
+    if settings.layers is None:
+        return
+    try:
+        model.prepare(model.batch(model.encoder([TRIAL]), [0]))
+    except InputError:  # the tokenizer knows nothing of it: the rows will show
+        return
+    layer_numbers(settings.layers, model)
 
 
 def _gathered(

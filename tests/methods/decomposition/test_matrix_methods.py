@@ -1,5 +1,7 @@
 """Attention rollout, GlobEnc, ALTI and Value Zeroing against loops written from the formulas."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +14,7 @@ from normxlogit.methods.decomposition.alti import Alti, normed_mixes
 from normxlogit.methods.decomposition.encoder_layers import encoder_layers, linear
 from normxlogit.methods.decomposition.globenc import GlobEnc
 from normxlogit.methods.decomposition.matrix import MatrixMethod
-from normxlogit.methods.decomposition.value_zeroing import ValueZeroing
+from normxlogit.methods.decomposition.value_zeroing import ValueZeroing, _moved
 from normxlogit.models.targets import resolve
 from tests import tiny
 
@@ -215,3 +217,10 @@ def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
         exact = slow.rolled([m[0].double() for _, m in Large().matrices(model, run, range(1, 7))])[0]
     assert found.isfinite().all()
     close(found / found.sum(), exact / exact.sum(), 1e-5)
+
+
+def test_value_zeroing_refuses_a_layer_that_gives_something_else_when_it_is_called_again():
+    state = torch.randn(1, 3, 4)
+    call = SimpleNamespace(again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
+    with pytest.raises(UnsupportedModelError, match="Linear gives something else"):
+        _moved(call, torch.nn.Linear(2, 2), torch.ones(1, 3, dtype=torch.bool), 100)
