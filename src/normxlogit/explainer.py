@@ -251,6 +251,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         Raises:
             InputError: If a text cannot be read.
         """
+        self.model.refresh()
         return self.model.encoder(texts, max_length=max_length)
 
     def from_outputs(

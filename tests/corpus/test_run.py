@@ -1,5 +1,7 @@
 """A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
 
+import io
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -7,7 +9,8 @@ import pytest
 
 from normxlogit import ALL, Attributions, attribute
 from normxlogit.corpus import folder as folders
-from normxlogit.errors import DataError, InputError, TargetError, UnsupportedModelError
+from normxlogit.corpus import progress_bar
+from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, texts
@@ -168,9 +171,53 @@ def test_a_text_that_breaks_the_method_costs_no_other(tmp_path):
     assert "nowhere" in errors(tmp_path)[1]
 
 
-def test_a_model_at_fault_stops_the_run(tmp_path, bert):
-    with pytest.raises(TargetError, match="no label 'nope'"):
-        run(bert, rows_of(texts(40)), tmp_path, target="nope")
+@pytest.mark.parametrize(
+    ("wrong", "error", "says"),
+    [
+        ({"target": "nope"}, TargetError, "no label 'nope'"),
+        ({"target": "Twice"}, TargetError, "more than one label 'Twice'"),
+        ({"contrast": 3}, TargetError, "outside the model's 3 outputs"),
+        ({"target": ["once", 1], "contrast": 1}, TargetError, "target 1 is also the contrast"),
+        ({"layers": 99}, MethodError, "no layer 99; the model has layers 1 to 3"),
+    ],
+    ids=str,
+)
+def test_what_would_be_wrong_in_every_row_is_refused_before_anything_is_written(tmp_path, wrong, error, says):
+    names = ("once", "twice", "TWICE")
+    model = explainer(id2label=dict(enumerate(names)), label2id={name: i for i, name in enumerate(names)})
+    with pytest.raises(error, match=says):
+        run(model, rows_of(texts(2)), tmp_path / "out", **wrong)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_target_of_a_column_is_a_row_among_the_errors(tmp_path, bert):
+    rows = [{"text": text, "gold": str(i % 2)} for i, text in enumerate(texts(20))]
+    run(bert, rows, tmp_path, target_column="gold", contrast="LABEL_1", shard_rows=32)
+    assert results(tmp_path)["row"].to_pylist() == list(range(0, 20, 2))
+    assert all("also the contrast" in reason for reason in errors(tmp_path).values())
+
+
+def test_a_token_that_only_some_texts_allow_is_no_mistake_of_the_command(tmp_path):
+    model = explainer("bert", "MaskedLM")
+    run(model, rows_of(["no mask", "a [MASK] film"]), tmp_path, target="are", contrast="is", layers=[1])
+    assert results(tmp_path)["row"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("long_text", ["truncate", "window"])
+def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
+    some = [*texts(8), "the movie is good " * 20]
+    said = [result.prediction.id for result in bert(some, long_text=long_text)]
+    run(bert, rows_of(some), tmp_path, contrast=said[-1], long_text=long_text)
+    found = results(tmp_path).to_pylist()
+    plain = bert(some, contrast=said[-1], long_text=long_text)
+    for row, result, label in zip(found, plain, said, strict=True):
+        zero = label == said[-1]
+        assert any("less itself it is zero" in note for note in row["notes"]) == zero
+        assert tuple(row["notes"]) == result.notes
+        assert (max(map(abs, row["scores"])) == 0) == zero == (not result.scores.any())
+
+
+def test_a_model_at_fault_stops_the_run(tmp_path):
     with pytest.raises(UnsupportedModelError, match="multiple-choice"):
         run(explainer("bert", "MultipleChoice"), rows_of(texts(4)), tmp_path / "choice")
 
@@ -279,3 +326,29 @@ def test_arguments_that_cannot_be(tmp_path, bert):
         run(bert, tmp_path / "in.parquet", tmp_path / "a", engine="spark")
     with pytest.raises(InputError, match="not both"):
         run(bert, tmp_path / "in.parquet", tmp_path / "a", target=1, target_column="text")
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "wanted", "shown"),
+    [
+        (_Terminal, None, True),
+        (_Terminal, False, False),
+        (_Terminal, True, True),
+        (io.StringIO, None, False),
+        (io.StringIO, True, True),
+    ],
+)
+def test_progress_is_shown_where_somebody_looks(tmp_path, monkeypatch, stream, wanted, shown):
+    monkeypatch.setattr(progress_bar, "PATIENCE", -1.0)
+    monkeypatch.setattr(progress_bar, "LOG_EVERY", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+    told = stream()
+    monkeypatch.setattr("sys.stderr", told)
+    rows = [{"text": text} for text in texts(8)]
+    attribute(explainer(), rows, tmp_path / "out", shard_rows=2, progress=wanted)
+    assert ("8 texts" in told.getvalue()) == shown

@@ -74,20 +74,31 @@ def test_regression_gives_pearson_with_gold():
     examples = [Example(tiny.PAIR, 4.5), Example(("bad film", "good film"), 1.0), Example(("a cat", "the keys"), 0.5)]
     explainer = Explainer(model, tokenizer)
     (result,) = faithfulness.evaluate(explainer, examples, ["input-norm"])
-    expected = []
+
+    def ask(inputs, gone):
+        ids = [tokenizer.mask_token_id if i in gone else t for i, t in enumerate(inputs["input_ids"])]
+        with torch.no_grad():
+            types = torch.tensor([inputs["token_type_ids"]])
+            return model(input_ids=torch.tensor([ids]), token_type_ids=types).logits.item()
+
+    expected, changes, kept = [], [], []
     for tenths in range(1, 10):
         outputs = []
         for example in examples:
             inputs = tokenizer(*example.text, return_special_tokens_mask=True)
             scores = explainer(example.text, method="input-norm").scores
             places = [i for i, special in enumerate(inputs["special_tokens_mask"]) if not special]
-            ranked = sorted(places, key=lambda i: (-scores[i], i))[: round(tenths / 10 * len(places))]
-            ids = [tokenizer.mask_token_id if i in ranked else t for i, t in enumerate(inputs["input_ids"])]
-            with torch.no_grad():
-                types = torch.tensor([inputs["token_type_ids"]])
-                outputs.append(model(input_ids=torch.tensor([ids]), token_type_ids=types).logits.item())
+            ranked = sorted(places, key=lambda i: (-scores[i], i))
+            count = round(tenths / 10 * len(places))
+            outputs.append(ask(inputs, ranked[:count]))
+            changes.append(ask(inputs, ()) - outputs[-1])
+            kept.append(ask(inputs, ()) - ask(inputs, ranked[count:]))
         expected.append(np.corrcoef(outputs, [4.5, 1.0, 0.5])[0, 1])
     np.testing.assert_allclose(result.curves["quality"], expected, atol=1e-4)
+    assert result.aopc == pytest.approx(np.abs(changes).mean(), abs=1e-5)
+    assert result.sufficiency == pytest.approx(np.abs(kept).mean(), abs=1e-5)
+    assert min(changes) < -1e-3 < 1e-3 < max(changes), "the size of a change counts, whatever its sign"
+    assert min(kept) < -1e-3
     assert result.quality_name == "pearson"
 
 
@@ -154,7 +165,26 @@ def test_a_paired_test_tells_methods_apart():
     better = faithfulness.Measured(drop + 0.1, drop, np.zeros((40, 9)), np.zeros(40), False)
     a, b = faithfulness.summarise("a", measured), faithfulness.summarise("b", better)
     assert faithfulness.paired_p_value(a, b) < 1e-6
+    assert faithfulness.paired_p_value(b, a) == faithfulness.paired_p_value(a, b), "it has two sides"
     assert faithfulness.paired_p_value(a, a) == 1.0
+
+
+def test_outputs_that_are_all_the_same_do_not_correlate():
+    outputs = np.stack([np.ones(4), np.arange(4)], 1)
+    measured = faithfulness.Measured(outputs, outputs, outputs, np.arange(4.0), True)
+    np.testing.assert_allclose(measured.quality(), [0, 1])
+
+
+def test_the_published_protocol_reads_ninety_tokens():
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = 120
+    explainer = Explainer(tiny.model("bert", max_position_embeddings=120), tokenizer)
+    examples = [Example("the cat " * count, 0) for count in (60, 44, 45)]
+    texts = [example.text for example in examples]
+    assert [len(e) for e in faithfulness.encode(explainer, texts, "published")] == [90, 90, 90]
+    assert [len(e) for e in faithfulness.encode(explainer, texts, "default")] == [120, 90, 92]
+    assert faithfulness.texts_cut(explainer, examples, "published") == 2
+    assert faithfulness.texts_cut(explainer, examples) == 1
 
 
 def test_intervals_are_quantiles_of_resampled_texts():

@@ -2,24 +2,30 @@
 
 import importlib.util
 import json
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.linear_model import Lasso
 
-from normxlogit import DataError, Explainer
+from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation import context_cite, generation
-from normxlogit.evaluation.generation import Asked, evaluate_sources, load_questions, qnli_questions, summarise
+from normxlogit.evaluation.generation import evaluate_sources, summarise
+from normxlogit.evaluation.questions import Asked, load_questions, qnli_questions
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations
 from normxlogit.pipeline.cite import ask
+from normxlogit.pipeline.completion import explain_completion
 from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
 from normxlogit.results.spans import prompt_sources
 from tests import tiny
 from tests.commands import run
+from tests.pipeline.test_cite import TEMPLATE
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm and wit! This was never bad."
+WORDS = re.compile(r"\w+|[^\w\s]")
 METHODS = ["frozen-gradient", "normxlogit", "lime:samples=8"]
 
 
@@ -37,6 +43,7 @@ def explainer():
 @pytest.fixture(autouse=True)
 def _any_source_matters(monkeypatch):
     monkeypatch.setattr(generation, "MATTERS", -1e9)
+    monkeypatch.setattr(generation, "TOKEN_MATTERS", -1e9)
 
 
 def test_what_is_measured_on_a_prompt(explainer):
@@ -68,6 +75,66 @@ def test_what_is_measured_on_a_prompt(explainer):
     assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
     assert state["methods"]["length"]["scores"] == [5, 7, 7, 5]
     assert [state["methods"][m]["passes"] for m in (*METHODS, "occlusion")] == [3, 1, 8, 5]
+
+
+def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkeypatch):
+    model = explainer._language_model
+    question, methods = Asked("is this good?", {"text": DOCUMENT}), ["frozen-gradient", "normxlogit", "lime:samples=8"]
+    monkeypatch.setattr(generation, "TOKEN_MATTERS", 0.05)
+    state = generation.measure_prompt(model, question, [method_named(m) for m in methods], 6, 12, 0, tokens=3)
+    completed = ask(model, question.question, question.documents, max_new_tokens=6)
+    sequence = completed.sequenced()
+    words = prompt_sources(sequence, "word")
+    assert [w.name for w in words] == list(WORDS.findall(f"{DOCUMENT} is this good?"))  # "Question:" is unknown to it
+    tokens = generation.sampled_tokens(sequence, 3, np.random.default_rng(0))
+    assert len(tokens) == len(set(tokens)) == 3
+    measure, count = Ablations(model, completed, words), len(words)
+
+    def said(out):
+        kept = np.ones((1, count), bool)
+        kept[0, list(out)] = False
+        return measure(kept)[0, tokens]
+
+    removed = np.array([said([]) - said([i]) for i in range(count)]).T
+    np.testing.assert_allclose(state["leave_one_out"], removed, atol=1e-5)
+    counted = [k for k in range(3) if removed[k].max() >= 0.05]
+    assert counted
+    gradient = explain_completion(model, completed, Options(method=method_named("frozen-gradient")))
+    norms = explain_completion(model, completed, Options(method=method_named("normxlogit")))
+    wanted = {
+        "frozen-gradient": gradient.sources("word", tokens).table,
+        "normxlogit": norms.sources("word", tokens, merge="max").table,
+        "length": [[len(w.name) for w in words]] * 3,
+        "occlusion": removed,
+    }
+    for name, table in wanted.items():
+        np.testing.assert_allclose(state["methods"][name]["scores"], table, atol=1e-3)
+    for name, found in state["methods"].items():
+        orders = [np.argsort(-np.array(found["scores"][k]), kind="stable") for k in counted]
+        for top in (1, 3, 5):
+            drops = [(said([]) - said(order[:top]))[k] for k, order in zip(counted, orders, strict=True)]
+            assert found["drops"][str(top)] == pytest.approx(np.mean(drops), abs=1e-4), name
+        first = [order[0] == removed[k].argmax() for k, order in zip(counted, orders, strict=True)]
+        assert found["agrees"] == pytest.approx(np.mean(first))
+    assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
+    passes = [state["methods"][m]["passes"] for m in ("frozen-gradient", "normxlogit", "lime:samples=8", "occlusion")]
+    assert passes == [7, 1, 8, count + 1]
+    assert not any("excess" in name for name in state["methods"])
+
+
+def test_words_of_the_template_and_special_tokens_are_never_ranked(explainer):
+    model, tokenizer = made()
+    tokenizer.chat_template = TEMPLATE
+    chatting = Explainer(model, tokenizer)
+    state = generation.measure_prompt(
+        chatting._language_model, Asked("is this good?", {"text": "A cat."}), [], 6, 4, 0, tokens=2
+    )
+    assert len(state["leave_one_out"][0]) == len(WORDS.findall("A cat. is this good?"))
+    completed = ask(explainer._language_model, "is this good?", {"text": "A cat."}, max_new_tokens=6)
+    sequence = completed.sequenced()
+    special = replace(sequence, special=[True] * len(sequence.special))
+    with pytest.raises(InputError, match="no token of the answer"):
+        generation.sampled_tokens(special, 2, np.random.default_rng(0))
 
 
 def test_a_linear_answer_has_the_best_linear_datamodelling_score(explainer, monkeypatch):
@@ -106,6 +173,27 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     assert evaluate_sources(explainer, questions, METHODS, **options) == first
 
 
+def test_a_run_with_more_methods_measures_these_alone(explainer, tmp_path, monkeypatch):
+    questions = [Asked("is this good?", {"text": DOCUMENT})]
+    options = {"max_new_tokens": 5, "ablations": 6, "folder": tmp_path}
+    evaluate_sources(explainer, questions, METHODS[:1], **options)
+    measure, asked = generation.measure_prompt, []
+
+    def counted(model, question, methods, *rest):
+        asked.append([m.spec for m in methods])
+        return measure(model, question, methods, *rest)
+
+    monkeypatch.setattr(generation, "measure_prompt", counted)
+    found, _ = evaluate_sources(explainer, questions, METHODS, **options)
+    assert asked == [METHODS[1:]]
+    assert found == evaluate_sources(explainer, questions, METHODS, max_new_tokens=5, ablations=6)[0]
+    asked.clear()
+    (path,) = tmp_path.iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"answer": "another"}))
+    evaluate_sources(explainer, questions, [*METHODS, "logat"], **options)
+    assert asked == [["logat"], [*METHODS, "logat"]]
+
+
 def test_means_have_bootstrap_intervals():
     prompt = {"agrees": 1.0, "best": 10.0, "spearman": 0.5, "lds": 0.25, "passes": 3.0}
     prompts = [prompt | {"drops": {"1": d, "3": 10.0, "5": 12.0}} for d in (10.0, 4.0)] * 10
@@ -127,6 +215,7 @@ def test_documents_are_made_of_the_sentence_that_answers_and_six_others():
         assert len(set(sentences)) == 7
         assert asked.question.replace("q", "Sentence ") + "." in sentences
     assert found != qnli_questions(rows, 10, seed=2)
+    assert {len(a.documents["text"].split("\n\n")) for a in qnli_questions(rows, 10, sentences=3)} == {3}
     assert {
         asked.documents["text"].split("\n\n").index(asked.question.replace("q", "Sentence ") + ".") for asked in found
     } != {0}
@@ -177,6 +266,14 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     assert {line.split(" | ")[0] for line in lines[4:]} == {
         f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2], *(f"{m} (excess)" for m in METHODS[:2]))
     }
+    code, tokens, err = run(capsys, "evaluate", "generation", *words, "--methods", "frozen-gradient", "--tokens", 2)
+    assert code == 0, err
+    assert "some word matters in: 1" in tokens
+    assert "first word as leave-one-out's" in tokens
+    assert "| frozen-gradient | 5 |" in tokens
+    code, _, err = run(capsys, "evaluate", "generation", *words, "--tokens", 2, "--context-cite", 4)
+    assert code == 2
+    assert "measured on sentences" in err
     written = json.loads((tmp_path / "out" / "generation.json").read_text())
     assert written["results"][0]["method"] == "occlusion"
     assert out.split("\n\n")[1] in (tmp_path / "out" / "generation.md").read_text()

@@ -159,7 +159,11 @@ def test_the_smallest_of_all_limits_holds():
     assert [len(e) for e in encoder(limit=40)([LONG, "bad"], max_length=10)] == [10, 3]
     assert [len(e) for e in encoder(limit=10)([LONG], max_length=40)] == [10]
     assert [len(e) for e in encoder(limit=None)([LONG], max_length=12)] == [12]
-    assert len(encoder(limit=None)([LONG])[0]) > 60
+    made = tiny.tokenizer_for("bert")
+    for declared, wanted in ((30, 30), (50, 40), (10**30, 40)):
+        made.model_max_length = declared
+        assert [len(e) for e in encoder(made)([LONG])] == [wanted]
+    assert len(encoder(made, limit=None)([LONG])[0]) > 60
     (at_limit,) = encoder(limit=40)(["the " * 38])
     assert (len(at_limit), at_limit.notes) == (40, ())
     assert encoder(limit=40)(["the " * 39])[0].notes
@@ -265,3 +269,14 @@ def test_read_takes_texts_encoded_input_and_encodings():
     assert own.read([]) == ([], False)
     with pytest.raises(InputError, match="'truncate', 'window' or 'error'"):
         own.read("the cat", long_text="slide")
+
+
+def test_encodings_of_other_models_are_refused():
+    own, other = encoder(), Encoder(tiny.tokenizer_for("roberta"), tiny.model("roberta").config, None)
+    for mixed in (own("the cat") + other("a cat"), other("a cat") + own("the cat")):
+        with pytest.raises(InputError, match="inputs 0 and 1 were encoded for different models, with input_ids"):
+            own.read(mixed)
+    small = Encoder(tiny.tokenizer_for("bert"), tiny.model("bert").config, None, 6)
+    for given in (own("the cat")[0], own(["the", "the cat"])):
+        with pytest.raises(InputError, match=r"input \d holds token id \d+ and the model knows 0 to 5"):
+            small.read(given)

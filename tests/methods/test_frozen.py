@@ -88,11 +88,22 @@ def test_alone_equals_in_a_batch(family, kind):
         np.testing.assert_allclose(a.scores, e(text, method="frozen-gradient").scores, rtol=1e-3, atol=1e-5)
 
 
-def test_autocast_does_not_reach_it():
-    e = explainer("bert")
-    plain = e(TEXT, method="frozen-gradient").scores
-    with torch.autocast("cpu", torch.bfloat16):
-        np.testing.assert_allclose(e(TEXT, method="frozen-gradient").scores, plain, **CLOSE)
+@pytest.mark.parametrize("around", [torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)])
+@pytest.mark.parametrize("family", ["bert", "llama", "t5"])
+def test_what_the_caller_runs_it_in_does_not_reach_it(family, around):
+    kind = {"bert": "SequenceClassification", "llama": "CausalLM", "t5": "Seq2SeqLM"}[family]
+    model = tiny.model(family, kind)
+
+    def scores():
+        made = Explainer(model, tiny.tokenizer_for(family))  # proved anew
+        if family == "bert":
+            return made(TEXT, method="frozen-gradient").scores
+        g = made.explain_completion("the movie is", " good", method="frozen-gradient")
+        return np.append(g.scores, made.explain_sources("the movie is", " good", method="frozen-gradient").scores)
+
+    plain = scores()
+    with around():
+        np.testing.assert_allclose(scores(), plain, **CLOSE)
 
 
 class Linear(nn.Module):

@@ -6,7 +6,7 @@ from torch import nn
 from transformers.models.auto import modeling_auto
 
 from normxlogit import Explainer
-from normxlogit.models.input_limits import position_limit, vocabulary_limit
+from normxlogit.models.input_limits import input_names, position_limit, vocabulary_limit
 from tests import tiny
 from tests.architectures.base import MAPPINGS, build
 
@@ -27,6 +27,7 @@ BOUNDED = [
     (CLASSIFIER, "biogpt"),
     (CLASSIFIER, "gptj"),
     (CLASSIFIER, "ctrl"),
+    (CLASSIFIER, "mpt"),  # as many distances as its configuration says, in no table
     (MASKED, "mbart"),
     (MASKED, "xlm"),
     (CAUSAL, "opt"),
@@ -135,3 +136,22 @@ def test_vocabulary():
     model = tiny.model("bert")
     model.resize_token_embeddings(80)
     assert vocabulary_limit(model) == 80
+
+
+def test_the_inputs_that_a_model_reads():
+    tokenizer = tiny.tokenizer_for("bert")
+    bert = input_names(tokenizer, tiny.model("bert"))
+    assert {"input_ids", "token_type_ids", "position_ids"} < bert
+    assert "foo" not in bert, "its forward takes any name, and reads none but its own"
+    assert "token_type_ids" in input_names(tokenizer, tiny.model("llama")), "the tokenizer gives them to every model"
+
+    class Plain(nn.Module):
+        def forward(self, ids, attention_mask=None):
+            return ids
+
+    class Open(nn.Module):
+        def forward(self, ids, **others):
+            return ids
+
+    assert input_names(tokenizer, Plain()) == {"input_ids", "ids", "attention_mask"}
+    assert input_names(tokenizer, Open()) is None

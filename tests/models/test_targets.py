@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from normxlogit import ALL, TargetError
-from normxlogit.models.targets import choice_from_text, index_of, is_choice, resolve, top_predictions
+from normxlogit.models.predictions import top_predictions
+from normxlogit.models.targets import check_target, choice_from_text, index_of, is_choice, resolve
 from normxlogit.models.task_model import TaskModel
 from normxlogit.models.tasks import Task
 from tests import tiny
@@ -90,3 +91,24 @@ def test_the_largest_logit_its_index_and_its_probability():
     np.testing.assert_allclose(single[:, :2], [[3, 1], [0, 0]])
     np.testing.assert_allclose(single[:, 2], logits.softmax(-1).amax(-1))
     np.testing.assert_allclose(many[:, 2], logits.amax(-1).sigmoid())
+
+
+def test_what_holds_for_no_text_is_refused_before_one_is_read():
+    task, _ = ran()
+    check_target(task, None, None)
+    check_target(task, ALL, 1)
+    check_target(task, None, 1, [0, 0])
+    for spec, contrast, each, says in [
+        ("no such", None, None, "no label 'no such'"),
+        (2, None, None, "outside the model's 2 outputs"),
+        (None, 2, None, "outside the model's 2 outputs"),
+        (None, None, [0, "no such"], "no label"),
+        (["LABEL_0", 1], "LABEL_1", None, "the target 'LABEL_1' is also the contrast"),
+        (None, 0, [1, 0], "the target 0 is also the contrast"),
+    ]:
+        with pytest.raises(TargetError, match=says):
+            check_target(task, spec, contrast, each)
+    words = TaskModel(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    with pytest.raises(TargetError, match="outside the model's 64 outputs"):
+        check_target(words, tiny.SIZE, None)
+    check_target(words, tiny.SIZE - 1, None)

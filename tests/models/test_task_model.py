@@ -233,10 +233,12 @@ def test_models_that_return_tuples(family):
 @pytest.mark.parametrize("family", ["bert", "llama"])
 def test_autocast_does_not_move_the_scores(family, method):
     tokenizer = tiny.tokenizer_for(family)
-    expected = Explainer(tiny.model(family), tokenizer)(TEXT, method=method).scores
+    expected = Explainer(tiny.model(family), tokenizer)(TEXT, method=method)
     with torch.autocast("cpu", torch.bfloat16):
-        found = Explainer(tiny.model(family), tokenizer)(TEXT, method=method).scores
-    np.testing.assert_allclose(found, expected, **CLOSE)
+        found = Explainer(tiny.model(family), tokenizer)(TEXT, method=method)
+    np.testing.assert_allclose(found.scores, expected.scores, **CLOSE)
+    assert expected.notes == ()
+    assert "in the model's own precision, float32; in autocast" in found.notes[0]
 
 
 @pytest.mark.parametrize("family", tiny.CLASSIFIERS)

@@ -335,3 +335,17 @@ def test_wrong_labels_of_a_large_model_are_not_shown_whole():
     with pytest.raises(UnsupportedModelError) as caught:
         task_of(model)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("outputs", [1, 5])
+@pytest.mark.parametrize("kind", ["SequenceClassification", "TokenClassification"])
+def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs):
+    model = tiny.model("bert", kind, num_labels=3)
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    assert explainer("a cat").target.labels
+    model.classifier = torch.nn.Linear(32, outputs)
+    for call in ({}, {"target": 0}):
+        with pytest.raises(UnsupportedModelError, match=f"answers with {outputs} numbers and .* names 3 labels"):
+            explainer("a cat", **call)
+    model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
+    assert explainer("a cat", target=outputs - 1).target.labels == (f"kind {outputs - 1}",)

@@ -55,6 +55,39 @@ def test_the_template_is_grey_and_never_ranked():
     assert g.sources().names == ("The film was bad.", "The cat sat.", "Is this good?")
 
 
+def test_sources_of_a_given_completion():
+    explainer = explainer_for()
+    completed = read_completion(explainer._language_model, CHAT, " a cat")
+    for method in ("occlusion", "frozen-gradient"):
+        wanted = explain_sources(explainer._language_model, completed, Options(method=method_named(method)), "message")
+        found = explainer.explain_sources(CHAT, " a cat", by="message", method=method)
+        assert found == wanted
+        assert found.names == ("system", "user")
+    spans = {"film": (0, 0, 17), "cat": (1, 0, 12)}
+    named = explainer.explain_sources(CHAT, " a cat", by=spans)
+    assert named == explainer.explain_sources(CHAT, " a cat", by=spans, method="frozen-gradient:read_at=middle")
+    assert [named.text[slice(*span)] for span in named.spans] == ["The film was bad.", "The cat sat."]
+    with pytest.raises(InputError, match="no span of message 0"):
+        explainer.explain_sources(CHAT, " a cat", by={"film": (0, 0, 99)})
+
+
+def test_sentences_that_the_tokenizer_does_not_know_are_no_sources():
+    explainer = explainer_for()
+    cited = explainer.cite("is this good?", {"a": "\N{GRINNING FACE}! The cat sat. Xyzzy"}, max_new_tokens=4)
+    assert [cited.text[slice(*span)] for span in cited.spans] == ["\N{GRINNING FACE}!", "The cat sat."]
+    with pytest.raises(InputError, match="knows no word"):
+        explainer.cite("is this good?", {"a": "Xyzzy"}, max_new_tokens=4)
+
+
+def test_an_ablation_that_leaves_nothing_is_refused():
+    model = explainer_for(chat=False)._language_model
+    completed = read_completion(model, "The cat sat", " on the mat")
+    measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "word"))
+    assert measure(np.array([[True, False, False]])).shape == (1, 3)
+    with pytest.raises(InputError, match="nothing of the prompt is left"):
+        measure(np.zeros((1, 3), bool))
+
+
 @pytest.mark.parametrize("method", ["frozen-gradient", "normxlogit", "gradient-x-input"])
 def test_scores_of_sources_are_sums_over_tokens_however_they_are_computed(method):
     explainer = explainer_for()

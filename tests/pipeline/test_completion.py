@@ -114,6 +114,10 @@ def test_targets_and_contrast():
     less = explainer.explain_completion(PROMPT, completion, contrast="mat", method="normxlogit")
     np.testing.assert_allclose(less.scores, by_hand(model, ids, start, contrast=mat), rtol=2e-3, atol=2e-3)
     assert less.targets[0].contrast == "mat"
+    assert less.notes == base.notes == ()
+    own = explainer.explain_completion(PROMPT, completion, contrast="cat", method="normxlogit")
+    assert not own.scores[1].any(), "the second token is the contrast itself"
+    assert own.notes == ("'cat' is explained, and also the contrast: less itself it is zero at every token",)
     np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)
     for options, message in (
         ({"targets": ["a", "the"]}, "2 targets for 3 generated tokens"),
@@ -158,7 +162,7 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
     assert calls["trunk"] == 1
 
 
-def test_the_default_is_the_frozen_gradient_and_normxlogit_for_encoder_decoder_models():
+def test_the_default_is_the_frozen_gradient_read_in_the_middle_of_causal_language_models():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat")
     assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
@@ -166,7 +170,7 @@ def test_the_default_is_the_frozen_gradient_and_normxlogit_for_encoder_decoder_m
     assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=middle")
     assert set(found.diagnostics) == {"bias"}
     written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
-    assert written.method == "normxlogit"
+    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", 0)
 
 
 def tiny_t5():

@@ -9,6 +9,7 @@ import transformers
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.models import frozen_model
+from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import frozen_maps
 from tests import tiny
 
@@ -62,6 +63,26 @@ def test_only_what_layers_are_given_is_kept(monkeypatch):
         return sum(sizes)
 
     assert kept(1) < kept(10_000) / 10
+
+
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
+    def explainer():
+        return (
+            explainer_for(name) if name != "t5" else Explainer(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5"))
+        )
+
+    whole = explainer().explain_completion(PROMPT, AFTER)
+    monkeypatch.setattr(frozen_model, "PROOF_TOKENS", 4)
+    read, answer = [], TaskModel.answer
+
+    def noted(self, inputs, *rest):
+        read.extend(value.shape[1] for value in inputs.values())
+        return answer(self, inputs, *rest)
+
+    monkeypatch.setattr(TaskModel, "answer", noted)
+    assert explainer().explain_completion(PROMPT, AFTER) == whole
+    assert set(read) == {4}
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral"])

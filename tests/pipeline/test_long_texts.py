@@ -79,6 +79,49 @@ def test_scores_are_the_mean_over_windows_and_the_prediction_that_of_the_mean_lo
     assert len(a.words()) == len(WORDS)
 
 
+def windows_of(explainer, text, **options):
+    """Each window of a text by itself, through the explainer, with its places in the whole."""
+    (encoding,) = explainer.model.encoder([text], long_text="window")
+    kept = by_hand(len(encoding), 1, len(encoding) - 2)
+    return kept, explainer([encoding.take(places) for places in kept], **options)
+
+
+def test_all_windows_explain_the_prediction_of_the_whole(explainer):
+    model = tiny.model("bert", num_labels=3)
+    own = Explainer(model, tiny.tokenizer_for("bert"))
+    kept, parts = windows_of(own, LONG)
+    with torch.no_grad():  # so that no label is ahead in all of them
+        ids = [torch.tensor([part.token_ids]) for part in parts]
+        model.classifier.bias -= torch.cat([model(input_ids=some).logits for some in ids]).mean(0)
+    a = own(LONG, long_text="window")
+    _, parts = windows_of(own, LONG, target=a.prediction.id)
+    total, count = np.zeros(len(a)), np.zeros(len(a))
+    for places, part in zip(kept, parts, strict=True):
+        total[places] += part.scores
+        count[places] += 1
+    assert len({part.prediction.id for part in parts}) > 1, "the windows by themselves do not agree"
+    np.testing.assert_allclose(a.scores, total / count, rtol=1e-3, atol=1e-4)
+
+
+def test_a_token_is_said_to_be_what_the_window_around_it_says(explainer):
+    a = explainer(LONG, long_text="window")
+    kept, parts = windows_of(explainer, LONG)
+    for place in range(1, len(a) - 1):
+        holding = [(min(p.index(place), len(p) - 1 - p.index(place)), w) for w, p in enumerate(kept) if place in p]
+        best = max(holding)[0]
+        said = [parts[w].token_predictions[kept[w].index(place)].value for margin, w in holding if margin == best]
+        assert a.token_predictions[place].value == pytest.approx(said[0], abs=1e-4)
+
+
+def test_the_diagnostics_are_those_of_the_worst_window(explainer):
+    method = "integrated-gradients:steps=2"
+    a = explainer(LONG, long_text="window", method=method, target=1)
+    _, parts = windows_of(explainer, LONG, method=method, target=1)
+    errors = [part.diagnostics["convergence_error"] for part in parts]
+    assert a.diagnostics["convergence_error"] == pytest.approx(max(errors, key=abs), abs=1e-5)
+    assert abs(errors[0]) < max(map(abs, errors)), "the first window is not the worst"
+
+
 def test_of_a_pair_the_longer_text_is_cut(explainer):
     pair = ("the cat sat here", LONG)
     a = explainer(pair, long_text="window")

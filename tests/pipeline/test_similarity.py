@@ -195,6 +195,41 @@ def test_sentence_transformers_gives_the_same_vectors(tmp_path):
             assert s.matrix.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore")  # peft calls what transformers is about to drop
+def test_a_sentence_transformer_is_explained_as_it_is_now(tmp_path):
+    st = pytest.importorskip("sentence_transformers")
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    peft = pytest.importorskip("peft")
+    tiny.tokenizer_for("bert").save_pretrained(tmp_path)
+    bare().save_pretrained(tmp_path)
+    trunk = modules.Transformer(str(tmp_path))
+    model = st.SentenceTransformer(modules=[trunk, modules.Pooling(32, "mean")], device="cpu")
+    explainer = Explainer(model)
+    lora = peft.LoraConfig(r=4, target_modules=["query"], init_lora_weights=False)
+
+    def adapt():
+        trunk.model = peft.get_peft_model(trunk.model, lora)
+
+    changes = [
+        lambda: None,
+        lambda: setattr(model, "prompts", {"q": "here "}),
+        lambda: setattr(model, "default_prompt_name", "q"),
+        lambda: setattr(model, "max_seq_length", 4),
+        lambda: setattr(model, "max_seq_length", 40),
+        lambda: model.__setitem__(1, modules.Pooling(32, "cls")),
+        lambda: model.append(modules.Dense(32, 8)),
+        adapt,
+    ]
+    seen = []
+    for change in changes:
+        change()
+        one, other = model.encode([A, B], convert_to_tensor=True, normalize_embeddings=True)
+        found = explainer.similarity(A, B).prediction.value
+        assert found == pytest.approx(float(one @ other), abs=1e-5)
+        seen.append(round(found, 4))
+    assert len(set(seen)) >= len(changes) - 2, "all but new prompts and the old length change the vectors"
+
+
 @pytest.mark.parametrize(
     ("steps", "piece"),
     [

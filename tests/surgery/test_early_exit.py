@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import ALL, Explainer
+from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.early_exit import EarlyExit
 from normxlogit.surgery.trace import trace
@@ -49,6 +49,14 @@ def test_resting_layers_give_the_states_where_these_can_be_read(family):
         assert early_exit.count == task.layer_count()
         for layer in range(1, early_exit.count + 1):
             torch.testing.assert_close(early_exit(batch.inputs, layer), task.final(run, layer))
+
+
+def test_layers_that_do_not_end_in_what_the_head_reads_are_refused(monkeypatch):
+    monkeypatch.setattr(EarlyExit, "__call__", lambda self, inputs, layer: self._trunk(inputs) + layer)
+    monkeypatch.setattr(EarlyExit, "_in_turn", lambda self, layer, *args, **kwargs: layer(*args, **kwargs))
+    explainer = Explainer(build("causal-lm", "cpmant"), tiny.tokenizer(specials=False))
+    with pytest.raises(UnsupportedModelError, match="cannot be read one by one"):
+        explainer(tiny.TEXTS[0], target=5, layers=ALL)
 
 
 def test_what_only_decides_is_no_layer():

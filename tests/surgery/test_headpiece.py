@@ -86,3 +86,18 @@ def test_a_head_that_cannot_stand_alone_is_refused():
     task = TaskModel(plain, tiny.tokenizer_for("bert"))
     with pytest.raises(HeadMismatchError, match=r"Tried bert: logits differ"):
         task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))
+
+
+def test_chosen_rows_are_proved_over_the_whole_vocabulary_and_else_cut_from_all():
+    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
+    head, hidden = task.parts.head, forward.hidden[0]
+    with torch.inference_mode():
+        logits = head.tokens(hidden)  # (T, V)
+        head.prove_rows(hidden, logits, 1e-4)
+        assert head._rows is not None
+        wrong = logits.clone()
+        wrong[:, tiny.SIZE // 2 :] += 1  # as if rows of the table stood elsewhere
+        head.prove_rows(hidden, wrong, 1e-4)
+        assert head._rows is None
+        rows = torch.tensor([7, 3, 11, 63])
+        torch.testing.assert_close(head.tokens(hidden, rows), logits[:, rows])

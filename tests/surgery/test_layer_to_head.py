@@ -1,11 +1,15 @@
 """The way from a layer to the head, against the steps of each trunk written out by hand."""
 
+import itertools
+
 import pytest
 import torch
 
 from normxlogit import ALL, Explainer
 from normxlogit.models.given_outputs import read_outputs
 from normxlogit.models.task_model import TaskModel
+from normxlogit.surgery.clone import clone
+from normxlogit.surgery.layer_to_head import LayerToHead
 from tests import tiny
 
 STEPS = {
@@ -53,6 +57,22 @@ def test_the_embedding_output_is_caught_on_its_way(family):
         own = plain(**run.batch.inputs, output_hidden_states=True).hidden_states[0]
     assert task.parts.embedding_tap is not None
     torch.testing.assert_close(bare.embedded, own, atol=0, rtol=0)
+
+
+def test_a_way_that_does_not_end_in_what_the_head_read_is_not_taken(monkeypatch):
+    assert taken_apart("llama")[1].parts.tail is not None
+    monkeypatch.setattr(LayerToHead, "__call__", lambda self, state, inputs: state)
+    assert taken_apart("llama")[1].parts.tail is None
+
+
+def test_a_state_is_turned_as_the_layers_hold_it():
+    model = clone(tiny.model("llama"))
+    form = torch.zeros(4, 2, 3)
+    for axes in itertools.permutations(range(3)):
+        tail = LayerToHead(model, "model", ["model.layers.0"], form, axes)
+        tail._trunk = lambda _, tail=tail: tail._held.state
+        state = torch.arange(24).view(2, 3, 4)  # (B, T, H)
+        assert torch.equal(tail(state, {}).permute(axes), state)
 
 
 def test_scores_of_a_layer_are_the_head_on_its_normed_output():

@@ -6,6 +6,7 @@ import transformers
 
 from normxlogit import Explainer
 from normxlogit.errors import HeadMismatchError
+from normxlogit.surgery.token_pooling import TokenPooling
 from tests import tiny
 
 
@@ -39,6 +40,21 @@ def test_tokens_take_the_state_that_they_are_pooled_into():
     # The class token stands alone; two blocks of stride two then pool the others by four.
     places = [0] + [1 + (i - 1) // 4 for i in range(1, len(norms))]
     torch.testing.assert_close(torch.tensor(result.scores), norms * logits[places], atol=1e-5, rtol=1e-4)
+
+
+def test_tokens_that_the_trunk_drops_go_with_the_one_before_them():
+    pooling = TokenPooling.__new__(TokenPooling)
+    pooling._filler, pooling._device, pooling._known = 3, torch.device("cpu"), {}
+    pooling._pool = lambda ids: torch.stack((ids[:, 0] + ids[:, 1], ids[:, 2], ids[:, 5]), 1)[..., None].float()
+    hidden = torch.tensor([[[10.0], [11.0], [12.0]]])  # (1, 3, 1)
+    assert pooling(hidden, 7)[0, :, 0].tolist() == [10, 10, 11, 11, 11, 12, 12]
+    pooling._known = {}
+    pooling._pool = lambda ids: (ids[:, :1] + torch.zeros(1, 2))[..., None]
+    with pytest.raises(LookupError, match="into several states"):
+        pooling(hidden, 4)
+    pooling._pool = lambda ids: torch.stack((ids[:, 0], 0 * ids[:, 1]), 1)[..., None].float()
+    with pytest.raises(LookupError, match="holds no token"):
+        pooling(hidden, 4)
 
 
 def test_a_head_that_compares_tokens_is_read_in_the_text():

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,13 +17,7 @@ from .console import layers_of, quiet, write
 from .explain import LongText, Merge, targets_of
 from .options import AUTO, AllLabels, Contrast, Device, DType, GGUFFile, LayerNumbers, Targets, loading
 
-if TYPE_CHECKING:
-    from ..corpus.progress import Progress, Watcher
-
 __all__ = ["attribute"]
-
-LOG_EVERY = 10.0
-"""Seconds between two lines where no terminal shows a bar."""
 
 
 class Engine(str, Enum):
@@ -145,33 +139,32 @@ def attribute(
             from ..corpus.ray_engine import Cluster
 
             wanted["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
-        with _shown() as watch:
-            done = run(
-                explainer,
-                inputs,
-                output,
-                text_column=text_column,
-                pair_column=pair_column,
-                id_column=id_column,
-                target_column=target_column,
-                keep=keep or (),
-                keep_text=keep_text,
-                input_format=None if input_format is None else input_format.value,
-                layers=chosen,
-                method=method,
-                long_text=long_text.value,
-                words=words,
-                merge=None if merge is None else merge.value,
-                shard_rows=shard_rows,
-                sources=None if sources is None else sources.value,
-                of=None if of is None else of.value,
-                completion_column=completion_column,
-                max_new_tokens=max_new_tokens,
-                max_errors=max_errors,
-                engine=engine.value,
-                watch=watch,
-                **wanted,
-            )
+        done = run(
+            explainer,
+            inputs,
+            output,
+            text_column=text_column,
+            pair_column=pair_column,
+            id_column=id_column,
+            target_column=target_column,
+            keep=keep or (),
+            keep_text=keep_text,
+            input_format=None if input_format is None else input_format.value,
+            layers=chosen,
+            method=method,
+            long_text=long_text.value,
+            words=words,
+            merge=None if merge is None else merge.value,
+            shard_rows=shard_rows,
+            sources=None if sources is None else sources.value,
+            of=None if of is None else of.value,
+            completion_column=completion_column,
+            max_new_tokens=max_new_tokens,
+            max_errors=max_errors,
+            engine=engine.value,
+            progress=True,
+            **wanted,
+        )
     wrong = f", {done.errors:,} of them without a result, see {Path(output) / 'errors'}" if done.errors else ""
     fresh = "" if done.fresh == done.rows else f" ({done.fresh:,} now)"
     write(f"{output}: {done.rows:,} rows{fresh}{wrong}\n")
@@ -202,33 +195,3 @@ class _Stopped(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
-
-
-@contextmanager
-def _shown() -> Iterator["Watcher"]:
-    """Show how far the run is: a bar on a terminal, a line now and then in a log."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        last = 0.0
-
-        def log(now: "Progress") -> None:
-            nonlocal last
-            if now.seconds - last >= LOG_EVERY:
-                last = now.seconds
-                sys.stderr.write(f"{now}\n")
-                sys.stderr.flush()
-
-        yield log
-        return
-    with Bar(BarColumn(), TextColumn("{task.description}"), console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def show(now: "Progress") -> None:
-            share = {"total": 1.0, "completed": now.fraction} if now.fraction else {}
-            bar.update(task, description=str(now), **share)  # type: ignore[arg-type]
-
-        yield show

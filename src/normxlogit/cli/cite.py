@@ -22,7 +22,7 @@ def cite(
         typer.Argument(metavar="DOCUMENTS...", help="Text or Markdown files or folders; - or none is standard input."),
     ] = None,
     question: Annotated[str, typer.Option(help="The question.")] = "",
-    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")] = "",
     gguf_file: GGUFFile = None,
     device: Device = AUTO,
     dtype: DType = None,
@@ -39,7 +39,7 @@ def cite(
 ) -> None:
     """Answer a question from documents, and show which of their sentences the answer rests on."""
     if not model:
-        raise InputError("name a causal language model with --model; the model in the package is a classifier")
+        raise InputError("name a language model with --model; the model in the package is a classifier")
     if not question.strip():
         raise InputError("give a question with --question")
     kind = output_format or format_for(output)

@@ -17,7 +17,7 @@ def generate(
     prompt: Annotated[
         str | None, typer.Argument(metavar="PROMPT", help="The text to continue; standard input if none is given.")
     ] = None,
-    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")] = "",
     gguf_file: GGUFFile = None,
     device: Device = AUTO,
     dtype: DType = None,
@@ -41,7 +41,7 @@ def generate(
 ) -> None:
     """Continue a text, and show what each written token rests on."""
     if not model:
-        raise InputError("name a causal language model with --model; the model in the package is a classifier")
+        raise InputError("name a language model with --model; the model in the package is a classifier")
     if prompt is None:
         if sys.stdin.isatty():
             raise InputError("no prompt: give it as an argument or on standard input")

@@ -19,6 +19,7 @@ from ..results.words import Merge
 from .folder import Folder, Manifest
 from .local import run_local
 from .progress import Clock, Progress, Watcher
+from .progress_bar import progress_shown
 from .reading import open_source
 from .settings import PROMPT_ROWS, SHARD_ROWS, Settings, model_digest
 from .shards import Done, InputColumns, choose_columns, left_shards
@@ -63,6 +64,7 @@ def attribute(
     engine: Engine = "local",
     cluster: "Cluster | None" = None,
     watch: Watcher | None = None,
+    progress: bool | None = None,
 ) -> Progress:
     """Explain a corpus: any number of texts in, Parquet shards out.
 
@@ -102,6 +104,7 @@ def attribute(
         engine: "local", or "ray" for Ray Data.
         cluster: What the Ray engine runs on.
         watch: Is told after each shard how far the run is.
+        progress: Whether to show that on standard error; by default on a terminal, after a second.
 
     Returns:
         What was done.
@@ -110,6 +113,8 @@ def attribute(
         DataError: If something cannot be read or written, the folder was made of something else, or there are more
             errors than allowed.
         InputError: If an argument is none of what it may be.
+        TargetError: If the model has no such label or token, or it is also the contrast.
+        MethodError: If the model has no such layer.
     """
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', not {engine!r}")
@@ -164,7 +169,8 @@ def attribute(
             shards = left_shards(source, settings.columns, settings.shard_rows, dict(now.done), clock.skipped)
             results = run_local(worker, folder, now.digest, shards)
         try:
-            _follow(results, now, folder, clock, watch, max_errors)
+            with progress_shown(progress) as show:
+                _follow(results, now, folder, clock, [show] if watch is None else [show, watch], max_errors)
             now.complete = True
         finally:
             folder.write_manifest(now)
@@ -176,7 +182,7 @@ def _follow(
     now: Manifest,
     folder: Folder,
     clock: Clock,
-    watch: Watcher | None,
+    watchers: Sequence[Watcher],
     max_errors: int | None,
 ) -> None:
     """Go through a run to its end, and note what is done.
@@ -189,7 +195,7 @@ def _follow(
         for done, fraction in results:
             now.done[done.shard] = done
             progress = clock.done(done.rows, done.errors, done.tokens, fraction)
-            if watch is not None:
+            for watch in watchers:
                 watch(progress)
             if max_errors is not None and progress.errors > max_errors:
                 raise DataError(

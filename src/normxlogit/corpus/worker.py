@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TargetError, UnsupportedModelError
+from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, places_of
 from ..models.factory import check_answers
+from ..models.layers import layer_numbers
 from ..models.map_batches import run_batches
-from ..models.targets import Choice, choice_from_text, index_of
+from ..models.targets import Choice, check_target, choice_from_text, index_of, name_of, output_count, same_as_contrast
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.long_texts import explain_long
@@ -20,6 +21,9 @@ from .settings import Settings
 from .shards import Shard
 
 __all__ = ["Explained", "Prepared", "ShardWorker"]
+
+TRIAL = "Is it so?"
+"""A text on which a model shows how many layers it has."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,28 @@ class Explained:
         return int(self.encodings.bounds[-1])
 
 
+def _check_settings(model: TaskModel, settings: Settings) -> None:
+    """Refuse what would be wrong in every row, before anything is written.
+
+    Raises:
+        UnsupportedModelError: If the model is not one of texts.
+        TargetError: If the target or the contrast is none of the model's.
+        MethodError: If the model has no such layer.
+    """
+    check_answers(model)
+    model.refresh()
+    if not hasattr(model, "encoder") or model.task.kind == "choice":
+        raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
+    check_target(model, settings.target, settings.contrast)
+    if settings.layers is None:
+        return
+    try:
+        model.prepare(model.batch(model.encoder([TRIAL]), [0]))
+    except InputError:  # the tokenizer knows nothing of it: the rows will show
+        return
+    layer_numbers(settings.layers, model)
+
+
 class ShardWorker:
     """Explains shards with one model.
 
@@ -89,15 +115,11 @@ class ShardWorker:
         settings: What is asked for.
 
     Raises:
-        UnsupportedModelError: If the model is not one of texts.
+        NormXLogitError: As the library's other calls do, if what is asked for would be wrong in every row.
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
-        check_answers(model)
-        if not hasattr(model, "encoder") or model.task.kind == "choice":
-            raise UnsupportedModelError(
-                f"a corpus is explained by models of texts and of pairs, not of {model.task.name}"
-            )
+        _check_settings(model, settings)
         self.model = model
         self.settings = settings
         self._halving = Halving()
@@ -123,16 +145,17 @@ class ShardWorker:
     def _targets(self, column: Any) -> tuple[list[Any], dict[int, str]]:
         """Return each row's target, and what is wrong with those that have none."""
         known: dict[str | None, int | str] = {None: "no target"}
-        count = self.model.vocabulary_size if self.model.task.vocabulary else len(self.model.task.labels)
         found: list[Any] = column.to_pylist()
-        known |= {name: self._target(name, count) for name in set(found) - {None}}
+        known |= {name: self._target(name) for name in set(found) - {None}}
         found = [known[name] for name in found]
         return found, {i: value for i, value in enumerate(found) if isinstance(value, str)}
 
-    def _target(self, name: str, count: int) -> int | str:
+    def _target(self, name: str) -> int | str:
         """Return the index of a target, or what is wrong with it."""
         try:
-            return index_of(self.model, choice_from_text(self.model, name), count)
+            index = index_of(self.model, choice_from_text(self.model, name), output_count(self.model))
+            check_target(self.model, index, self.settings.contrast)
+            return index
         except TargetError as error:
             return str(error)
 
@@ -170,10 +193,11 @@ class ShardWorker:
 
         for place in sorted(long):
             self._halving(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
-        return _gathered(prepared, parts, wholes, problems)
+        return _gathered(model, prepared, parts, wholes, problems)
 
 
 def _gathered(
+    model: TaskModel,
     prepared: Prepared,
     parts: list[tuple[list[int], ScoreColumns]],
     wholes: dict[int, Attribution],
@@ -185,6 +209,7 @@ def _gathered(
     place_of = {old: new for new, old in enumerate(done)}
     kept = encodings if len(done) == len(encodings) else encodings.take(done)
     shape, labelled, layers, contrast = _axes(parts, wholes)
+    subtracted = None if contrast is None else name_of(model, contrast)
     scores = np.zeros((int(kept.bounds[-1]), *shape), np.float32)  # (N, K, L)
     ids = np.zeros((len(done), shape[0]), np.float32)  # (R, K)
     said = np.full((len(done), 3), np.nan, np.float32)  # (R, 3)
@@ -198,6 +223,9 @@ def _gathered(
         ids[rows] = part.ids
         if part.said is not None:
             said[rows] = part.said
+        if contrast is not None:
+            same = {row: same_as_contrast(ids[row].astype(int).tolist(), contrast, subtracted) for row in rows}
+            notes |= {row: (*notes.get(row, ()), *note) for row, note in same.items() if note}
         if part.places is not None:
             positions[rows] = _single(part.places, part.ids)
         spans |= dict(zip(rows, part.spans or (), strict=False))

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import UnsupportedModelError
+from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..pipeline.completed import Completed
 from ..results.spans import Piece
@@ -38,7 +40,12 @@ def published_context_cite(
 
     Raises:
         DataError: If the package is missing.
+        UnsupportedModelError: If the model is an encoder-decoder model.
     """
+    if isinstance(model, Seq2SeqModel):
+        raise UnsupportedModelError(
+            "the package context-cite reads causal language models; lime:samples=32 is its way on this model"
+        )
     with _silent():
         utils = optional_module("context_cite.utils", MISSING)
         solver = optional_module("context_cite.solver", MISSING).LassoRegression()

@@ -14,16 +14,19 @@ from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..methods.guided_lime import GuidedLime
 from ..methods.perturbation import KernelShap, Lime, Occlusion
+from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
-from ..pipeline.ablations import Ablations, leave_one_out, random_ablations, score_by_ablation
-from ..pipeline.cite import ask, documents_by_name
-from ..pipeline.completed import Completed
+from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation
+from ..pipeline.cite import ask
+from ..pipeline.completion import default_method
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
-from ..results.spans import answer_parts, prompt_sources
+from ..results.sources import Merging
+from ..results.spans import By, Of, Sequenced, answer_parts, prompt_sources
 from .context_cite import published_context_cite
+from .questions import Asked
 
-__all__ = ["BASELINES", "Asked", "SourceResult", "evaluate_sources", "load_questions", "qnli_questions", "summarise"]
+__all__ = ["BASELINES", "SourceResult", "default_methods", "evaluate_sources", "measure_prompt", "summarise"]
 
 TOP = (1, 3, 5)
 """How many of the highest sources are taken out."""
@@ -31,32 +34,21 @@ TOP = (1, 3, 5)
 MATTERS = 2.0
 """Nats that the most important source of a prompt must be worth; otherwise the answer rests on no source."""
 
-SENTENCES = 7
-"""Sentences of a document made from QNLI: the one that answers and others."""
+TOKEN_MATTERS = 1.0
+"""Nats that the most important word of a prompt must be worth to a token of the answer."""
 
 BASELINES = ("random", "length")
 
 EXCESS = " (excess)"
 """Added to the name of a method whose sums over tokens are taken less what as many tokens have on average."""
+
 RESAMPLES = 2000
+"""Draws of the bootstrap."""
 
 PUBLISHED = "package context-cite:samples={}"
 """The row of the published package."""
 
 Array = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question with the documents that it is asked of.
-
-    Attributes:
-        question: The question.
-        documents: Texts by name.
-    """
-
-    question: str
-    documents: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -84,69 +76,11 @@ class SourceResult:
     passes: float
 
 
-def load_questions(path: str | Path, limit: int, seed: int = 0) -> list[Asked]:
-    """Read a JSONL file of questions, each line with "question" and "documents", texts or a mapping of them by name.
-
-    Rows of QNLI ("question", "sentence", "label") are made to questions with documents of seven sentences.
-
-    Args:
-        path: The file.
-        limit: Most questions.
-        seed: Chooses among QNLI's rows.
-
-    Raises:
-        DataError: If it cannot be read; names file and line.
-    """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from None
-    found, pairs = [], []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if "documents" not in row and {"sentence", "label"} <= set(row):
-                pairs.append(row)
-            else:
-                found.append(Asked(row["question"], documents_by_name(row["documents"])))
-                if not isinstance(row["question"], str):
-                    raise TypeError("a question is a text")
-        except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
-            raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
-    if pairs and not found:
-        return qnli_questions(pairs, limit, seed)
-    if not found:
-        raise DataError(f"{path}: empty")
-    return found[:limit]
-
-
-def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0) -> list[Asked]:
-    """Make questions with documents of seven sentences out of QNLI: the sentence that answers among six others.
-
-    Args:
-        rows: QNLI's rows; label 0 means that the sentence answers the question.
-        count: How many at most.
-        seed: Chooses questions, the other sentences, and the order.
-
-    Raises:
-        DataError: If there are too few rows.
-    """
-    random = np.random.default_rng(seed)
-    answered = [i for i, row in enumerate(rows) if row["label"] == 0]
-    if not answered or len(rows) < SENTENCES:
-        raise DataError(f"a document of {SENTENCES} sentences needs as many rows, and one with label 0")
-    found = []
-    for i in random.permutation(answered)[:count].tolist():
-        sentences = [" ".join(str(rows[i]["sentence"]).split())]
-        for other in random.permutation(len(rows)).tolist():
-            sentence = " ".join(str(rows[other]["sentence"]).split())
-            if sentence not in sentences and len(sentences) < SENTENCES:
-                sentences.append(sentence)
-        order = random.permutation(len(sentences)).tolist()
-        found.append(Asked(str(rows[i]["question"]), {"text": "\n\n".join(sentences[k] for k in order)}))
-    return found
+def default_methods(explainer: Explainer) -> list[Method]:
+    """Return what is measured unless other methods are named: those that a model's sources can be scored by."""
+    model = explainer._language_model
+    found = [default_method(model), method_named("normxlogit"), method_named("lime:samples=32")]
+    return [method for method in found if not (isinstance(model, Seq2SeqModel) and method.info.tokenwise)]
 
 
 def evaluate_sources(
@@ -157,6 +91,7 @@ def evaluate_sources(
     max_new_tokens: int = 40,
     ablations: int = 32,
     context_cite: int = 0,
+    tokens: int = 0,
     seed: int = 0,
     folder: Path | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
@@ -170,8 +105,11 @@ def evaluate_sources(
         max_new_tokens: Most tokens of an answer.
         ablations: Random ablations of the linear datamodelling score.
         context_cite: Random ablations of the published package context-cite, a row of its own; 0 for none.
+        tokens: How many tokens of each answer are explained, each by the words of the prompt, in the place of the whole
+            answer by the sentences of the documents; 0 for these. Figures are means over the tokens of a prompt.
         seed: Of the ablations, the random order and the bootstrap.
-        folder: Where what was measured on a prompt is kept, so that a stopped run goes on.
+        folder: Where what was measured on a prompt is kept, so that a stopped run goes on and one with more methods
+            measures those alone.
         on_progress: Called with what is done, prompts done and prompts in all.
 
     Returns:
@@ -179,7 +117,10 @@ def evaluate_sources(
 
     Raises:
         DataError: If no source matters on any prompt.
+        InputError: If the published package is asked for tokens.
     """
+    if tokens and context_cite:
+        raise InputError("the package context-cite is measured on sentences; leave it out, or explain whole answers")
     chosen = [method_named(method) for method in methods]
     asked = [method.spec for method in chosen]
     published = [PUBLISHED.format(context_cite)] if context_cite else []
@@ -189,10 +130,18 @@ def evaluate_sources(
         path = None if folder is None else folder / f"prompt-{seed}-{number}.json"
         state = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
         run = [question.question, dict(question.documents), model.name, max_new_tokens, ablations]
-        if state.get("run") != run or (state["matters"] and not {*asked, *published} <= set(state["methods"])):
-            state = {"run": run} | measure_prompt(
-                model, question, chosen, max_new_tokens, ablations, seed + number, context_cite
-            )
+        run += [f"{tokens} tokens"] if tokens else []
+        known = state if state.get("run") == run else {}
+        left = [method for method in chosen if method.spec not in known.get("methods", {})]
+        samples = context_cite if any(name not in known.get("methods", {}) for name in published) else 0
+        if not known or (known["matters"] and (left or samples)):
+            how = (max_new_tokens, ablations, seed + number)
+            state = measure_prompt(model, question, left, *how, samples, tokens)
+            if known and state["answer"] == known["answer"]:
+                state["methods"] = known["methods"] | state["methods"]
+            elif left != chosen:  # what was measured belongs to another answer
+                state = measure_prompt(model, question, chosen, *how, context_cite, tokens)
+            state = {"run": run} | state
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(state), encoding="utf-8")
@@ -202,9 +151,8 @@ def evaluate_sources(
             on_progress("prompts", number + 1, len(questions))
     if not measured:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    names = ["occlusion", *measured[0]["methods"]]
-    wanted = {"occlusion", *BASELINES, *asked, *published, *(name + EXCESS for name in asked)}
-    names = list(dict.fromkeys(name for name in names if name in wanted))
+    order = dict.fromkeys(["occlusion", *BASELINES, *asked, *published, *(name + EXCESS for name in asked)])
+    names = [name for name in order if name in measured[0]["methods"]]
     return [summarise(name, [state["methods"][name] for state in measured], seed) for name in names], len(measured)
 
 
@@ -216,86 +164,113 @@ def measure_prompt(
     samples: int,
     seed: int,
     context_cite: int = 0,
+    tokens: int = 0,
 ) -> dict[str, Any]:
     """Measure the methods on one prompt, as plain values.
 
     Args:
-        model: A causal language model.
+        model: A language model.
         question: The question with its documents.
         methods: What to measure.
         max_new_tokens: Most tokens of the answer.
         samples: Random ablations of the linear datamodelling score.
-        seed: Of the ablations and the random order.
+        seed: Of the ablations, the random order and the tokens.
         context_cite: Random ablations of the published package; 0 leaves it out.
+        tokens: How many tokens of the answer are explained, each by the words of the prompt; 0 explains the whole
+            answer by the sentences of the documents.
     """
     completed = ask(model, question.question, question.documents, max_new_tokens=max_new_tokens)
     sequence = completed.sequenced()
-    sources = prompt_sources(sequence, completed.named)
-    weights = part_weights(completed, answer_parts(sequence, None))
+    random = np.random.default_rng(seed)
+    by: By = "word" if tokens else completed.named
+    of: Of = sampled_tokens(sequence, tokens, random) if tokens else None
+    sources, parts = prompt_sources(sequence, by), answer_parts(sequence, of)
+    weights = part_weights(completed, parts)  # (K, G)
     measure = Ablations(model, completed, sources)
-    removed = leave_one_out(measure, weights)[0]  # (S,)
-    answer = completed.encoding.text or ""
+    removed = leave_one_out(measure, weights)  # (K, S)
+    matter = [k for k, own in enumerate(removed) if own.max() >= (TOKEN_MATTERS if tokens else MATTERS)]
     state: dict[str, Any] = {
         "question": question.question,
-        "answer": answer[completed.prompt_characters :],
-        "tokens": len(completed.encoding),
-        "matters": bool(removed.max() >= MATTERS),
-        "leave_one_out": removed.tolist(),
+        "answer": sequence.text[sequence.prompt_characters :],
+        "tokens": len(sequence.offsets),
+        "explained": [part.name for part in parts],
+        "matters": bool(matter),
+        "leave_one_out": removed.tolist() if tokens else removed[0].tolist(),
         "methods": {},
     }
-    if not state["matters"]:
+    if not matter:
         return state
-    random = np.random.default_rng(seed)
+
+    def direct(method: Method) -> tuple[Array, Mapping[str, float]]:
+        merge: Merging = "max" if tokens and method.word_merge == "max" else "sum"
+        found = explain_sources(model, completed, Options(method=method), by, of, merge)
+        return found.table.astype(np.float64), found.diagnostics
+
+    lengths = np.array([s.end - s.start if tokens else len(s.tokens) for s in sources], np.float64)  # (S,)
     scores = {
         "occlusion": (removed, len(sources) + 1.0),
-        "random": (random.random(len(sources)), 0.0),
-        "length": (np.array([len(source.tokens) for source in sources], np.float64), 0.0),
+        "random": (random.random(removed.shape), 0.0),
+        "length": (np.broadcast_to(lengths, removed.shape), 0.0),
     }
-    scores |= {m.spec: _scored(model, completed, m, measure, weights) for m in methods if m.spec not in scores}
+    scores |= {m.spec: _scored(m, measure, weights, direct) for m in methods if m.spec not in scores}
     if context_cite:
         weight = published_context_cite(model, completed, sources, context_cite, seed)
-        scores[PUBLISHED.format(context_cite)] = (weight, float(context_cite))
-    lengths = scores["length"][0]
-    for method in methods:  # what long sources have for being long, taken off
+        scores[PUBLISHED.format(context_cite)] = (weight[None], float(context_cite))
+    for method in methods if not tokens else ():  # what long sources have for being long, taken off
         values, passes = scores[method.spec]
         if not isinstance(method, Occlusion | Lime | KernelShap | GuidedLime):
             scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
     kept = random_ablations(len(sources), samples, seed + 1_000_003)
-    measured = (measure(kept) @ weights.T)[:, 0]  # (N,), which the logit of the probability ranks alike
-    whole = float(measure(np.ones((1, len(sources)), bool))[0] @ weights[0])
+    measured = measure(kept) @ weights.T  # (N, K), which the logit of the probability ranks alike
+    whole = (measure(np.ones((1, len(sources)), bool)) @ weights.T)[0]  # (K,)
     for name, (values, passes) in scores.items():
-        order = np.argsort(-values, kind="stable")
-        drops = {}
-        for k in TOP:
-            left = np.ones((1, len(sources)), bool)
-            left[0, order[:k]] = False
-            drops[str(k)] = whole - float(measure(left)[0] @ weights[0])
+        each = []
+        for k in matter:
+            order = np.argsort(-values[k], kind="stable")
+            left = np.ones((len(TOP), len(sources)), bool)
+            for row, count in enumerate(TOP):
+                left[row, order[:count]] = False
+            each.append(
+                {
+                    "drops": (whole[k] - measure(left) @ weights[k]).tolist(),
+                    "agrees": float(order[0] == int(removed[k].argmax())),
+                    "best": float(removed[k].max()),
+                    "spearman": _spearman(values[k], removed[k]),
+                    "lds": _spearman(kept @ values[k], measured[:, k]),
+                }
+            )
+        means = {figure: np.mean([one[figure] for one in each], 0) for figure in each[0]}  # over the tokens
+        drops = means.pop("drops").tolist()
         state["methods"][name] = {
-            "scores": np.asarray(values, np.float64).tolist(),
-            "drops": drops,
-            "agrees": float(order[0] == int(removed.argmax())),
-            "best": float(removed.max()),
-            "spearman": _spearman(values, removed),
-            "lds": _spearman(kept @ values, measured),
+            "scores": values.tolist() if tokens else values[0].tolist(),
+            "drops": dict(zip(map(str, TOP), drops, strict=True)),
             "passes": passes,
+            **{figure: float(value) for figure, value in means.items()},
         }
     return state
 
 
-def _scored(
-    model: TaskModel, completed: Completed, method: Method, measure: Ablations, weights: Array
-) -> tuple[Array, float]:
-    """Return a method's scores of the sources, (S,), and what they cost in forward passes."""
+def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator) -> list[int]:
+    """Choose tokens of an answer that are seen and are not special, in their order.
 
-    def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
-        found = explain_sources(model, completed, Options(method=method), completed.named)
-        return found.table.astype(np.float64), found.diagnostics
+    Raises:
+        InputError: If there is none.
+    """
+    start = sequence.prompt_tokens
+    spans = list(zip(sequence.offsets, sequence.special, strict=True))[start:]
+    seen = [g for g, ((a, b), special) in enumerate(spans) if not special and sequence.text[a:b].strip()]
+    if not seen:
+        raise InputError("no token of the answer can be seen")
+    return sorted(random.permutation(seen)[:count].tolist())
 
-    ablated = score_by_ablation(method, measure, weights, prior)
-    table, passes = prior(method) if ablated is None else (ablated.table, ablated.passes)
+
+def _scored(method: Method, measure: Ablations, weights: Array, direct: Prior) -> tuple[Array, float]:
+    """Return a method's scores of the sources, (K, S), and what they cost in forward passes over the finished text."""
+    ablated = score_by_ablation(method, measure, weights, direct)
+    table, passes = direct(method) if ablated is None else (ablated.table, ablated.passes)
     if isinstance(method, Lime):  # ContextCite runs the ablations that it drew twice too
-        return table[0], float(method.samples)
-    return table[0], passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
+        return table, float(method.samples)
+    return table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
 
 
 def summarise(name: str, prompts: Sequence[Mapping[str, Any]], seed: int = 0) -> SourceResult:

@@ -11,15 +11,16 @@ from .generation import TOP, SourceResult
 __all__ = ["sources_table", "write_sources"]
 
 
-def sources_table(results: Sequence[SourceResult]) -> str:
+def sources_table(results: Sequence[SourceResult], ranked: str = "source") -> str:
     """Return a Markdown table, leave-one-out (`occlusion`) first and the others by the drop without their first source.
 
     Args:
         results: One for each method.
+        ranked: What the methods rank.
     """
     first, others = results[0], sorted(results[1:], key=lambda r: -r.drops[1][0])
     heads = [f"drop, top {k} ↑" for k in TOP]
-    columns = ["method", "passes", "first source as leave-one-out's ↑", "its nats ↑", *heads, "Spearman ↑", "LDS ↑"]
+    columns = ["method", "passes", f"first {ranked} as leave-one-out's ↑", "its nats ↑", *heads, "Spearman ↑", "LDS ↑"]
     lines = [
         f"| {' | '.join(columns)} |",
         "|---|---:|---:|---:|" + "---:|" * (len(TOP) + 2),
@@ -33,13 +34,16 @@ def sources_table(results: Sequence[SourceResult]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_sources(folder: Path, results: Sequence[SourceResult], about: Mapping[str, str]) -> None:
+def write_sources(
+    folder: Path, results: Sequence[SourceResult], about: Mapping[str, str], ranked: str = "source"
+) -> None:
     """Write `generation.json` and `generation.md`.
 
     Args:
         folder: Where.
         results: One for each method.
         about: What was measured, for the heading.
+        ranked: What the methods rank.
 
     Raises:
         DataError: If a file cannot be written.
@@ -47,7 +51,7 @@ def write_sources(folder: Path, results: Sequence[SourceResult], about: Mapping[
     folder.mkdir(parents=True, exist_ok=True)
     write_json({"about": dict(about), "results": [plain(asdict(r)) for r in results]}, folder / "generation.json")
     heading = ", ".join(f"{key}: {value}" for key, value in about.items())
-    write_text(f"{heading}\n\n{sources_table(results)}", folder / "generation.md")
+    write_text(f"{heading}\n\n{sources_table(results, ranked)}", folder / "generation.md")
 
 
 def _interval(found: tuple[float, float, float], digits: int) -> str:

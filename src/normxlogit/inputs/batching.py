@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .columns import EncodingColumns, lengths_of
+from .columns import EncodingColumns, lengths_of, sizes_of
 from .encoding import Encoding
 
 __all__ = ["Batch", "batches", "collate"]
@@ -73,7 +73,7 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
     Yields:
         Places in `encodings`.
     """
-    lengths = lengths_of(encodings)
+    lengths = sizes_of(encodings)
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     group: list[int] = []
     padding = 0

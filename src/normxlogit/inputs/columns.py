@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, readable_tokens
 
-__all__ = ["EncodingColumns", "IntArray", "lengths_of", "places_of"]
+__all__ = ["EncodingColumns", "IntArray", "lengths_of", "places_of", "sizes_of"]
 
 IntArray = npt.NDArray[np.integer[Any]]
 
@@ -142,6 +142,13 @@ def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
         found: list[int] = encodings.lengths.tolist()
         return found
     return [len(encoding) for encoding in encodings]
+
+
+def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
+    """Return how many tokens are read for each encoding: its own, and those of the source beside them."""
+    if isinstance(encodings, EncodingColumns):
+        return lengths_of(encodings)
+    return [len(e) + (0 if e.source is None else len(e.source)) for e in encodings]
 
 
 def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:

@@ -1,6 +1,6 @@
 """Texts to encodings, with the user's tokenizer left alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -17,13 +17,16 @@ from .private_tokenizer import private_tokenizer
 from .texts import Text, counted, read_texts
 from .token_ids import check_ids, read_token_ids
 
-__all__ = ["Encoder", "LongText"]
+__all__ = ["UNLIMITED", "Encoder", "LongText"]
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
 
 MOSTLY = 0.5
 """Share of unknown tokens above which a text was hardly read."""
+UNLIMITED = 1_000_000
+"""Tokenizers without a limit report an astronomically large one."""
+
 FEW = 3
 """Unknown tokens below which it may be a rare word."""
 
@@ -34,8 +37,9 @@ class Encoder:
     Args:
         tokenizer: The tokenizer.
         config: The model's configuration.
-        limit: How many tokens the model reads, None if it sets no bound.
+        limit: How many tokens the model reads, None if it sets no bound; the tokenizer may declare fewer.
         vocabulary: How many token ids it knows, None if that is not known.
+        names: The inputs that it reads, None if that is not known.
     """
 
     def __init__(
@@ -44,11 +48,20 @@ class Encoder:
         config: PretrainedConfig,
         limit: int | None,
         vocabulary: int | None = None,
+        names: Collection[str] | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.config = config
-        self.limit = limit
+        self._limit = limit
         self.vocabulary = vocabulary
+        self.names = names
+
+    @property
+    def limit(self) -> int | None:
+        """Return how many tokens are read at most: what the model reads, or fewer if the tokenizer says so now."""
+        declared = getattr(self.tokenizer, "model_max_length", None)
+        found = [self._limit, declared if declared is not None and declared < UNLIMITED else None]
+        return min((int(limit) for limit in found if limit is not None), default=None)
 
     def __call__(
         self, texts: Any, *, long_text: LongText = "truncate", max_length: int | None = None
@@ -81,13 +94,24 @@ class Encoder:
             InputError: If something cannot be read.
         """
         if isinstance(inputs, Encoding):
-            return [inputs], True
+            return self._own([inputs]), True
         if isinstance(inputs, Mapping):
             return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
-            return list(inputs), False
+            return self._own(inputs), False
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
+
+    def _own(self, encodings: Sequence[Encoding]) -> list[Encoding]:
+        """Return encodings that were made before, if this model can read them together."""
+        for place, encoding in enumerate(encodings):
+            check_ids(encoding.ids, self.vocabulary, f"input {place}")
+            if encoding.inputs.keys() != encodings[0].inputs.keys():
+                raise InputError(
+                    f"inputs 0 and {place} were encoded for different models, with {', '.join(encodings[0].inputs)} "
+                    f"and with {', '.join(encoding.inputs)}; encode all of them by this explainer"
+                )
+        return list(encodings)
 
     def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
         """Return the encodings of inputs that are already token ids; padding on either side is taken off.
@@ -96,9 +120,9 @@ class Encoder:
             encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
 
         Raises:
-            InputError: If there are no token ids, a row is all padding or has a hole, or an id is unknown.
+            InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
-        found = read_token_ids(encoded, self.tokenizer, self.vocabulary)
+        found = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
         return [self._noted(encoding) for encoding in found]
 
     def columns(

@@ -30,7 +30,7 @@ class Encoding:
         text_pair: The second text of a pair.
         notes: What was done to the text.
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
-        source: Token ids of what the encoder of an encoder-decoder model reads beside these tokens; None for others.
+        source: What the encoder of an encoder-decoder model reads beside these tokens; None for others.
     """
 
     inputs: Mapping[str, list[int]]
@@ -43,7 +43,7 @@ class Encoding:
     text_pair: str | None = None
     notes: tuple[str, ...] = ()
     position: int | None = None
-    source: tuple[int, ...] | None = None
+    source: "Encoding | None" = None
 
     @property
     def ids(self) -> list[int]:

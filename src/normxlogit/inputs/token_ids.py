@@ -1,7 +1,7 @@
 """Inputs that the user has tokenised: padded token ids to encodings, checked."""
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -27,7 +27,10 @@ NOT_READ = (
 
 
 def read_token_ids(
-    encoded: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, vocabulary: int | None
+    encoded: Mapping[str, Any],
+    tokenizer: PreTrainedTokenizerBase,
+    vocabulary: int | None,
+    known: Collection[str] | None = None,
 ) -> list[Encoding]:
     """Return one encoding for each row, without its padding.
 
@@ -35,16 +38,20 @@ def read_token_ids(
         encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
         tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
+        known: The inputs that the model reads, None if that is not known.
 
     Raises:
         InputError: If there are no token ids, a row is all padding or has a hole, rows differ in length, values are
-            no whole numbers, or an id is unknown.
+            no whole numbers, an id is unknown, or the model does not read a field.
     """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
     if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
     names = [name for name, values in encoded.items() if values is not None and name not in NOT_READ]
+    strange = [name for name in names if known is not None and name not in known]
+    if strange:
+        raise InputError(f"the encoded input holds {strange[0]!r}, which the model does not read; leave it out")
     fields = {name: _table(encoded[name], name) for name in names}
     shape = fields["input_ids"].shape
     mask = encoded.get("attention_mask")

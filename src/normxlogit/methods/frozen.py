@@ -12,8 +12,11 @@ from ..errors import MethodError
 from ..inputs.batching import Batch
 from ..models.forward_pass import ForwardPass
 from ..models.frozen_model import FrozenModel, Slopes
+from ..models.frozen_seq2seq import OWN, SOURCE, FrozenSeq2Seq
 from ..models.layers import Layers, layer_numbers
+from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
+from ..surgery.isolated import without_autocast
 from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import register
@@ -68,6 +71,9 @@ class FrozenGradient(Method):
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Let the frozen pass be the forward pass: its answers are the model's own."""
+        if isinstance(model, Seq2SeqModel):
+            self._check_both(layers)
+            return self._run_both(model, batch) if self._at_the_text else super().forward(model, batch, predict=predict)
         if not self._at_the_text:
             return super().forward(model, batch, predict=predict)
         model.prepare(batch)
@@ -103,8 +109,11 @@ class FrozenGradient(Method):
         """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
 
         The logit of each target counts less the mean over the vocabulary (or the contrast): a shift of all logits
-        changes no probability.
+        changes no probability. Of an encoder-decoder model, the S tokens of the source come before the decoder's:
+        (1, K, 1, S + T).
         """
+        if isinstance(request.model, Seq2SeqModel):
+            return self._score_both(request.model, request, places, weights)
         frozen = FrozenModel.of(request.model)
         if self._at_the_text:
             read = self._places(request.model, request.layers)
@@ -115,12 +124,42 @@ class FrozenGradient(Method):
         else:
             back = partial(frozen.slopes_each, target=request.target, places=(0,), read=places, weights=weights)
             shares = self._on_the_way(request, frozen, back)  # (B, K, 1, T)
-            with torch.no_grad():
+            with torch.no_grad(), without_autocast(request.forward.batch.inputs):
                 answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (B, K)
         shares = shares * request.forward.batch.mask[:, None, None].to(shares)  # (B, K, L, T)
         if self.read_at == "all" and not request.layers:
             shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
         return Scores(shares, {"bias": answer - shares[:, :, -1].sum(-1)})
+
+    def _check_both(self, layers: Layers) -> None:
+        """Refuse what cannot be asked of an encoder-decoder model.
+
+        Raises:
+            MethodError: If the settings are not for such models.
+        """
+        if self.read_at == "all" or self.baseline != "zero" or layers is not None:
+            raise MethodError(
+                f"{self.spec}: on encoder-decoder models the frozen gradient reads the source at one place and without "
+                "another baseline: read_at is 0, 'middle' or a layer of the encoder, and layers= is for normxlogit"
+            )
+
+    def _run_both(self, model: Seq2SeqModel, batch: Batch, point: float = 1.0) -> ForwardPass:
+        """Run an encoder-decoder model frozen, the word embeddings of both sides multiplied by a number."""
+        frozen = FrozenSeq2Seq.of(model)
+        return frozen.run_both(batch, frozen.encoder_layer(batch, self.read_at), point)
+
+    def _score_both(self, model: Seq2SeqModel, request: Request, places: Tensor, weights: Tensor | None) -> Scores:
+        """Score the source and the decoder's tokens, (1, K, 1, S + T)."""
+        frozen = FrozenSeq2Seq.of(model)
+        total = torch.zeros(())
+        for point in self.points:
+            run = request.forward if self._at_the_text else self._run_both(model, request.forward.batch, point)
+            slopes = frozen.slopes_each(run, request.target, (SOURCE, OWN), places, weights)
+            total = total + torch.cat([_products(slopes.only(side)) for side in (SOURCE, OWN)], -1) / point
+        shares = total / len(self.points)  # (1, K, 1, S + T)
+        with torch.no_grad(), without_autocast(request.forward.batch.inputs):
+            answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (1, K)
+        return Scores(shares, {"bias": answer - shares[:, :, 0].sum(-1)})
 
     def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the layers that are read, 0 for the word embeddings."""

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from .model_copy import ModelCopy
-from .sentence_embedding import SentenceEmbedding
+from .sentence_embedding import Pooling, SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from .targets import Target
 from .task_model import TaskModel
 
@@ -18,13 +19,41 @@ __all__ = ["Direction", "EmbeddingModel"]
 
 
 class EmbeddingModel(TaskModel):
-    """An embedding model, taken apart like any other: its head is the pooling with what follows it."""
+    """An embedding model, taken apart like any other: its head is the pooling with what follows it.
 
-    def _copied(self) -> ModelCopy:
-        found = super()._copied()
-        limits = [n for n in (self.encoder.limit, self._given.steps.max_length) if n is not None]
-        self.encoder.limit = min(limits, default=None)
-        return found
+    Args:
+        model: A bare model of transformers, or a `SentenceTransformer`, whose steps are read anew when it changes.
+        tokenizer: Its tokenizer.
+        name: What to call it in results.
+        pooling: How to pool, in the place of what the model's files say.
+        batch_tokens: Most tokens (padding included) in one forward pass.
+
+    Raises:
+        InputError: If nothing says how it pools.
+        UnsupportedModelError: If it is no embedding model of a supported kind.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: PreTrainedTokenizerBase,
+        name: str | None = None,
+        *,
+        pooling: Pooling | None = None,
+        batch_tokens: int = 8192,
+    ) -> None:
+        self._source = model
+        super().__init__(sentence_embedding(model, pooling), tokenizer, name, batch_tokens=batch_tokens)
+
+    def _copied(self, watched: nn.Module | None = None) -> ModelCopy:
+        if is_sentence_transformer(self._source):
+            self.given = sentence_embedding(self._source)
+        return super()._copied(self._source if watched is None else watched)
+
+    def _limit(self, plain: nn.Module) -> int | None:
+        """Return the least of what the trunk and the model's files say."""
+        limits = (super()._limit(plain), self._given.steps.max_length)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def _given(self) -> SentenceEmbedding:

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
-__all__ = ["WordEmbeddings"]
+__all__ = ["WordEmbeddings", "table_of"]
 
 
 class _Held(threading.local):
@@ -97,6 +97,15 @@ class WordEmbeddings:
         return placed
 
 
+def table_of(side: nn.Module) -> nn.Module | None:
+    """Return what an encoder or a decoder looks its tokens up in, None if it names none."""
+    try:
+        found = side.get_input_embeddings()  # type: ignore[operator]
+    except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules
+        found = getattr(side, "embed_tokens", None)
+    return found if isinstance(found, nn.Module) else None
+
+
 def _table(model: nn.Module) -> nn.Module | None:
     try:
         found = model.get_input_embeddings()  # type: ignore[operator]
@@ -104,7 +113,7 @@ def _table(model: nn.Module) -> nn.Module | None:
         stack = getattr(getattr(model, "base_model", None), "encoder", None)
         # The encoder's own table, which may scale what it gives; T5's is its own also where there is no decoder.
         if getattr(config, "is_encoder_decoder", False):
-            found = model.get_encoder().get_input_embeddings()  # type: ignore[operator]
+            found = table_of(model.get_encoder())  # type: ignore[operator]
         elif isinstance(stack, PreTrainedModel):
             found = stack.get_input_embeddings()
     except NotImplementedError:  # Canine hashes its characters

@@ -9,7 +9,7 @@ from transformers.models.auto import modeling_auto as auto
 from ..errors import InputError, UnsupportedModelError
 from ..surgery.clone import unwrapped
 from .embedding_model import EmbeddingModel
-from .sentence_embedding import Pooling, SentenceEmbedding, is_sentence_transformer, sentence_embedding
+from .sentence_embedding import Pooling, SentenceEmbedding, is_sentence_transformer
 from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
 from .task_model import TaskModel
@@ -47,7 +47,7 @@ def task_model(
     """
     embeds = is_sentence_transformer(model) or isinstance(model, SentenceEmbedding)
     if task == "embedding" or (task is None and embeds):
-        return EmbeddingModel(sentence_embedding(model, pooling), reader, name, batch_tokens=batch_tokens)
+        return EmbeddingModel(model, reader, name, pooling=pooling, batch_tokens=batch_tokens)
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
     found = task_of(unwrapped(model), task, labels)
@@ -80,8 +80,8 @@ def check_answers(model: TaskModel) -> None:
     if isinstance(model, Seq2SeqModel):
         raise UnsupportedModelError(
             f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
-            "head has no logit for a source token and the scores are undefined there; generate and explain_completion "
-            "explain the tokens that the decoder writes"
+            "head has no logit for a source token; generate and explain_completion explain what the decoder writes, by "
+            "the source too"
         )
 
 

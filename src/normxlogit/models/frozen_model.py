@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,9 @@ from .targets import Target
 from .task_model import TaskModel
 from .tasks import at
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 __all__ = ["FrozenModel", "Slopes"]
 
 AT_ONCE = 8
@@ -36,6 +39,9 @@ LONG = 2048
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
+
+PROOF_TOKENS = 512
+"""Most tokens of a text that a language model is proved on: the proof goes back twice and keeps everything."""
 
 SUMS = 10
 """Sums in another order may differ by this many times what rounding explains in a single one."""
@@ -54,6 +60,10 @@ class Slopes:
     answer: Tensor
     states: dict[int, Tensor]
     gradients: dict[int, list[Tensor]]
+
+    def only(self, place: int) -> "Slopes":
+        """Return the same of one place."""
+        return Slopes(self.answer, {place: self.states[place]}, {place: self.gradients[place]})
 
 
 @dataclass
@@ -88,9 +98,10 @@ class FrozenModel:
         self._network.cut_at({output.path for output in model.parts.outputs or ()})
 
     @classmethod
-    def of(cls, model: TaskModel) -> "FrozenModel":
+    def of(cls, model: TaskModel) -> "Self":
         """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
-        kept: FrozenModel | None = model.__dict__.get("_frozen_model")
+        found = model.__dict__.get("_frozen_model")
+        kept = found if type(found) is cls else None
         same = kept is not None and kept.module is model.module
         if kept is None or not same or kept._written:
             kept = model.__dict__["_frozen_model"] = cls(model, proved=same and kept is not None and kept._proved)
@@ -186,8 +197,9 @@ class FrozenModel:
         """
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
-        answer = self._answer(run, target)  # (B, K)
-        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+        with without_autocast(run.batch.inputs):
+            answer = self._answer(run, target)  # (B, K)
+            return self._gone_back(answer, answer.sum(0), run.frozen, places)
 
     def slopes_each(
         self,
@@ -213,9 +225,10 @@ class FrozenModel:
         if run.frozen is None:
             raise ValueError("the pass was not made by the frozen network")
         states = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
-        with self._network.frozen():
-            answer = self.read_each(states, target, read, weights)  # (B, K)
-        return self._gone_back(answer, answer.sum(0), run.frozen, places)
+        with without_autocast(run.batch.inputs):
+            with self._network.frozen():
+                answer = self.read_each(states, target, read, weights)  # (B, K)
+            return self._gone_back(answer, answer.sum(0), run.frozen, places)
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return what `slopes_each` explains, (B, K), of states that the head reads, (B, T, H)."""
@@ -288,13 +301,15 @@ class FrozenModel:
 
     def _prove(self, batch: Batch) -> None:
         """Prove once, on the first text, that the frozen pass gives the model's answer and is affine."""
-        with self._lock:
+        with self._lock, without_autocast(batch.inputs):
             if self._proved:
                 return
-            inputs = {name: value[:1] for name, value in batch.inputs.items()}
+            inputs, mask = {name: value[:1] for name, value in batch.inputs.items()}, batch.mask[:1]
             place, rows = None, None
             if self.model.task.vocabulary:
-                place = batch.mask[:1].int().cumsum(-1).argmax(-1)  # (1,), the last token
+                kept = slice(-PROOF_TOKENS, None) if self.model.pad_left else slice(PROOF_TOKENS)
+                inputs = {name: value[:, kept] for name, value in inputs.items()}
+                place = mask[:, kept].int().cumsum(-1).argmax(-1)  # (1,), the last token
                 rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)

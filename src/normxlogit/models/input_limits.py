@@ -1,5 +1,6 @@
-"""How long a text and how large a token id a model can read."""
+"""What a model can read: how long a text, how large a token id, and which inputs beside the token ids."""
 
+import inspect
 import math
 import re
 from collections.abc import Iterator
@@ -9,10 +10,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["position_limit", "vocabulary_limit"]
+from ..inputs.encoder import UNLIMITED
 
-_UNLIMITED = 1_000_000
-"""Tokenizers without a limit report an astronomically large one."""
+__all__ = ["SPARE", "input_names", "position_limit", "vocabulary_limit"]
 
 _TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """How tables with a row for each position are called; those of distances between tokens do not bound a text."""
@@ -25,8 +25,8 @@ SPARE = 4
 def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> int | None:
     """Return how many tokens the model reads, None if nothing bounds it.
 
-    Only a table with a row for each position is a bound. The number in a configuration alone is none: rotary models
-    read on beyond it.
+    A table with a row for each position is a bound, and a number that the model's own forward reads. The number in a
+    configuration alone is none: rotary models read on beyond it.
 
     Args:
         tokenizer: May declare a length of its own.
@@ -34,7 +34,7 @@ def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) 
     """
     limits = list(_table_limits(model))
     declared = getattr(tokenizer, "model_max_length", None)
-    if declared is not None and declared < _UNLIMITED:
+    if declared is not None and declared < UNLIMITED:
         limits.append(int(declared))
     return min(limits, default=None)
 
@@ -52,6 +52,9 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
         owners[name] = module.config if isinstance(module, PreTrainedModel) else parent
         if not isinstance(owners[name], type(top) | type(text)):
             continue
+        if isinstance(module, PreTrainedModel):  # it makes as many distances as the number says
+            read = inspect.unwrap(type(module).forward).__code__.co_names
+            yield from (n for key, n in text.to_dict().items() if key == "max_seq_len" and key in read)
         for rows, learned in _rows(name.split(".")[-2:], module):
             # Rows that the configuration does not count stand before the first position.
             counted = next((n for n in declared if rows - SPARE <= n <= rows), None)
@@ -119,3 +122,29 @@ def vocabulary_limit(model: nn.Module) -> int | None:
     except (AttributeError, NotImplementedError):
         return None
     return table.num_embeddings if isinstance(table, torch.nn.Embedding) else None
+
+
+def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:
+    """Return the names of the inputs that a model reads, None if it does not say.
+
+    A model that takes any others too hands them on to parts of its own, or to nobody: only names that a part has, or
+    that the tokenizer gives to every model, are read.
+
+    Args:
+        tokenizer: Names what it puts beside the token ids.
+        model: The caller's model.
+    """
+    own, others = _arguments(model)
+    if not others:
+        return frozenset((*own, "input_ids"))
+    if not isinstance(model, PreTrainedModel):
+        return None
+    parts = [name for part in model.modules() if isinstance(part, PreTrainedModel) for name in _arguments(part)[0]]
+    return frozenset((*parts, *getattr(tokenizer, "model_input_names", ())))
+
+
+def _arguments(model: nn.Module) -> tuple[list[str], bool]:
+    """Return the names of a forward's arguments, and whether it takes any others."""
+    given = inspect.signature(model.forward).parameters.values()
+    named = [p.name for p in given if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return named, any(p.kind is p.VAR_KEYWORD for p in given)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..inputs.batching import Batch, batches
-from ..inputs.columns import lengths_of
+from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import out_of_memory
 from ..surgery.parts import EXCLUDED, tolerance_for
@@ -47,7 +47,7 @@ def run_batches(
         InputError: If there is not enough memory for a single text, or the model cannot read it.
     """
     pad = _may_pad(model, encodings)
-    lengths = lengths_of(encodings)
+    lengths = sizes_of(encodings)
     apart = model.copy.mixes_texts
     waiting = deque(batches(encodings, 0 if apart else model.batch_tokens // share, pad=pad))
     while waiting:
@@ -105,10 +105,12 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     A trial holds for all lengths between them, for what changes with the longest text of a batch (rotary embeddings
     that stretch, attention that turns sparse) does so from some length on.
     """
+    if len(encodings) < 2:
+        return True  # alone, nothing is put beside it
     model.refresh()
-    lengths = lengths_of(encodings)
+    lengths = sizes_of(encodings)
     tried = model.copy.padding
-    if not lengths or isinstance(tried, bool) or min(lengths) == max(lengths):
+    if isinstance(tried, bool) or min(lengths) == max(lengths):
         return tried is not False
     shortest, longest = min(lengths), max(lengths)
     if tried is None or shortest < tried[0] or longest > tried[1]:

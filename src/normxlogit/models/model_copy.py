@@ -41,6 +41,7 @@ class ModelCopy:
 
     Args:
         given: The caller's model; only read.
+        watched: What is to be copied anew when it changes, if that is more than the model.
 
     Attributes:
         reference: A copy that nothing was changed on: it answers as the caller's model does.
@@ -57,8 +58,9 @@ class ModelCopy:
         proved_causal: Whether later tokens were seen to leave the states of earlier ones alone.
     """
 
-    def __init__(self, given: nn.Module) -> None:
-        self._given = Snapshot(given)  # first: a change while the copy is made must show
+    def __init__(self, given: nn.Module, watched: nn.Module | None = None) -> None:
+        # First: a change while the copy is made must show.
+        self._given = Snapshot(given if watched is None else watched)
         plain = unwrapped(given)
         self.reference = cast(PreTrainedModel, clone(plain))
         self.module = cast(PreTrainedModel, clone(plain))

@@ -16,6 +16,7 @@ from ..surgery.layer_to_head import TrunkDone
 from ..surgery.memory import out_of_memory
 from ..surgery.non_finite import is_number
 from ..surgery.parts import tolerance_for
+from .input_limits import SPARE
 from .model_copy import ModelCopy
 from .tasks import Task
 
@@ -111,12 +112,17 @@ def reading(
 
 
 def _bounds(model: nn.Module, tokens: int) -> str:
-    """Return what the settings of a model say of its length, where a text reaches that."""
+    """Return what the settings of a model say of its length, where a text reaches that, and what to do."""
     config = getattr(model, "config", None)
     found = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
     named = [
         f"{name}={value}"
         for name, value in found.items()
-        if type(value) is int and 1 < value <= tokens and re.search(r"position|seq_?len|n_ctx", name)
+        if type(value) is int and 1 < value <= tokens + SPARE and re.search(r"position|seq_?len|n_ctx", name)
     ]
-    return f"; its configuration says {', '.join(named)}, is the text too long?" if named else ""
+    if not named:
+        return ""
+    return (
+        f"; its configuration says {', '.join(named)}: if the text is too long, set the tokenizer's model_max_length "
+        "to what the model reads, and longer texts are cut or read in windows, see long_text="
+    )

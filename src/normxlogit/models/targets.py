@@ -1,12 +1,11 @@
 """What is explained: the predicted label, a chosen one, a token, a contrast, or all labels."""
 
 import enum
-import math
 import operator
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex, TypeGuard, overload
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import TargetError
 from ..inputs.encoding import readable_tokens
 from ..inputs.private_tokenizer import private_tokenizer
-from ..results.attribution import Prediction, TargetInfo
+from ..results.attribution import TargetInfo
 from .task_model import ForwardPass, TaskModel
 from .tasks import Task
 
@@ -25,18 +24,17 @@ __all__ = [
     "ALL",
     "All",
     "Choice",
-    "Predictions",
     "Target",
     "TargetSpec",
-    "answers",
+    "check_target",
     "choice_from_text",
     "describe_targets",
     "index_of",
     "is_choice",
     "name_of",
-    "predictions",
+    "output_count",
     "resolve",
-    "top_predictions",
+    "same_as_contrast",
 ]
 
 Array = npt.NDArray[np.float32]
@@ -110,6 +108,58 @@ class Target:
         return rows, Target(ids, contrast, self.positions, self.labelled, self.task)
 
 
+def output_count(model: TaskModel) -> int:
+    """Return how many outputs a target can be: labels, or entries of the vocabulary."""
+    return model.vocabulary_size if model.task.vocabulary else len(model.task.labels)
+
+
+def check_target(
+    model: TaskModel, spec: TargetSpec, contrast: Choice | None, each: Sequence[Choice] | None = None
+) -> None:
+    """Refuse what can be explained on no text, before any is read.
+
+    Args:
+        model: The model.
+        spec: As for `resolve`.
+        contrast: As for `resolve`.
+        each: As for `resolve`.
+
+    Raises:
+        TargetError: If a label or token does not exist or is ambiguous, the model takes no contrast, or a target is
+            its own contrast.
+    """
+    count = output_count(model)
+    _check_contrast(model.task, contrast)
+    asked = [index_of(model, choice, count) for choice in each or ()]
+    if spec is not None:
+        chosen, _ = _choices(model, spec, count)
+        asked += [] if isinstance(spec, All) else chosen
+    if contrast is not None and index_of(model, contrast, count) in asked:
+        raise TargetError(
+            f"the target {contrast!r} is also the contrast, and less itself it is zero at every token: give another "
+            "target or another contrast"
+        )
+
+
+def _check_contrast(task: Task, contrast: Choice | None) -> None:
+    if task.kind == "regression" and contrast is not None:
+        raise TargetError("the outputs of a regression model are values, not alternatives: there is no contrast")
+    if task.kind == "span" and contrast is not None:
+        raise TargetError("start and end of an answer are read at different tokens; there is no contrast of the two")
+
+
+def same_as_contrast(ids: Sequence[int], contrast: int | None, name: str | None) -> tuple[str, ...]:
+    """Return a note where what is explained, such as the prediction, happens to be the contrast itself.
+
+    Args:
+        ids: What is explained in a text.
+        contrast: What is subtracted.
+        name: What that is called.
+    """
+    same = contrast is not None and contrast in ids
+    return (f"{name!r} is explained, and also the contrast: less itself it is zero at every token",) if same else ()
+
+
 def resolve(
     model: TaskModel,
     run: ForwardPass,
@@ -130,10 +180,7 @@ def resolve(
         TargetError: If a label or token does not exist, is ambiguous, or cannot be explained by this model.
     """
     task, outputs = model.task, run.logits.shape[-1]
-    if task.kind == "regression" and contrast is not None:
-        raise TargetError("the outputs of a regression model are values, not alternatives: there is no contrast")
-    if task.kind == "span" and contrast is not None:
-        raise TargetError("start and end of an answer are read at different tokens; there is no contrast of the two")
+    _check_contrast(task, contrast)
     if each is not None:
         rows = [[index_of(model, choice, outputs)] for choice in each]
         ids, labelled = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
@@ -205,88 +252,6 @@ def describe_targets(
         labels = tuple(names[i] for i in chosen)
         found.append(TargetInfo(kind, labels, tuple(chosen), other_name, other, position))
     return found
-
-
-def answers(run: ForwardPass) -> list[Prediction]:
-    """Return the spans that a question-answering model extracts.
-
-    The label is the answer as it stands in the text (its tokens where there is no text), empty for none; the id the
-    index of its first token; the value the sum of start and end logit; the probability the product of the two.
-    """
-    said = []
-    for row, encoding in enumerate(run.batch.encodings):
-        if run.everywhere is None or run.positions is None:
-            raise ValueError("not the forward pass of a question-answering model")
-        mask = run.batch.mask[row]
-        places = run.positions[row]  # (2,)
-        start, end = (int(mask[:place].sum()) for place in places.tolist())
-        chances = run.everywhere[row].float()[mask].softmax(0)  # (T, 2)
-        text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
-        label = ""
-        if not encoding.special[start]:
-            label = "".join(encoding.tokens[start : end + 1])
-            if text is not None and encoding.offsets is not None:
-                label = text[encoding.offsets[start][0] : encoding.offsets[end][1]]
-        chance = float(chances[start, 0] * chances[end, 1])
-        said.append(Prediction(label.strip(), start, float(run.logits[row].sum()), chance))
-    return said
-
-
-def top_predictions(task: Task, logits: Tensor) -> Tensor:
-    """Return each row's maximum logit, its index and probability, (N, 3), of logits (N, C); NaN for no probability."""
-    logits = logits.float()
-    values, ids = logits.max(-1)  # (N,) each
-    if task.kind == "regression":
-        chances = torch.full_like(values, torch.nan)  # (N,)
-    elif task.kind == "multi-label":
-        chances = values.sigmoid()  # (N,)
-    else:
-        chances = logits.softmax(-1).amax(-1)  # (N,)
-    return torch.stack((values, ids.to(values.dtype), chances), -1)  # (N, 3)
-
-
-class Predictions(Sequence[Prediction]):
-    """What a head with few outputs says, kept as numbers until somebody looks: a corpus has a row for every token.
-
-    Args:
-        table: What `top_predictions` returned, (N, 3), on the host.
-        labels: The names of the outputs.
-    """
-
-    def __init__(self, table: Array, labels: Sequence[str]) -> None:
-        self._table = table
-        self._labels = labels
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    @overload
-    def __getitem__(self, index: int) -> Prediction: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Prediction]: ...
-    def __getitem__(self, index: int | slice) -> Prediction | Sequence[Prediction]:
-        """Return one prediction, or several."""
-        if isinstance(index, slice):
-            return Predictions(self._table[index], self._labels)
-        value, number, chance = self._table[index].tolist()
-        return Prediction(self._labels[int(number)], int(number), value, None if math.isnan(chance) else chance)
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the other is a sequence of the same predictions."""
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Predictions({list(self)})"
-
-
-def predictions(model: TaskModel, table: Array) -> Sequence[Prediction]:
-    """Return the predictions in a table of `top_predictions`, with their names."""
-    if not model.task.vocabulary:
-        return Predictions(table, model.task.labels)
-    rows = zip(table[:, 1].astype(int).tolist(), table[:, 0].tolist(), table[:, 2].tolist(), strict=True)
-    return [Prediction(name_of(model, i), i, value, chance) for i, value, chance in rows]
 
 
 def name_of(model: TaskModel, index: int) -> str:

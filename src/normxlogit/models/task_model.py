@@ -22,11 +22,11 @@ from ..surgery.parts import Parts, find_parts
 from ..surgery.trace import embedded_of, hidden_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass
-from .input_limits import position_limit, vocabulary_limit
+from .input_limits import input_names, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
-from .tasks import Task, TaskName, at, causal, task_of
+from .tasks import Task, TaskName, at, causal, check_outputs, task_of
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -67,16 +67,20 @@ class TaskModel:
             (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
         )
 
-    def _copied(self) -> ModelCopy:
-        """Copy the caller's model, and read from it what depends on its settings."""
+    def _copied(self, watched: nn.Module | None = None) -> ModelCopy:
+        """Copy the caller's model, and read from it what depends on its settings; `watched` is as for `ModelCopy`."""
         plain = unwrapped(self.given)
         task = task_of(plain, *self._asked)
-        found = ModelCopy(self.given)
+        found = ModelCopy(self.given, watched)
         own = getattr(found.module, "config", None)
         self.config: PretrainedConfig = own if isinstance(own, PretrainedConfig) else PretrainedConfig()
         self.task = self._adapt(found, task)
         self.encoder = Encoder(
-            self.tokenizer, self.config, position_limit(self.tokenizer, plain), vocabulary_limit(plain)
+            self.tokenizer,
+            self.config,
+            self._limit(plain),
+            vocabulary_limit(plain),
+            input_names(self.tokenizer, plain),
         )
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
@@ -84,6 +88,10 @@ class TaskModel:
         if not (usable or self.task.per_token or self.pad_left):
             found.padding = False  # a head that looks for the first padding would take any other token for the text's
         return found
+
+    def _limit(self, plain: nn.Module) -> int | None:
+        """Return how many tokens the caller's model reads, whatever its tokenizer says."""
+        return position_limit(None, plain)
 
     def _adapt(self, copy: ModelCopy, task: Task) -> Task:
         """Let a copy of the model be called as this class calls it; see `ModelCopy.adapt`."""
@@ -328,6 +336,7 @@ class TaskModel:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
+        check_outputs(self.task, logits.shape[-1], type(self.module).__name__)
         each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
         return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
 

@@ -21,6 +21,7 @@ __all__ = [
     "answering",
     "at",
     "causal",
+    "check_outputs",
     "is_bare",
     "no_head",
     "task_name",
@@ -301,6 +302,25 @@ def answering(task: Task, logits: Tensor, name: str) -> Task:
     count = logits.shape[-1]
     kind: Kind = "regression" if count == 1 and task.name == "sequence-classification" else "single-label"
     return Task(task.name, kind, _named(task.labels, count, name) or tuple(f"LABEL_{i}" for i in range(count)))
+
+
+def check_outputs(task: Task, count: int, name: str) -> None:
+    """Refuse a head that answers with more or fewer numbers than it has labels, as one that was replaced may.
+
+    Args:
+        task: The model's task.
+        count: How many numbers it answers with.
+        name: What to call the model in errors.
+
+    Raises:
+        UnsupportedModelError: If they differ.
+    """
+    named = task.kind in ("single-label", "multi-label", "regression")
+    if named and count != len(task.labels):
+        raise UnsupportedModelError(
+            f"the head of {name} answers with {count} numbers and its configuration names {len(task.labels)} labels; "
+            "set config.id2label to the names of all of them"
+        )
 
 
 def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ def _generated(
     Raises:
         InputError: If `generate` does not take the options, or fails on the prompts.
     """
-    texts = [list(p.source or ()) if isinstance(model, Seq2SeqModel) else list(p.ids) for p in prompts]
+    texts = [list(p.ids if p.source is None else p.source.ids) for p in prompts]
     longest = max(map(len, texts))
     ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(t)) + [1] * len(t) for t in texts], device=model.device)  # (B, P)

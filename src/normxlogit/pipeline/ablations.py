@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..errors import MethodError
+from ..errors import InputError, MethodError
 from ..methods import Method
 from ..methods.guided_lime import GuidedLime, fit_pairs, halves_of
 from ..methods.perturbation import KernelShap, Lime, Occlusion, all_subsets, kernel_weight, shapley_subsets
@@ -54,6 +54,7 @@ class Ablations:
     def __init__(self, model: TaskModel, completed: Completed, sources: Sequence[Piece]) -> None:
         self.model, self.completed, self.sources = model, completed, sources
         self.asked = 0
+        self._written = len(completed.encoding) - completed.prompt_tokens
         self._known: dict[tuple[bool, ...], Array] = {}
 
     def __call__(self, kept: npt.NDArray[np.bool_]) -> Array:
@@ -64,6 +65,9 @@ class Ablations:
 
         Returns:
             (N, G).
+
+        Raises:
+            InputError: If nothing of the prompt is left in one of them.
         """
         rows = [tuple(map(bool, row)) for row in kept]
         self.asked += len(set(rows))
@@ -71,8 +75,11 @@ class Ablations:
         encodings = []
         for row in new:
             out = {i for source, there in zip(self.sources, row, strict=True) if not there for i in source.tokens}
-            whole = self.completed.encoding
-            encodings.append(whole.take(i for i in range(len(whole)) if i not in out))
+            encodings.append(left := self.completed.without(out))
+            if len(left) == self._written if left.source is None else not len(left.source):
+                raise InputError(
+                    "nothing of the prompt is left without its sources; name sources that are a part of it"
+                )
         found = map_batches(self.model, encodings, lambda some: self._read([encodings[i] for i in some]))
         self._known.update(zip(new, found, strict=True))
         return np.stack([self._known[row] for row in rows])
@@ -80,7 +87,7 @@ class Ablations:
     def _read(self, encodings: list[object]) -> list[Array]:
         """Return the log-probabilities of the answer's tokens in each text, (G,) each."""
         model = self.model
-        count = len(self.completed.encoding) - self.completed.prompt_tokens
+        count = self._written
         with torch.inference_mode():
             batch = model.batch(encodings, list(range(len(encodings))))
             hidden = model.states(batch)  # (B, T, H)

@@ -72,7 +72,9 @@ def ask(
         question, documents, system, chat=bool(getattr(model.tokenizer, "chat_template", None))
     )
     completed = _without_ending(generate(model, prompt, max_new_tokens, {}))
-    return completed.naming(spans)
+    if not (seen := completed.seen(spans)):
+        raise InputError("the model's tokenizer knows no word of the documents")
+    return completed.naming(seen)
 
 
 def question_prompt(

@@ -1,6 +1,6 @@
 """A prompt with its completion, before anything is explained."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..errors import InputError
@@ -16,9 +16,9 @@ class Completed:
     """A prompt with its completion.
 
     Attributes:
-        encoding: Both, as the model reads them.
-        prompt_tokens: Tokens of the prompt.
-        prompt_characters: Characters of the prompt.
+        encoding: Both, as the model reads them; of an encoder-decoder model what its decoder reads, with the source.
+        prompt_tokens: Tokens of the encoding that stand before the completion.
+        prompt_characters: Characters of them.
         contents: What the messages of a chat say; None for a prompt that was one text.
         named: The sources that the caller named, by their character spans in the text.
     """
@@ -29,6 +29,47 @@ class Completed:
     contents: tuple[Content, ...] | None = None
     named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
+    def joined(self) -> "Completed":
+        """Return the same with the source of an encoder-decoder model on a line before what the decoder reads.
+
+        The prompt is then the source and the decoder's first token.
+        """
+        own, source = self.encoding, self.encoding.source
+        if source is None:
+            return self
+        text, offsets, shift = None, None, 0
+        if None not in (source.text, source.offsets, own.text, own.offsets):
+            shift = len(source.text or "") + 1
+            text = f"{source.text}\n{own.text}"
+            offsets = (*(source.offsets or ()), *((start + shift, end + shift) for start, end in own.offsets or ()))
+        encoding = Encoding(
+            {"input_ids": [*source.ids, *own.ids]},
+            (*source.tokens, *own.tokens),
+            offsets,
+            None,
+            (*source.sequence_ids, *own.sequence_ids),
+            (*source.special, *own.special),
+            text,
+            notes=own.notes,
+        )
+        return replace(
+            self,
+            encoding=encoding,
+            prompt_tokens=len(source) + self.prompt_tokens,
+            prompt_characters=shift + self.prompt_characters,
+        )
+
+    def without(self, out: Collection[int]) -> Encoding:
+        """Return what the model reads when tokens of the prompt (of an encoder-decoder model: the source) are out.
+
+        Args:
+            out: Their places in `joined`.
+        """
+        own, source = self.encoding, self.encoding.source
+        if source is None:
+            return own.take(i for i in range(len(own)) if i not in out)
+        return replace(own, source=source.take(i for i in range(len(source)) if i not in out))
+
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
         """Where the messages of a chat stand in the text; None for a prompt that was one text."""
@@ -36,16 +77,22 @@ class Completed:
         return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
 
     def sequenced(self) -> Sequenced:
-        """Return prompt and completion as characters and as tokens.
+        """Return prompt and completion as characters and as tokens, of an encoder-decoder model `joined`.
 
         Raises:
             InputError: If the tokenizer gives no offsets.
         """
-        encoding = self.encoding
+        whole = self.joined()
+        encoding = whole.encoding
         if encoding.offsets is None or encoding.text is None:
             raise InputError("sources need a tokenizer that reports character offsets")
         return Sequenced(
-            encoding.text, encoding.offsets, encoding.special, self.prompt_tokens, self.prompt_characters, self.messages
+            encoding.text,
+            encoding.offsets,
+            encoding.special,
+            whole.prompt_tokens,
+            whole.prompt_characters,
+            self.messages,
         )
 
     def naming(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
@@ -65,6 +112,16 @@ class Completed:
         named = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
         prompt_sources(self.sequenced(), named)
         return replace(self, named=named)
+
+    def seen(self, sources: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+        """Return the sources in which a token begins that is not special: what is unknown to a tokenizer may have none.
+
+        Args:
+            sources: As in `naming`.
+        """
+        sequence = self.sequenced()
+        spans = {name: self._span(name, tuple(span)) for name, span in sources.items()}
+        return {n: span for n, span in sources.items() if sequence.tokens_in(*spans[n], of_answer=False)}
 
     def _span(self, name: str, span: tuple[int, ...]) -> tuple[int, int]:
         if self.contents is None and len(span) == 2:

@@ -1,23 +1,25 @@
 """Completions of language models, and which tokens each of their tokens rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..errors import TargetError, UnsupportedModelError
+from ..errors import MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..methods import FrozenGradient, Method, NormXLogit, Request, check_finite, run_method
+from ..methods import FrozenGradient, Method, Request, check_finite, run_method
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
-from ..models.targets import Target, index_of, is_choice, name_of
+from ..models.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
+from ..surgery.isolated import autocast_note
 from ..surgery.memory import enough_memory
 from .completed import Completed
 from .options import Options
@@ -38,6 +40,12 @@ ROWS_AT_ONCE = 256
 
 LOGITS_AT_ONCE = 2**27
 """Vocabulary logits that are gone back through together, of all places of the texts of a batch."""
+
+
+NO_SOURCE = (
+    "the source is read by the encoder, whose states never reach the head: it has no scores, only the decoder's own "
+    "tokens have; frozen-gradient scores both"
+)
 
 
 class Explained(NamedTuple):
@@ -77,9 +85,9 @@ def default_method(model: TaskModel) -> Method:
 
     The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's
     length, and reads them more surely in the middle of the network than at the word embeddings (docs, "Results: sources
-    of answers"). It does not work on encoder-decoder models.
+    of answers"). Encoder-decoder models, of which none was measured, are read at the word embeddings.
     """
-    return NormXLogit() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
+    return FrozenGradient() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
@@ -88,6 +96,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
 
 
 @enough_memory("explain this completion")
+@torch.inference_mode(False)  # the caller's, in which nothing can be gone back through
 def explain_completions(
     model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
 ) -> list[GenerationAttribution]:
@@ -107,9 +116,10 @@ def explain_completions(
         TargetError: If a token asked for does not exist.
         UnsupportedModelError: If the model reads ahead, so that later tokens are part of earlier representations.
     """
+    model.refresh()
     every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
     if isinstance(model, Seq2SeqModel):  # a source each
-        return [result for one in every for result in _explain(model, [one])]
+        return [_with_source(model, one) for one in every]
 
     def work(places: list[int]) -> list[GenerationAttribution]:
         batch = [every[i] for i in places]
@@ -155,6 +165,36 @@ def _explain(model: TaskModel, batch: list[Explained]) -> list[GenerationAttribu
     return explain_run(model, run, batch)
 
 
+def _with_source(model: Seq2SeqModel, one: Explained) -> GenerationAttribution:
+    """Explain a completion of an encoder-decoder model: by its source too, where the method goes back through both.
+
+    Raises:
+        MethodError: If the method goes back through the model and does not know of two sides.
+    """
+    method = one.options.method
+    if not isinstance(method, FrozenGradient):
+        if method.needs_grad:
+            raise MethodError(
+                f"{method.info.name} goes back through one stack of layers, and {type(model.module).__name__} has two; "
+                "frozen-gradient scores source and completion, normxlogit the completion alone"
+            )
+        return _explain(model, [one])[0]
+    run = method.forward(model, model.with_source(one.context), one.options.layers, predict=False)
+    with torch.inference_mode():
+        prove_causal(model, run)
+        said = _said(model, run.hidden[0], one)
+    count = len(one.ids)
+    request = Request(model, run, _target(model, torch.tensor([one.ids]), one.contrast, run), ())
+    found = method.score_each(request, torch.arange(count)[None] + one.start - 1)
+    if found is None:
+        raise MethodError(f"{method.info.name} gives no scores of completions")
+    scores = found.values[0].detach().float().cpu()  # (G, 1, S + T - 1)
+    check_finite(method, request, scores.numpy())
+    model.check_finite(scores.numpy(), run.batch)
+    measured = {name: tuple(value[0].tolist()) for name, value in found.diagnostics.items()}
+    return _result(model, one._replace(completed=one.completed.joined()), (), scores, measured, said)
+
+
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:
     """Explain completions from a forward pass over them.
 
@@ -170,7 +210,10 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
     results = []
     for one, (scores, diagnostics), predictions in zip(batch, found, said, strict=True):
         model.check_finite(scores.numpy(), run.batch)
-        results.append(_result(model, one, layers, scores, diagnostics, predictions))
+        result = _result(model, one, layers, scores, diagnostics, predictions)
+        same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
+        notes = (*result.notes, *autocast_note(run.batch.inputs, run.hidden.dtype), *same)
+        results.append(replace(result, notes=notes))
     return results
 
 
@@ -219,6 +262,7 @@ def _result(
     places = torch.arange(scores.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
+    alone = sequence.source is not None  # the decoder's tokens without those of the source
     table: FloatArray = (scores if layers else scores[:, 0]).contiguous().numpy()
     names = [name_of(model, i) for i in one.ids]
     other = None if one.contrast is None else name_of(model, one.contrast)
@@ -242,18 +286,20 @@ def _result(
         settings=options.method.settings,
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=sequence.notes,
+        notes=(*sequence.notes, NO_SOURCE) if alone else sequence.notes,
         version=__version__,
         diagnostics=diagnostics,
         merge=options.method.word_merge,
-        messages=completed.messages,
-        named=completed.named,
+        messages=None if alone else completed.messages,
+        named={} if alone else completed.named,
     )
 
 
 def _targets(model: TaskModel, options: Options, ids: list[int]) -> tuple[list[int], int | None]:
     """Return the vocabulary entry that each row explains, and the one subtracted from all."""
     width = model.vocabulary_size
+    if options.target is None or is_choice(options.target):
+        check_target(model, options.target, options.contrast, options.targets)
     contrast = None if options.contrast is None else index_of(model, options.contrast, width)
     if options.targets is not None:
         if len(options.targets) != len(ids):

@@ -11,10 +11,12 @@ from .._version import __version__
 from ..methods import Request, check_finite, run_method
 from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
-from ..models.targets import Target, answers, describe_targets, predictions, resolve, top_predictions
+from ..models.predictions import answers, predictions, top_predictions
+from ..models.targets import Target, describe_targets, resolve, same_as_contrast
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution, Prediction
 from ..results.base import FloatArray
+from ..surgery.isolated import autocast_note
 from .options import Options
 
 __all__ = ["ScoreColumns", "explain_batch", "score_batch", "to_host"]
@@ -97,18 +99,21 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.heard is None else predictions(model, columns.heard)
     target = columns.target
     infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
+    precision = autocast_note(run.batch.inputs, run.hidden.dtype)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
         own = columns.scores[part].transpose(1, 2, 0)  # (K, L, T)
         own = own if columns.layers else own[:, 0]
         own = own if target.labelled else own[0]
+        info, about = infos[row], encoding.result_fields()
+        same = same_as_contrast(info.ids, info.contrast_id, info.contrast)
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                **encoding.result_fields(),
+                **about | {"notes": (*about["notes"], *precision, *same)},
                 prediction=texts[row],  # type: ignore[index]
-                target=infos[row],
+                target=info,
                 layers=columns.layers or None,
                 token_predictions=None if tokens is None else tokens[part],
                 method=method.info.name,

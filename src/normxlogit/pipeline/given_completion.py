@@ -42,6 +42,7 @@ def explain_generation(
         HeadMismatchError: If the head on the hidden states does not give the logits.
         MethodError: If the method needs a pass of its own.
     """
+    model.refresh()
     if not options.method.info.tokenwise:
         raise MethodError(
             f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "

@@ -14,10 +14,13 @@ from ..models.task_model import TaskModel
 from ..results.citations import Citations
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
+from ..results.sources import Merging, Sources
+from ..results.spans import By, Of
 from .cite import cite
 from .completion import default_method, explain_completions
 from .given_completion import explain_generation
 from .options import Options
+from .sources import explain_sources
 from .writing import generate_each, read_completion
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ class LanguageMixin:
         method: str | Method | None = None,
         **options: Any,
     ) -> GenerationAttribution | Attributions[GenerationAttribution]:
-        """Let a causal language model continue prompts, and explain every token that it wrote.
+        """Let a language model continue prompts, and explain every token that it wrote.
 
         Args:
             prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
@@ -81,7 +84,7 @@ class LanguageMixin:
         Raises:
             InputError: If the prompt is empty, leaves no room, or the tokenizer has no template for messages.
             TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is no causal language model.
+            UnsupportedModelError: If the model is no language model.
         """
         model = self._language_model
         wanted = Options(target, None, contrast, layers, self._completion_method(method))
@@ -125,8 +128,7 @@ class LanguageMixin:
             targets: A token or index for each place.
             contrast: A token whose logit is subtracted.
             layers: As in `__call__`.
-            method: As in `__call__`; by default `frozen-gradient`, which goes back once for each generated token, and
-                `normxlogit` for encoder-decoder models.
+            method: As in `__call__`; by default `frozen-gradient`, which goes back once for each generated token.
             sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
                 (start, end) of its characters, in a list of messages (message, start, end).
 
@@ -137,7 +139,7 @@ class LanguageMixin:
             InputError: If prompt or completion is empty, both are longer than the model reads, a source is no span, or
                 the lists differ in length.
             TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is no causal language model.
+            UnsupportedModelError: If the model is no language model.
         """
         model = self._language_model
         prompts, single = read_prompts(prompt)
@@ -151,6 +153,41 @@ class LanguageMixin:
         ]
         found = explain_completions(model, read, wanted)
         return found[0] if single else Attributions(found)
+
+    def explain_sources(
+        self,
+        prompt: Prompt,
+        completion: str | Sequence[int],
+        *,
+        by: By | Mapping[str, Sequence[int]] = "sentence",
+        of: Of = None,
+        method: str | Method | None = None,
+        merge: Merging = "sum",
+    ) -> Sources:
+        """Explain which sources of a prompt a completion rests on, at the least cost that the method allows.
+
+        The frozen gradient goes back once for each part of the completion, not for each token. Perturbation methods
+        take out sources instead of tokens: `occlusion` leaves out one at a time, `lime` is ContextCite's estimator.
+
+        Args:
+            prompt: A text, or a list of chat messages for the tokenizer's template.
+            completion: As in `explain_completion`.
+            by: "sentence", "paragraph", "message" or "word", or named spans as `sources` of `explain_completion`.
+            of: The part of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
+            method: As in `explain_completion`.
+            merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
+
+        Raises:
+            InputError: If prompt or completion is empty or too long, or there is no such source or part.
+            MethodError: If the method does not score sources.
+            UnsupportedModelError: If the model is no language model, or the method does not work on it.
+        """
+        model = self._language_model
+        completed = read_completion(model, prompt, completion)
+        if not isinstance(by, str):
+            completed = completed.naming(by)
+            by = completed.named
+        return explain_sources(model, completed, Options(method=self._completion_method(method)), by, of, merge)
 
     def from_generation(
         self,
@@ -196,7 +233,7 @@ class LanguageMixin:
         method: str | Method | None = None,
         verify: int = 0,
     ) -> Citations:
-        """Let a causal language model answer a question from documents, and cite the sentences its answer rests on.
+        """Let a language model answer a question from documents, and cite the sentences its answer rests on.
 
         The sources are the documents' sentences. The default method takes one forward pass over the finished answer
         and one backward pass for each of its sentences.
@@ -212,7 +249,7 @@ class LanguageMixin:
 
         Raises:
             InputError: If there is no question or document, or they leave no room for an answer.
-            UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
+            UnsupportedModelError: If the model is no language model, or the method does not work on it.
 
         Example:
             >>> answer = explainer.cite("Who won?", {"news.txt": "It rained. The home team won."})  # doctest: +SKIP

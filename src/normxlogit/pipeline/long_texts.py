@@ -9,7 +9,7 @@ import torch
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
-from ..models.targets import answers, predictions, top_predictions
+from ..models.predictions import answers, predictions, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
@@ -187,5 +187,5 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:
-    about = encoding.result_fields() | {"notes": (*encoding.notes, note)}
+    about = encoding.result_fields() | {"notes": (*result.notes, note)}
     return replace(result, scores=np.ascontiguousarray(scores, dtype=np.float32), **about, **changes)

@@ -47,6 +47,7 @@ def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attrib
     questions = questions_in([inputs] if single else inputs)
     options.check_count(len(questions))
     results = []
+    model.refresh()
     with progress_bar(len(questions), options.progress) as advance:
         for place, question in enumerate(questions):
             results.append(_explain_question(model, question, options.only(place)))

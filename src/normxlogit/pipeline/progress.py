@@ -9,7 +9,7 @@ from time import monotonic
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["no_bars", "progress_bar"]
+__all__ = ["PATIENCE", "no_bars", "progress_bar", "wanted_here"]
 
 PATIENCE = 1.0
 """Seconds without a bar: a call that is done by then needs none."""
@@ -28,6 +28,12 @@ def no_bars() -> Iterator[None]:
         _silent.on = before
 
 
+def wanted_here() -> bool:
+    """Return whether a bar is of use unless one is asked for: on a terminal, in the main thread, outside `no_bars`."""
+    own = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)
+    return own and sys.stderr.isatty()
+
+
 @contextmanager
 def progress_bar(total: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
     """Show how many texts are explained and what time is left, on standard error.
@@ -39,8 +45,7 @@ def progress_bar(total: int, wanted: bool | None) -> Iterator[Callable[[int], No
     Yields:
         A function to call with the number of texts that were finished.
     """
-    own = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)
-    shown = wanted if wanted is not None else own and total > 1 and sys.stderr.isatty()
+    shown = wanted if wanted is not None else total > 1 and wanted_here()
     if not shown:
         yield lambda count: None
         return

@@ -12,6 +12,7 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.signals import Signal, SignalModel
+from ..models.targets import check_target
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.signals import AudioAttribution, ImageAttribution
@@ -45,7 +46,9 @@ def explain_signals(model: SignalModel, inputs: Any, options: Options) -> Attrib
     many = encoded or (isinstance(inputs, list | tuple) and not sound)
     items = list(inputs) if many and not encoded else [inputs]
     signals = _unbatched(inputs) if encoded else [_processed(model, item, i) for i, item in enumerate(items)]
+    model.refresh()
     options.check_count(len(signals))
+    check_target(model, options.target, options.contrast, options.targets)
     seconds = [None] * len(signals) if encoded else [_seconds(model, item) for item in items]
     groups: dict[Any, list[int]] = {}
     for place, signal in enumerate(signals):

@@ -78,6 +78,7 @@ def explain_similarity(
     """
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
+    model.refresh()
     texts = [first, *others]
     encodings = model.read_texts(texts)
     sides = map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places]))

@@ -6,9 +6,10 @@ import numpy as np
 import torch
 
 from .._version import __version__
-from ..errors import InputError
-from ..methods import Method, Request
+from ..errors import InputError, MethodError
+from ..methods import FrozenGradient, Method, Request
 from ..models.layers import layer_numbers
+from ..models.seq2seq import Seq2SeqModel
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..results.base import FloatArray
@@ -24,6 +25,7 @@ __all__ = ["explain_sources"]
 
 
 @enough_memory("find the sources of this answer")
+@torch.inference_mode(False)
 def explain_sources(
     model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None, merge: Merging = "sum"
 ) -> Sources:
@@ -66,9 +68,15 @@ def explain_sources(
         measured = {} if ablated.r2 is None else {"r2": tuple(ablated.r2.tolist())}
     elif (direct := _direct(model, completed, options, weights)) is not None:
         values, bias = direct  # (K, T), (K,)
-        alone = [part._replace(tokens=(completed.prompt_tokens + k,)) for k, part in enumerate(parts)]
-        table, rest, written = sum_to_sources(values, alone, sources, completed.prompt_tokens, merge)
+        start = sequence.prompt_tokens
+        alone = [part._replace(tokens=(start + k,)) for k, part in enumerate(parts)]
+        table, rest, written = sum_to_sources(values, alone, sources, start, merge)
         passes |= {"backward_passes": float(len(parts))}
+    elif isinstance(model, Seq2SeqModel):
+        raise MethodError(
+            f"{options.method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
+            "occlusion, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
+        )
     else:
         found = explain_completion(model, completed, options).sources(by, of, merge=merge)
         table, rest, written, bias = found.table, found.rest, found.written, found.bias
@@ -84,7 +92,7 @@ def explain_sources(
         sources=tuple(Passage(s.name, s.start, s.end) for s in sources),
         parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
         text=text,
-        completion=text[completed.prompt_characters :],
+        completion=text[sequence.prompt_characters :],
         unit=unit,
         method=options.method.info.name,
         settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
@@ -98,8 +106,8 @@ def explain_sources(
 
 def part_weights(completed: Completed, parts: list[Piece]) -> Array:
     """Return which generated tokens are of which part, (K, G)."""
-    start = completed.prompt_tokens
-    found = np.zeros((len(parts), len(completed.encoding) - start))
+    start = completed.joined().prompt_tokens
+    found = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
     for k, part in enumerate(parts):
         found[k, [token - start for token in part.tokens]] = 1
     return found
@@ -116,7 +124,12 @@ def _direct(
     if method.info.tokenwise:
         return None
     context = sequence.take(range(len(sequence) - 1))
-    run = method.forward(model, model.batch([context], [0]), None, predict=False)
+    batch = model.batch([context], [0])
+    if isinstance(model, Seq2SeqModel):
+        if not isinstance(method, FrozenGradient):
+            return None
+        batch = model.with_source(context)
+    run = method.forward(model, batch, None, predict=False)
     with torch.inference_mode():
         prove_causal(model, run)
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
@@ -126,7 +139,7 @@ def _direct(
     found = method.score_each(request, places, sums)
     if found is None:
         return None
-    values = found.values[0, :, 0].detach().float().cpu()  # (K, T - 1)
+    values = found.values[0, :, 0].detach().float().cpu()  # (K, T - 1), T of `joined`
     table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T)
     bias = found.diagnostics.get("bias")
     return table, None if bias is None else bias[0].detach().float().cpu().numpy()

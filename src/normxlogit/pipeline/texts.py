@@ -12,6 +12,7 @@ from ..inputs.encoding import Encoding
 from ..models.given_outputs import read_outputs
 from ..models.map_batches import map_batches
 from ..models.positions import locate
+from ..models.targets import check_target
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -24,6 +25,7 @@ from .progress import progress_bar
 __all__ = ["explain_outputs", "explain_texts"]
 
 
+@torch.inference_mode(False)  # the caller's, in which nothing can be gone back through
 def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
     """Explain texts, pairs or encoded inputs.
 
@@ -38,8 +40,10 @@ def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attributio
     Raises:
         InputError: If an input cannot be read, or is too long.
     """
+    model.refresh()  # labels, limits and inputs are read before the first batch
     encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
     options.check_count(len(encodings))
+    check_target(model, options.target, options.contrast, options.targets)
     results = explain_encodings(model, locate(encodings, options.position, model.task), options)
     return results[0] if single else Attributions(results)
 
@@ -88,9 +92,13 @@ def explain_outputs(
     Raises:
         InputError: If the outputs are not those of these inputs, or lack something.
     """
+    model.refresh()
     encodings = locate(model.encoder.from_batch(inputs), options.position, model.task)
     options.check_count(len(encodings))
-    tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
+    check_target(model, options.target, options.contrast, options.targets)
+    read = {"attention_mask", *encodings[0].inputs}
+    given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in read}
+    tensors = {name: value[None] if value.ndim == 1 else value for name, value in given.items()}  # (B, T)
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")

@@ -48,6 +48,7 @@ def generate_each(
         InputError: If a prompt is empty or leaves no room, or several sequences are asked for.
         UnsupportedModelError: If the model is no causal language model.
     """
+    model.refresh()
     check_writes(model)
     if options.get("num_return_sequences", 1) != 1:
         raise InputError("num_return_sequences must be 1; call again for another completion")
@@ -93,6 +94,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
         InputError: If one of them is empty or both are longer than the model reads.
         UnsupportedModelError: If the model is no causal language model.
     """
+    model.refresh()
     check_writes(model)
     before, read = _read_prompt(model, prompt)
     count, text = len(before), read.text
@@ -168,7 +170,9 @@ def check_writes(model: TaskModel) -> None:
 def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
     read = read_prompt(model.tokenizer, prompt)
     if isinstance(model, Seq2SeqModel):
-        return model.begin(read.text), ReadPrompt("", None)
+        begun = model.begin(read.text)
+        source = None if begun.source is None else replace(begun.source, special=_special(model, begun.source, read))
+        return replace(begun, source=source), ReadPrompt("", read.contents)
     encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
     return replace(encoding, special=_special(model, encoding, read)), read
 

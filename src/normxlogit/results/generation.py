@@ -193,7 +193,7 @@ class GenerationAttribution(Result):
             by: "sentence", "paragraph", "message", "word" or named spans of characters of the prompt; by default the
                 sources named in `explain_completion`, and sentences where none were.
             of: The part of the answer: a token's index, a span of characters of the completion, None for all of it; or
-                "token", "word", "sentence", "paragraph" for a row of the table each.
+                a list of indices, "token", "word", "sentence", "paragraph" for a row of the table each.
             merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum less what as many tokens of
                 the sources have on average: long sources have large sums for being long.
             centered: Take off each token its mean over the generated tokens, which removes what it has in common for
@@ -212,7 +212,7 @@ class GenerationAttribution(Result):
         sequence = self._sequenced()
         found = prompt_sources(sequence, by if by is not None else self.named or "sentence")
         if not found:
-            raise DataError("the prompt holds no source")
+            raise DataError("; ".join(["the prompt holds no source", *self.notes]))
         parts = answer_parts(sequence, of)
         values = self.scores
         if centered:

@@ -18,8 +18,8 @@ By = Level | Mapping[str, tuple[int, int]]
 """What the sources of a prompt are: a kind of piece, or named character spans."""
 
 Kind = Literal["token", "word", "sentence", "paragraph"]
-Of = int | tuple[int, int] | Kind | None
-"""What of an answer is meant: a token's index, a character span, each piece of a kind, or all of it."""
+Of = int | list[int] | tuple[int, int] | Kind | None
+"""What of an answer is meant: a token's index or several, a character span, each piece of a kind, or all of it."""
 
 
 class MessageSpan(NamedTuple):
@@ -123,8 +123,8 @@ def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
 
     Args:
         sequence: The prompt with its completion.
-        of: A token's index (negative from the end), a span of characters of the completion, "token", "word",
-            "sentence" or "paragraph" for each of them, None for the whole answer as one part.
+        of: A token's index (negative from the end) or a list of them, a span of characters of the completion, "token",
+            "word", "sentence" or "paragraph" for each of them, None for the whole answer as one part.
 
     Raises:
         InputError: If there is no such part.
@@ -132,11 +132,13 @@ def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
     first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
     if of is None:
         return [Piece(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
-    if of == "token" or (isinstance(of, int) and not isinstance(of, bool)):
+    if isinstance(of, int) and not isinstance(of, bool):
+        of = [of]
+    if of == "token" or (isinstance(of, list) and of and all(type(i) is int for i in of)):
         count = last - first
-        if isinstance(of, int) and not -count <= of < count:
-            raise InputError(f"no generated token {of}; there are {count}")
-        tokens = range(first, last) if isinstance(of, str) else [first + of % count]
+        if isinstance(of, list) and not -count <= min(of) <= max(of) < count:
+            raise InputError(f"no generated token {min(of) if min(of) < -count else max(of)}; there are {count}")
+        tokens = range(first, last) if isinstance(of, str) else [first + i % count for i in of]
         return [Piece(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
     if isinstance(of, str):
         if of not in ("word", "sentence", "paragraph"):

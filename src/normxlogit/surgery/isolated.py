@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .clone import clone
 from .snapshot import Snapshot
 
-__all__ = ["Isolated", "private_clone", "without_autocast"]
+__all__ = ["Isolated", "autocast_note", "private_clone", "without_autocast"]
 
 SMALL = 1_000_000
 """Elements of a buffer up to which a private clone has its own: larger ones are quantised weights."""
@@ -69,10 +69,27 @@ def private_clone(model: nn.Module) -> nn.Module:
 
 def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
     """Switch autocast off where it is on, for the device that the inputs are on."""
-    device = next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
+    device = _device_of(inputs)
     if not torch.is_autocast_enabled(device):
         return contextlib.nullcontext()
     return torch.autocast(device, enabled=False)
+
+
+def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype) -> tuple[str, ...]:
+    """Return a note where the caller has autocast on, in which the model would answer otherwise.
+
+    Args:
+        inputs: What was read.
+        dtype: The precision in which it was.
+    """
+    if not torch.is_autocast_enabled(_device_of(inputs)):
+        return ()
+    own = str(dtype).removeprefix("torch.")
+    return (f"explained in the model's own precision, {own}; in autocast, which is on here, it answers otherwise",)
+
+
+def _device_of(inputs: Mapping[str, Any]) -> str:
+    return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
 
 
 def _versions(model: nn.Module) -> list[int]:

@@ -1,0 +1,99 @@
+"""Questions with documents, to measure how well methods find what answers rest on."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import DataError, InputError
+from ..pipeline.cite import documents_by_name
+
+__all__ = ["Asked", "load_questions", "qnli_questions"]
+
+SENTENCES = 7
+"""Sentences of a document made from QNLI: the one that answers and others."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question with the documents that it is asked of.
+
+    Attributes:
+        question: The question.
+        documents: Texts by name.
+    """
+
+    question: str
+    documents: Mapping[str, str]
+
+
+def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int = SENTENCES) -> list[Asked]:
+    """Read a JSONL file of questions, each line with "question" and "documents", texts or a mapping of them by name.
+
+    Rows of QNLI ("question", "sentence", "label") are made to questions with documents of several sentences.
+
+    Args:
+        path: The file.
+        limit: Most questions.
+        seed: Chooses among QNLI's rows.
+        sentences: Sentences of a document made from them.
+
+    Raises:
+        DataError: If it cannot be read; names file and line.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None
+    found, pairs = [], []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if "documents" not in row and {"sentence", "label"} <= set(row):
+                pairs.append(row)
+            else:
+                found.append(Asked(row["question"], documents_by_name(row["documents"])))
+                if not isinstance(row["question"], str):
+                    raise TypeError("a question is a text")
+        except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+            raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
+    if pairs and not found:
+        return qnli_questions(pairs, limit, seed, sentences)
+    if not found:
+        raise DataError(f"{path}: empty")
+    return found[:limit]
+
+
+def qnli_questions(
+    rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = SENTENCES
+) -> list[Asked]:
+    """Make questions with documents of several sentences out of QNLI: the sentence that answers among others.
+
+    Args:
+        rows: QNLI's rows; label 0 means that the sentence answers the question.
+        count: How many at most.
+        seed: Chooses questions, the other sentences, and the order.
+        sentences: Sentences of a document.
+
+    Raises:
+        DataError: If there are too few rows.
+    """
+    random = np.random.default_rng(seed)
+    answered = [i for i, row in enumerate(rows) if row["label"] == 0]
+    if not answered or len(rows) < sentences:
+        raise DataError(f"a document of {sentences} sentences needs as many rows, and one with label 0")
+    found = []
+    for i in random.permutation(answered)[:count].tolist():
+        chosen = [" ".join(str(rows[i]["sentence"]).split())]
+        for other in random.permutation(len(rows)).tolist():
+            sentence = " ".join(str(rows[other]["sentence"]).split())
+            if sentence not in chosen and len(chosen) < sentences:
+                chosen.append(sentence)
+        order = random.permutation(len(chosen)).tolist()
+        found.append(Asked(str(rows[i]["question"]), {"text": "\n\n".join(chosen[k] for k in order)}))
+    return found

@@ -1,0 +1,291 @@
+"""Encoder-decoder models: what an answer rests on in the source and in itself, against the caller's own model."""
+
+import functools
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.models.t5 import modeling_t5
+
+from normxlogit import Citations, DataError, Explainer, GenerationAttribution, MethodError, UnsupportedModelError
+from normxlogit.evaluation import generation as measuring
+from normxlogit.methods import FrozenGradient
+from normxlogit.models import frozen_seq2seq
+from normxlogit.pipeline.writing import read_completion
+from tests import tiny
+from tests.commands import run
+from tests.models.test_seq2seq import CONFIGS, writer
+
+DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm!"
+ANSWER = "the cat sat"
+FAMILIES = ("t5", "bart")
+
+
+@functools.cache
+def shared(family):
+    return explainer_for(family)
+
+
+def explainer_for(family):
+    tokenizer = tiny.tokenizer()
+    tokenizer.model_max_length = 40
+    return Explainer(writer(family), tokenizer)
+
+
+def logits_of(explainer, source, written):
+    """Return what the caller's own model says after each of its tokens, (T, V)."""
+    ids = torch.tensor([list(source)])
+    with torch.inference_mode():
+        return explainer.model.given(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits[0]
+
+
+def split(g):
+    """Return the token ids of the source and what the decoder read and wrote."""
+    start = g.prompt_tokens - 1
+    return g.token_ids[:start], list(g.token_ids[start:])
+
+
+@pytest.mark.parametrize("method", ["frozen-gradient", "frozen-gradient:read_at=middle", "frozen-gradient:read_at=-1"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_shares_of_source_and_completion_and_the_bias_are_the_models_own_logits(family, method):
+    explainer = shared(family)
+    g = explainer.explain_completion(DOCUMENT, ANSWER, method=method)
+    source, written = split(g)
+    assert list(source) == tiny.tokenizer()(DOCUMENT).input_ids
+    logits = logits_of(explainer, source, written)
+    assert g.scores.shape == (len(written) - 1, len(source) + len(written))
+    for row, scores in enumerate(g.scores):
+        own = logits[row, written[row + 1]]
+        assert scores.sum() + g.diagnostics["bias"][row] == pytest.approx(float(own - logits[row].mean()), abs=1e-4)
+        assert g.generated[row].value == pytest.approx(float(own), abs=1e-4)
+        assert (scores[len(source) + row + 1 :] == 0).all()
+        assert (scores[: len(source)] != 0).all()
+    assert GenerationAttribution.from_dict(json.loads(json.dumps(g.to_dict()))) == g
+    assert g.text == f"{DOCUMENT}\n{g.completion}"
+    assert g.tokens[g.prompt_tokens - 1] == "[CLS]"
+    assert g.special_tokens_mask[g.prompt_tokens - 1]
+
+
+OTHERS = {
+    "m2m_100": {},  # positions by token ids
+    "led": {"attention_window": [4, 4], "max_encoder_position_embeddings": 64, "max_decoder_position_embeddings": 64},
+    "longt5": {"d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4, "local_radius": 4},
+}
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_other_kinds_of_positions_and_attention(family):
+    torch.manual_seed(0)
+    settings = CONFIGS["bart" if family != "longt5" else "t5"] | {"max_position_embeddings": 64} | OTHERS[family]
+    model = transformers.AutoModelForSeq2SeqLM.from_config(transformers.AutoConfig.for_model(family, **settings)).eval()
+    g = Explainer(model, tiny.tokenizer()).explain_completion(DOCUMENT, ANSWER)
+    source, written = split(g)
+    with torch.inference_mode():
+        logits = model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([written])).logits[0]
+    for row, scores in enumerate(g.scores):
+        own = float(logits[row, written[row + 1]] - logits[row].mean())
+        assert scores.sum() + g.diagnostics["bias"][row] == pytest.approx(own, abs=1e-4)
+        assert np.count_nonzero(scores[: len(source)]) == len(source)
+
+
+def held_rms(self, x):
+    return self.weight * (x * (x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon).rsqrt().detach())
+
+
+def held_norm(x, shape, weight, bias, eps):
+    held = (x.var(-1, correction=0, keepdim=True) + eps).rsqrt().detach()
+    return (x - x.mean(-1, keepdim=True)) * held * weight + bias
+
+
+@pytest.mark.parametrize(("contrast", "layer"), [(None, 0), ("mat", 0), (None, 1)])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attention_held(
+    family, contrast, layer, monkeypatch
+):
+    explainer = explainer_for(family)
+    model, softmax = explainer.model.given, torch.nn.functional.softmax
+    for module in model.modules():
+        if hasattr(module, "activation_fn"):
+            module.activation_fn = torch.nn.ReLU()  # whose slope times its input is its output
+    g = explainer.explain_completion(DOCUMENT, ANSWER, contrast=contrast, method=FrozenGradient(read_at=layer))
+    source, written = split(g)
+    model.set_attn_implementation("eager")
+    monkeypatch.setattr(torch.nn.functional, "softmax", lambda *a, **k: softmax(*a, **k).detach())
+    monkeypatch.setattr(modeling_t5.T5LayerNorm, "forward", held_rms)
+    monkeypatch.setattr(torch.nn.functional, "layer_norm", held_norm)
+    table = model.get_encoder().get_input_embeddings()
+    given = table(torch.tensor([list(source)])).detach().requires_grad_()
+    own = table(torch.tensor([written])).detach().requires_grad_()
+    output = model(inputs_embeds=given, decoder_inputs_embeds=own, use_cache=False, output_hidden_states=True)
+    logits, read = output.logits[0], [given, *output.encoder_hidden_states[1:]][layer]
+    for row, scores in enumerate(g.scores):  # one backward pass for each token that was written
+        other = logits[row].mean() if contrast is None else logits[row, g.targets[row].contrast_id]
+        answer = logits[row, written[row + 1]] - other
+        slopes = torch.autograd.grad(answer, [read, own], retain_graph=True)
+        wanted = torch.cat([(s * x)[0].sum(-1).detach() for s, x in zip(slopes, (read, own), strict=True)])
+        np.testing.assert_allclose(scores, wanted, atol=1e-4)
+        if family == "t5":  # which has no biases
+            assert g.diagnostics["bias"][row] == pytest.approx(0, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sources_add_up_with_the_rest_the_answers_own_words_and_the_bias(family):
+    explainer = shared(family)
+    g = explainer.explain_completion(DOCUMENT, ANSWER)
+    found = g.sources("sentence", of="token")
+    assert found.names == ("The movie is good.", "The cat sat on the mat.", "A plot with charm!")
+    totals = found.table.sum(1) + found.rest + found.written + found.bias
+    source, written = split(g)
+    logits = logits_of(explainer, source, written)
+    own = [float(logits[k, i] - logits[k].mean()) for k, i in enumerate(written[1:])]
+    np.testing.assert_allclose(totals, own[: len(totals)], atol=1e-4)
+    np.testing.assert_allclose(found.written[0], 0, atol=1e-6)  # the first token has no earlier one
+    assert np.abs(found.written[1:]).min() > 1e-6
+    named = explainer.explain_completion(DOCUMENT, ANSWER, sources={"first": (0, 18), "rest": (19, 60)}).sources()
+    assert named.names == ("first", "rest")
+    assert named.scores[0] == pytest.approx(found.table[:, 0].sum(), abs=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_answer_is_cited_from_one_backward_pass(family):
+    explainer = shared(family)
+    cited = explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=6, verify=2)
+    prompt = cited.text[: len(cited.text) - len(cited.completion) - 1]
+    assert prompt == f"{DOCUMENT}\n\nQuestion: is this good?\nAnswer:"
+    ids = explainer.generate(prompt, max_new_tokens=6).token_ids
+    g = explainer.explain_completion(prompt, ids[len(tiny.tokenizer()(prompt).input_ids) + 1 :])
+    spans = dict(zip(cited.names, cited.spans, strict=True))
+    np.testing.assert_allclose(cited.scores, g.sources(spans, of=(0, len(cited.completion))).scores, atol=1e-3)
+    assert len(cited.verified) == 2
+    assert Citations.from_dict(cited.to_dict()).names == ("a:1", "a:2", "a:3")
+    assert "a:1" in cited.to_html()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
+    explainer = shared(family)
+    cited = explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=6, method="occlusion")
+    prompt = cited.text[: len(cited.text) - len(cited.completion) - 1]
+    tokenizer = tiny.tokenizer()
+    read = tokenizer(prompt, return_offsets_mapping=True)
+    g = explainer.generate(prompt, max_new_tokens=6)
+    written = split(g)[1]
+    count = len(written) - 1 - sum(g.special_tokens_mask[g.prompt_tokens :])
+
+    def said(kept):
+        logits = logits_of(explainer, kept, written).log_softmax(-1)
+        return sum(float(logits[k, written[k + 1]]) for k in range(count))
+
+    assert not any(g.special_tokens_mask[g.prompt_tokens : g.prompt_tokens + count])
+    whole = said(read.input_ids)
+    for score, (start, end) in zip(cited.scores, cited.spans, strict=True):
+        out = [not start <= a < b <= end for a, b in read.offset_mapping]
+        left = [i for i, there in zip(read.input_ids, out, strict=True) if there]
+        assert score == pytest.approx(whole - said(left), abs=1e-3)
+
+
+def test_sources_of_a_given_completion_by_any_method():
+    explainer = shared("t5")
+    named = explainer.explain_sources(DOCUMENT, ANSWER, by={"first": (0, 18), "last": (43, 61)})
+    whole = explainer.explain_completion(DOCUMENT, ANSWER).sources({"first": (0, 18), "last": (43, 61)})
+    np.testing.assert_allclose(named.scores, whole.scores, atol=1e-4)
+    lost = explainer.explain_sources(DOCUMENT, ANSWER, by="sentence", of="token", method="occlusion")
+    assert (lost.table.shape, lost.unit) == ((4, 3), "nats")
+
+
+@pytest.mark.parametrize("method", ["lime:samples=8", "kernel-shap:samples=8", "guided-lime:samples=8"])
+def test_other_methods_over_sources(method):
+    found = shared("t5").cite("is this good?", {"a": DOCUMENT}, max_new_tokens=4, method=method)
+    assert found.scores.shape == (3,)
+    assert np.isfinite(found.scores).all()
+    assert found.scores.any()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch):
+    explainer, kept, found = explainer_for(family), {}, {}
+
+    def pack(tensor):
+        sizes.append(tensor.numel())
+        return tensor
+
+    explainer.explain_completion(DOCUMENT, ANSWER)  # proved, which keeps everything
+    for long in (10_000, 1):
+        monkeypatch.setattr(frozen_seq2seq, "LONG", long)
+        sizes = []
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            batch = explainer._language_model.with_source(
+                read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
+            )
+            frozen_seq2seq.FrozenSeq2Seq.of(explainer._language_model).run_both(batch, 0)
+        kept[long] = sum(sizes)
+        for layer in (0, 1):
+            g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))
+            np.testing.assert_allclose(g.scores, found.setdefault(layer, g.scores), atol=1e-5)
+    assert kept[1] < kept[10_000] / 4
+
+
+def test_points_on_the_way_are_a_mean_over_plain_passes():
+    explainer = shared("t5")
+    methods = [FrozenGradient(points=points) for points in ((0.5,), (1.0,), (0.5, 1.0))]
+    half, whole, both = (explainer.explain_completion(DOCUMENT, ANSWER, method=method) for method in methods)
+    np.testing.assert_allclose(both.scores, (half.scores + whole.scores) / 2, atol=1e-4)
+    assert not np.allclose(half.scores, whole.scores, atol=1e-3)
+    answer = [m.scores.sum(-1) + m.diagnostics["bias"] for m in (half, whole)]
+    np.testing.assert_allclose(*answer, atol=1e-4)
+
+
+def test_a_source_that_is_what_the_decoder_reads():
+    """Both sides look the same tokens up in the same table."""
+    explainer = shared("t5")
+    source = tiny.tokenizer()("good").input_ids
+    g = explainer.explain_completion("good", [*source[1:], 7])
+    assert list(split(g)[0]) == split(g)[1][:-1] == source
+    logits = logits_of(explainer, source, source)
+    own = float(logits[-1, 7] - logits[-1].mean())
+    assert g.scores[-1].sum() + g.diagnostics["bias"][-1] == pytest.approx(own, abs=1e-4)
+
+
+def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
+    explainer = shared("t5")
+    g = explainer.explain_completion(DOCUMENT, ANSWER, method="normxlogit", sources={"first": (0, 18)})
+    assert g.prompt_tokens == 1
+    with pytest.raises(DataError, match=r"no source.*never reach the head.*frozen-gradient"):
+        g.sources("sentence")
+    with pytest.raises(MethodError, match=r"normxlogit does not score the source.*frozen-gradient"):
+        explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=4, method="normxlogit")
+    with pytest.raises(MethodError, match=r"gradient-x-input goes back.*frozen-gradient"):
+        explainer.explain_completion(DOCUMENT, ANSWER, method="gradient-x-input")
+
+
+@pytest.mark.parametrize(
+    ("method", "layers"),
+    [("frozen-gradient:read_at=all", None), ("frozen-gradient:baseline=pad", None), ("frozen-gradient", [1])],
+)
+def test_settings_that_are_not_for_two_sides(method, layers):
+    with pytest.raises(MethodError, match="on encoder-decoder models"):
+        shared("t5").explain_completion(DOCUMENT, ANSWER, method=method, layers=layers)
+    with pytest.raises(UnsupportedModelError, match="layers 1 to 3"):
+        shared("t5").explain_completion(DOCUMENT, ANSWER, method="frozen-gradient:read_at=9")
+
+
+def test_the_commands(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(measuring, "MATTERS", -1e9)
+    explainer = explainer_for("t5")
+    explainer.model.given.save_pretrained(tmp_path / "model")
+    explainer.model.tokenizer.save_pretrained(tmp_path / "model")
+    code, out, err = run(capsys, "generate", DOCUMENT, "--model", tmp_path / "model", "--max-new-tokens", 3)
+    assert code == 0, err
+    assert "frozen-gradient (read_at=0" in out
+    (tmp_path / "a.txt").write_text(DOCUMENT)
+    words = ["--question", "is this good?", "--model", tmp_path / "model", "--max-new-tokens", 3]
+    code, out, err = run(capsys, "cite", tmp_path / "a.txt", *words)
+    assert code == 0, err
+    assert "a.txt:3" in out
+    (tmp_path / "q.jsonl").write_text(json.dumps({"question": "is this good?", "documents": [DOCUMENT]}))
+    words = ["--data", tmp_path / "q.jsonl", "--model", tmp_path / "model", "--max-new-tokens", 3, "--ablations", 4]
+    code, out, err = run(capsys, "evaluate", "generation", *words)
+    assert code == 0, err
+    assert "| frozen-gradient | 3" in out
