@@ -121,8 +121,9 @@ def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypat
     assert before != after
     assert run(capsys, *command)[1] == text
     tuned = ["reproduce", "figure-alignment", "--checkpoint", f"BERT:blimp={out / 'models' / 'bert-blimp'}"]
-    code, text, _ = run(capsys, *tuned, *command[4:])
+    code, text, _ = run(capsys, *tuned, *command[4:-1], "logat", "--words", "good bad")
     assert code == 0
+    assert [f"| fine-tuned | `logat({word})` |" in text for word in ("good", "bad", "plural")] == [True, True, False]
     assert "| fine-tuned |" in text
     assert "| pretrained |" not in text
 

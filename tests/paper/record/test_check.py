@@ -1,5 +1,6 @@
 """The check of the record finds figures that are wrong, that have no command, and commands that fail or cannot run."""
 
+import json
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -211,6 +212,25 @@ def test_columns_of_timings_files_and_headings(tmp_path):
 
     assert only(tmp_path, f"{HEAD}<!-- figures: above; file results.md -->\n\n{TABLE}", writes).state == "same"
     assert only(tmp_path, f"{HEAD}<!-- figures: above; file other.md -->\n\n{TABLE}", writes).state == "failed"
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [{"name": "logat", "AOPC": 0.39287, "more": [1]}, {"name": "normxlogit", "AOPC": 0.455}],
+        {
+            "about": {"name": ["x"]},
+            "results": [{"name": "logat", "AOPC": 0.39287}, {"name": "normxlogit", "AOPC": 0.455}],
+        },
+        {"name": ["logat", "normxlogit"], "AOPC": [0.39287, 0.455], "other": [1, 2, 3]},
+    ],
+)
+def test_tables_of_json_are_compared_by_their_names(tmp_path, state):
+    text = HEAD + ABOVE + "| name | AOPC |\n|---|---:|\n| `normxlogit` | 0.455 |\n| logat | 0.393 |\n"
+    program = Program(json.dumps(state))
+    assert only(tmp_path, text, program).state == "same"
+    (difference,) = only(tmp_path, text.replace("0.393", "0.395"), program).differences
+    assert (difference.name, difference.printed) == ("logat, AOPC", "0.39287")
 
 
 def test_variables_and_files_of_the_page_are_there(tmp_path):

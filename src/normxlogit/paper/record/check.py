@@ -10,8 +10,9 @@ from pathlib import Path
 from ...errors import InputError
 from ...results.files import write_text
 from ..tables import published
-from .compare import Difference, Printed, compare
-from .marks import Block, blocks_of, commands_in, pages_of, tables_in
+from .compare import Difference, compare
+from .marks import Block, blocks_of, commands_in, pages_of
+from .printed import Printed, read_printed
 
 __all__ = ["Outcome", "Ran", "Run", "check", "unmarked"]
 
@@ -164,7 +165,7 @@ class _Bench:
             if not (self.folder / name).is_file():
                 raise _FailedError(f"the commands wrote no {name}")
             text = (self.folder / name).read_text(encoding="utf-8")
-        return Printed(text, tables_in(text))
+        return read_printed(text)
 
     def _once(self, words: tuple[str, ...]) -> Ran:
         files = any(word.partition("=")[0] in _FILES or self._written(word) for word in words)

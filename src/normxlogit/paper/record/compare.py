@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, DivisionByZero, InvalidOperation
 
-from .marks import Block, Cells, figures_in, is_figure, without_code
+from .marks import Block, figures_in, is_figure, without_code
+from .printed import Printed
 
-__all__ = ["Difference", "Printed", "compare", "numbers_in"]
+__all__ = ["Difference", "compare", "numbers_in"]
 
 _NUMBER = re.compile(r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 _EMPHASIS = re.compile(r"\*\*|</?u>")
@@ -30,19 +31,6 @@ class Difference:
     said: str
     printed: str
     tolerance: str
-
-
-@dataclass(frozen=True)
-class Printed:
-    """What commands printed, or what stands on other pages.
-
-    Attributes:
-        text: All of it.
-        tables: The tables in it, each under the last line or heading before it.
-    """
-
-    text: str
-    tables: Sequence[tuple[str, Cells]] = ()
 
 
 def compare(block: Block, printed: Printed, *, exact: bool = False) -> list[Difference]:
