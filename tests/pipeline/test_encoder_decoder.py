@@ -184,6 +184,7 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
         out = [not start <= a < b <= end for a, b in read.offset_mapping]
         left = [i for i, there in zip(read.input_ids, out, strict=True) if there]
         assert score == pytest.approx(whole - said(left), abs=1e-3)
+    assert explainer._language_model.copy.padding  # sources of several lengths were read together
 
 
 def test_sources_of_a_given_completion_by_any_method():
