@@ -1,5 +1,6 @@
 """Runs that stop and go on, N/A, tables and figures."""
 
+import inspect
 import json
 
 import pytest
@@ -9,7 +10,8 @@ from normxlogit import DataError, Explainer, Method, MethodError, UnsupportedMod
 from normxlogit.cli.options import methods_of
 from normxlogit.evaluation import report, result_cache, runs
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import Faithfulness
+from normxlogit.evaluation.faithfulness import Faithfulness, evaluate
+from normxlogit.evaluation.runs import Runs, run_methods
 from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, method_named, registry
 from normxlogit.paper import tables
 from tests import tiny
@@ -223,3 +225,8 @@ def test_table_one_from_checkpoints(tmp_path):
         tables.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
     with pytest.raises(DataError, match="no table named"):
         tables.run_table("table9", {}, [], tmp_path)
+
+
+@pytest.mark.parametrize("measure", [run_methods, Runs.__init__, evaluate], ids=["run_methods", "Runs", "evaluate"])
+def test_the_published_protocol_is_only_taken_where_it_is_asked_for(measure):
+    assert inspect.signature(measure).parameters["protocol"].default == "default"

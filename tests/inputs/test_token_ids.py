@@ -120,3 +120,10 @@ def test_a_hole_is_refused_by_the_explainer_and_by_from_outputs():
     for call in (lambda: explainer(inputs), lambda: explainer.from_outputs(inputs, outputs)):
         with pytest.raises(InputError, match="has a hole at token 2"):
             call()
+
+
+def test_types_tell_the_texts_of_a_pair_apart():
+    (found,) = read({"input_ids": [[2, 5, 3, 6, 3]], "token_type_ids": [[0, 0, 0, 1, 1]]})
+    assert found.sequence_ids == (None, 0, None, 1, None)
+    (single,) = read({"input_ids": [[2, 5, 3]], "token_type_ids": [[1, 1, 1]]})
+    assert single.sequence_ids == (None, 0, None)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -103,3 +104,11 @@ def test_a_missing_parser_is_one_line(monkeypatch):
     monkeypatch.setattr(evidence, "PARSERS", ("en_core_web_none",))
     with pytest.raises(DataError, match="python -m spacy download en_core_web_none, or pip install en-core"):
         parser()
+
+
+@pytest.mark.parametrize(("place", "found"), [(3, ((0, 6),)), (0, ())])
+def test_a_determiner_stands_before_its_noun(place, found):
+    noun = SimpleNamespace(i=place, idx=0, text="drawer")
+    word = SimpleNamespace(i=1, dep_="det", head=noun)
+    document = SimpleNamespace(char_span=lambda *_, **__: [word])
+    assert evidence_in(document, "determiner", (0, 4)) == found

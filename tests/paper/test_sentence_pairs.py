@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
@@ -126,3 +127,12 @@ def test_models_that_cannot_be_asked_are_refused(data):
         load_items("test", encoder(tokenizer), "masked-lm", evidence=False, data_dir=data)
     with pytest.raises(UnsupportedModelError, match="masked and causal language models, not to sequence-class"):
         load_items("test", encoder(), "sequence-classification", evidence=False, data_dir=data)
+
+
+def test_a_pair_that_differs_beside_its_target_is_left_out():
+    own = encoder()
+    pair = SimpleNamespace(target=(8, 10), foil=(6, 9), paradigm=None, plural=True)
+    for bad, foil, kept in (("the cat are here", (8, 11), True), ("a cat are here", (6, 9), False)):
+        pair.foil = foil
+        item = module._item(pair, own("the cat is here")[0], own(bad)[0], own.tokenizer, "masked-lm")
+        assert (item == "target or foil of several tokens") is not kept

@@ -71,6 +71,9 @@ def read_token_ids(
         offsets = words = None
         special = tuple(i in specials for i in ids)
         sequences: tuple[int | None, ...] = tuple(None if s else 0 for s in special)
+        types = inputs.get("token_type_ids", [])
+        if {kind for kind, s in zip(types, special, strict=False) if not s} == {0, 1}:  # they tell a pair's texts apart
+            sequences = tuple(None if s else kind for kind, s in zip(types, special, strict=True))
         if backends and list(compress(backends[row].ids, keep)) == ids:
             backend = backends[row]
             offsets = tuple(compress(backend.offsets, keep))

@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from normxlogit import ALL, DataError, Explainer, TargetError, UnsupportedModelError
-from normxlogit.paper.alignment.alignment import accuracy, align, average_precision, dot_product
+from normxlogit.paper.alignment.alignment import accuracy, align, average_precision, dot_product, normalisation_of
 from normxlogit.paper.blimp import PARADIGMS
 from normxlogit.paper.sentence_pairs import Item
 from tests import tiny
@@ -198,3 +198,9 @@ def test_what_cannot_be_measured_is_said(bert):
     bare = [replace(item, evidence=()) for item in made]
     with pytest.raises(DataError, match="some without"):
         align(bert.model, bare, "logat")
+
+
+def test_the_papers_methods_are_normalised_by_a_softmax_and_others_by_their_sum():
+    wanted = dict.fromkeys(("logat", "normxlogit", "input-norm", "random"), "softmax")
+    wanted |= dict.fromkeys(("globenc", "alti", "value-zeroing", "decompx"), "sum")
+    assert {method: normalisation_of(method) for method in wanted} == wanted
