@@ -79,13 +79,18 @@ def test_what_is_measured_on_a_prompt(explainer):
 
 def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkeypatch):
     model = explainer._language_model
-    question, methods = Asked("the cats is good?", {"text": DOCUMENT}), ["frozen-gradient", "normxlogit", "lime:samples=8"]
+    question, methods = (
+        Asked("the cats is good?", {"text": DOCUMENT}),
+        ["frozen-gradient", "normxlogit", "lime:samples=8"],
+    )
     monkeypatch.setattr(generation, "TOKEN_MATTERS", 0.05)
     state = generation.measure_prompt(model, question, [method_named(m) for m in methods], 6, 12, 0, tokens=3)
     completed = ask(model, question.question, question.documents, max_new_tokens=6)
     sequence = completed.sequenced()
     words = prompt_sources(sequence, "word")
-    assert [w.name for w in words] == list(WORDS.findall(f"{DOCUMENT} the cats is good?"))  # "Question:" is unknown to it
+    assert [w.name for w in words] == list(
+        WORDS.findall(f"{DOCUMENT} the cats is good?")
+    )  # "Question:" is unknown to it
     tokens = generation.sampled_tokens(sequence, 3, np.random.default_rng(0))
     assert len(tokens) == len(set(tokens)) == 3
     measure, count = Ablations(model, completed, words), len(words)
