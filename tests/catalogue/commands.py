@@ -117,7 +117,7 @@ CHECKPOINTS = [
 CHECKPOINTS += [line("explain x --model steering-labels --target nope", "no label 'nope'; the model knows")]
 
 WRITING = [
-    line("generate x", "name a causal language model with --model"),
+    line("generate x", "name a language model with --model"),
     line("generate --model gpt", "no prompt"),
     line("generate --model gpt", "standard input is not UTF-8", stdin=b"\xff"),
     line("generate --model gpt", "empty", ""),
@@ -136,7 +136,7 @@ WRITING = [
     line("generate x --model gpt --layers 9 --method normxlogit", "layers 1 to 3"),
     line("generate x --model gpt --output x.parquet", "cannot write .parquet files"),
     line("generate x --model gpt --max-new-tokens 2 --output no/such/x.json", "cannot write no/such/x.json"),
-    line("cite docs --question who", "name a causal language model"),
+    line("cite docs --question who", "name a language model"),
     line("cite docs --model gpt", "give a question"),
     line("cite docs --model gpt --question", "half a character", NOT_UTF8),
     line("cite --model gpt --question who", "no documents"),
@@ -218,7 +218,7 @@ MEASURING = [
     line("evaluate alignment --model masked --data-dir empty-folder", "empty-folder"),
     line("evaluate alignment --model masked --data-dir empty-folder --methods nope", "no method named"),
     line("evaluate generation --model gpt", "name a JSONL file"),
-    line("evaluate generation --data rows.jsonl", "name a causal language model"),
+    line("evaluate generation --data rows.jsonl", "name a language model"),
     line("evaluate generation --model gpt --data nowhere.jsonl", "nowhere.jsonl"),
     line("evaluate generation --model gpt --data rows.jsonl", "rows.jsonl"),
     line("evaluate generation --model gpt --data broken.jsonl", "broken.jsonl"),
