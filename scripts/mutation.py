@@ -4,7 +4,7 @@ Usage: python scripts/mutation.py                                # a sample of 3
        python scripts/mutation.py surgery --sample 60 --seed 1
        python scripts/mutation.py methods --sample 0             # all of them: a day
        python scripts/mutation.py models --only positions.py
-       python scripts/mutation.py --listed                       # the changes of listed_mutations.py: ten minutes
+       python scripts/mutation.py --listed                       # the changes of listed_mutations.json: ten minutes
 
 The changes are Cosmic Ray's (pip install cosmic-ray). They are made in a copy of the checkout, never in it. A sample is
 drawn by place: first a place in the code, then one of the changes that could be made there, so that a comparison, which
@@ -15,6 +15,7 @@ import argparse
 import ast
 import difflib
 import importlib
+import json
 import math
 import os
 import random
@@ -25,11 +26,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
-from listed_mutations import LISTED, Listed
 
 if TYPE_CHECKING:
     from cosmic_ray.work_item import MutationSpec
@@ -51,6 +51,24 @@ TIMEOUT = 1800
 Mutations = dict[tuple[str, int, int], list["MutationSpec"]]
 
 
+class Listed(NamedTuple):
+    """A change by hand that a first round of mutation testing found alive, and who must notice it.
+
+    Attributes:
+        breaks: What is wrong with it.
+        path: The file, under src/normxlogit.
+        old: What stands there, once.
+        new: What is written instead.
+        tests: The tests that must fail.
+    """
+
+    breaks: str
+    path: str
+    old: str
+    new: str
+    tests: str
+
+
 def main() -> int:
     """Try the rooms asked for, and print what survived and the share that was killed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -60,7 +78,8 @@ def main() -> int:
     parser.add_argument("--only", help="files of this name only")
     parser.add_argument("--listed", action="store_true", help="the listed changes, and no sample")
     asked = parser.parse_args()
-    wanted = [one for one in LISTED if asked.only in (None, Path(one.path).name)]
+    listed = json.loads(Path(__file__).with_name("listed_mutations.json").read_text(encoding="utf-8"))
+    wanted = [one for one in (Listed(**state) for state in listed) if asked.only in (None, Path(one.path).name)]
     lines = ["| room | changes | killed | share | 95% interval |", "|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
         os.chdir(copied(Path(folder) / "checkout"))

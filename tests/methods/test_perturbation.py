@@ -13,7 +13,6 @@ from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from normxlogit import ALL, Explainer, MethodError
-from normxlogit.methods.perturbation import shapley_subsets
 from normxlogit.models.masking import remove_tokens
 from tests import tiny
 
@@ -375,20 +374,6 @@ def test_a_missing_package_is_named(monkeypatch, method, package):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MethodError, match=rf"needs the package {package}.*pip install 'normxlogit\[eval\]'"):
         Explainer(*bert())(FOUR, method=method)
-
-
-def test_sizes_are_drawn_as_the_shapley_kernel_weighs_them():
-    drawn = itertools.islice(shapley_subsets(6, 0), 4002)
-    sizes = [int(subset.sum()) for subset in drawn]
-    assert sizes[:2] == [6, 0]
-    chances = np.array([1 / (size * (6 - size)) for size in range(1, 6)])
-    np.testing.assert_allclose(np.bincount(sizes[2:])[1:] / 4000, chances / chances.sum(), atol=0.025)
-
-
-def test_as_many_samples_as_subsets_are_exact():
-    e = Explainer(*bert())
-    text = "the movie good"
-    close(e(text, method="kernel-shap:samples=8").scores, e(text, method="kernel-shap:samples=200").scores, 1e-3)
 
 
 def test_the_end_of_an_answer_is_asked_at_its_end():
