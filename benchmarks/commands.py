@@ -1,4 +1,4 @@
-"""The commands: speed, memory, peers, attnlrp, corpus."""
+"""The commands: speed, memory, long-prompts, peers, attnlrp, corpus."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ import typer
 from normxlogit import Explainer
 from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.cli.options import methods_of
-from normxlogit.errors import NormXLogitError
+from normxlogit.errors import InputError, NormXLogitError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.frontier_report import frontier_table
 from normxlogit.evaluation.timing import environment
@@ -23,6 +23,7 @@ from normxlogit.models.loading import default_model_folder
 
 from . import attnlrp as authors_package
 from . import corpus as corpora
+from . import long_prompts
 from . import memory as memory_overhead
 from . import peers as other_packages
 from . import speed as time_ratios
@@ -105,6 +106,22 @@ def memory(
     _show([found], output)
 
 
+@app.command("long-prompts")
+def long(
+    tokens: Annotated[str, typer.Option(help="Lengths of the prompts, separated by spaces.")] = "1000 2000 4000",
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure the memory of the way back through a long prompt, beside the same with everything kept."""
+    with quiet():
+        _use(threads)
+        found = list(
+            long_prompts.compare(_lengths(tokens), on_progress=lambda what: typer.echo(f"{what} ...", err=True))
+        )
+    rows = [asdict(taken) for pair in found for taken in pair]
+    _deliver(long_prompts.as_table(found), {"environment": environment(device_named(AUTO)), "rows": rows}, output)
+
+
 @app.command()
 def peers(
     packages: Annotated[str, typer.Option(help='"all", or names separated by spaces.')] = "all",
@@ -161,6 +178,12 @@ def corpus(context: typer.Context) -> None:
 def _use(threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)
+
+
+def _lengths(words: str) -> list[int]:
+    if not words.split() or not all(word.isdecimal() and int(word) for word in words.split()):
+        raise InputError(f"--tokens takes numbers above 0, separated by spaces, not {words!r}")
+    return [int(word) for word in words.split()]
 
 
 def _show(found: list[Row], output: Path | None) -> None:

@@ -7,13 +7,11 @@ tried out.
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,6 +20,7 @@ from ...errors import DataError, InputError
 from ...explainer import Explainer
 from ...models.devices import AUTO, device_named, synchronise
 from ...surgery.memory import out_of_memory
+from .peak import Peak
 from .random_models import random_bert, random_ids, reference_tokenizer
 
 __all__ = ["FORWARD", "Job", "Largest", "Used", "largest_batch", "measure"]
@@ -189,52 +188,18 @@ def _run(job: Job) -> Used | None:
     # the proof of the head, and what libraries set up once
     work(random_ids(min(8, job.length), vocabulary, device=job.device))
     inputs = random_ids(job.length, vocabulary, job.batch, job.device)
-    before = _held(job.on_cuda)
-    _forget_peak(job.on_cuda)
     start = time.perf_counter()
     try:
-        work(inputs)
-        synchronise()
+        with Peak(job.on_cuda) as peak:
+            work(inputs)
+            synchronise()
     except (RuntimeError, MemoryError, InputError) as error:
         if isinstance(error, InputError) or out_of_memory(error):
             return None
         raise
     if explainer.model.batch_tokens < inputs["input_ids"].numel():  # it went on with smaller batches
         return None
-    return Used(before, max(1, _peak(job.on_cuda) - before), time.perf_counter() - start)
-
-
-def _status(name: str) -> int | None:
-    """Read a line of Linux's account of this process, in bytes."""
-    try:
-        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name + ":")), None)
-
-
-def _held(on_cuda: bool) -> int:
-    if on_cuda:
-        return torch.cuda.memory_allocated()
-    return _status("VmRSS") or _peak(on_cuda)
-
-
-def _peak(on_cuda: bool) -> int:
-    if on_cuda:
-        return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _forget_peak(on_cuda: bool) -> None:
-    """Begin a new peak; where the system cannot, the old one stands and small jobs look smaller than they are."""
-    if on_cuda:
-        torch.cuda.reset_peak_memory_stats()
-        return
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
-    except OSError:
-        return
+    return Used(peak.before, max(1, peak.added), time.perf_counter() - start)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -1,0 +1,119 @@
+"""Memory and time of what an answer to a long prompt rests on, beside the same with every operation's input kept."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from normxlogit import Explainer
+from normxlogit.errors import DataError
+from normxlogit.models import frozen_model
+from normxlogit.paper.costs.memory import GIVE_BACK
+from normxlogit.paper.costs.peak import Peak
+
+from .random_models import SMOLLM2, language_model, random_texts
+
+__all__ = ["Taken", "as_table", "compare"]
+
+EVERYTHING = sys.maxsize
+"""Tokens beyond which layers run again, where none should."""
+
+ANSWER = "it is about a number of things"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one prompt took.
+
+    Attributes:
+        tokens: Its length, with the answer.
+        kept: Whether everything was kept for going back.
+        gibibytes: The most memory held beside the model and what it is used with.
+        seconds: Of processor time.
+    """
+
+    tokens: int
+    kept: bool
+    gibibytes: float
+    seconds: float
+
+
+def compare(
+    lengths: Sequence[int], shape: Mapping[str, Any] = SMOLLM2, on_progress: Callable[[str], None] | None = None
+) -> Iterator[tuple[Taken, Taken]]:
+    """Explain the whole answer by the sentences of a prompt, once as it is and once keeping everything.
+
+    Args:
+        lengths: Tokens of the prompts, about.
+        shape: Configuration of the Llama, its weights random, in bfloat16.
+        on_progress: Called with what is measured next.
+
+    Yields:
+        Both for each length, each measured in a process of its own.
+
+    Raises:
+        DataError: If a process fails, for want of memory for example.
+    """
+    for length in lengths:
+        found = []
+        for kept in (False, True):
+            if on_progress is not None:
+                on_progress(f"{length} tokens" + ", keeping everything" * kept)
+            job = {"length": length, "kept": kept, "shape": dict(shape), "threads": torch.get_num_threads()}
+            command = [sys.executable, "-m", __name__, json.dumps(job)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
+            if done.returncode:
+                said = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+                raise DataError(f"measuring {length} tokens failed: {said[-1]}")
+            found.append(Taken(**json.loads(done.stdout.splitlines()[-1])))
+        yield found[0], found[1]
+
+
+def as_table(found: Sequence[tuple[Taken, Taken]]) -> str:
+    """Return the measurements in Markdown, a row for each length."""
+    lines = [
+        "| tokens | memory beside the model | keeping everything | processor time | keeping everything |",
+        "|---:|---:|---:|---:|---:|",
+    ]
+    for ours, kept in found:
+        memory = f"{ours.gibibytes:.2f} GiB | {kept.gibibytes:.2f} GiB"
+        lines.append(f"| {ours.tokens} | {memory} | {ours.seconds:.0f} s | {kept.seconds:.0f} s |")
+    return "\n".join(lines) + "\n"
+
+
+def _measure(length: int, kept: bool, shape: Mapping[str, Any]) -> Taken:
+    # the same layers run again whatever the length, so that the lengths can be compared with each other
+    frozen_model.LONG = EVERYTHING if kept else 0
+    torch.manual_seed(0)
+    model, tokenizer = language_model({"max_position_embeddings": 2 * length, "dtype": "bfloat16"} | dict(shape))
+    explainer = Explainer(model, tokenizer)
+    sentences = random_texts(tokenizer, length)
+    explainer.explain_sources(f"{sentences[0]}.", ANSWER)  # the proof, and what libraries set up once
+    prompt, there = "", 0
+    for sentence in sentences:
+        there += len(tokenizer(f"{sentence}.", add_special_tokens=False).input_ids)
+        if there > length and prompt:
+            break
+        prompt += f"{sentence}. "
+    with Peak() as peak:
+        start = time.process_time()
+        explainer.explain_sources(prompt, ANSWER)
+        seconds = time.process_time() - start
+    return Taken(len(tokenizer(prompt + ANSWER).input_ids), kept, peak.added / 2**30, seconds)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print one line of JSON."""
+    job = json.loads(arguments[0])
+    torch.set_num_threads(job.pop("threads"))
+    sys.stdout.write(json.dumps(asdict(_measure(**job))) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
