@@ -20,6 +20,7 @@ noticed, never the other way round.
 import argparse
 import ast
 import difflib
+import itertools
 import json
 import math
 import os
@@ -83,18 +84,18 @@ def main() -> int:
         if asked.listed:
             return replayed(wanted)
         ends = time.monotonic() + 60 * asked.minutes
-        drawn, records = {}, {}
+        drawn = {}
         for room in asked.rooms or ROOMS:
             found = mutations(room, asked.only)
             drawn[room] = sampled(found, asked.sample, asked.seed)
             print(f"{room}: {len(drawn[room])} of {sum(map(len, found.values()))} changes at {len(found)} places")
-            records[room] = watched(room)
+        record = watched(list(drawn))
         killed: dict[str, list[bool]] = {room: [] for room in drawn}
         for number in range(max(map(len, drawn.values()))):  # in turn, so that all rooms have as many when time is up
             for room in drawn:
                 if number < len(drawn[room]) and time.monotonic() < ends:
                     one = drawn[room][number]
-                    tests = notices(records[room], one.module_path, one.start_pos, asked.limit)
+                    tests = notices(record, room, one.module_path, one.start_pos, asked.limit)
                     killed[room].append(tried(one, tests))
     print("\n| room | changes | killed | share | 95% interval |\n|---|---|---|---|---|")
     for room, each in killed.items():
@@ -141,18 +142,24 @@ def copied(folder: Path) -> Path:
 
 def mutations(room: str, only: str | None) -> Mutations:
     """Return the changes that can be made in a room, by place."""
-    import cosmic_ray.commands
-    from cosmic_ray.work_db import WorkDB, use_db
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path
+    from cosmic_ray.plugins import get_operator, operator_names
+    from cosmic_ray.work_item import MutationSpec
 
-    paths = [path for path in sorted(Path(PACKAGE, room).rglob("*.py")) if only in (None, path.name)]
-    with tempfile.TemporaryDirectory() as folder, use_db(f"{folder}/work.sqlite", WorkDB.Mode.create) as work:
-        cosmic_ray.commands.init(paths, work, {})
-        items = [item.mutations[0] for item in work.work_items]
-    left_alone = {path: annotations(path) for path in paths}
     found: Mutations = {}
-    for one in sorted(items, key=lambda m: (str(m.module_path), m.start_pos, m.operator_name, m.occurrence)):
-        if not any(begin <= one.start_pos < end for begin, end in left_alone[one.module_path]):
-            found.setdefault((str(one.module_path), *one.start_pos), []).append(one)
+    for path in sorted(Path(PACKAGE, room).rglob("*.py")):
+        if only not in (None, path.name):
+            continue
+        nodes, left_alone = list(ast_nodes(get_ast_from_path(path))), annotations(path)
+        for name in sorted(operator_names()):
+            if get_operator(name).arguments():  # those that need settings of their own
+                continue
+            operator = get_operator(name)()
+            positions = itertools.chain.from_iterable(map(operator.mutation_positions, nodes))
+            for occurrence, (start, end) in enumerate(positions):
+                if not any(begin <= start < last for begin, last in left_alone):
+                    one = MutationSpec(path, name, occurrence, start, end)
+                    found.setdefault((str(path), *start), []).append(one)
     return found
 
 
@@ -170,14 +177,34 @@ def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 def sampled(found: Mutations, count: int, seed: int) -> "list[MutationSpec]":
     """Draw a place, then one of the changes there, until there are as many as asked for.
 
-    A larger sample of the same seed begins with the smaller one.
+    What is no Python afterwards, such as a star among the parameters that became a plus, is not drawn: every test would
+    notice it. A larger sample of the same seed begins with the smaller one.
     """
-    if not count:
-        return [one for several in found.values() for one in several]
     draw = random.Random(seed)  # noqa: S311  # a sample, not a secret
     places = sorted(found)
     draw.shuffle(places)
-    return [draw.choice(found[place]) for place in places[:count]]
+    drawn: list[MutationSpec] = []
+    for place in places:
+        there = draw.sample(found[place], len(found[place]))
+        good = (one for one in there if is_python(one))
+        drawn += good if not count else itertools.islice(good, 1)
+        if len(drawn) == count:
+            break
+    return drawn
+
+
+def is_python(one: "MutationSpec") -> bool:
+    """Return whether a file can be compiled with a change in it."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    code = one.module_path.read_text(encoding="utf-8")
+    changed = mutate_code(code, get_operator(one.operator_name)(**one.operator_args), one.occurrence)
+    try:
+        compile(changed or code, str(one.module_path), "exec")
+    except SyntaxError:
+        return False
+    return changed is not None
 
 
 def tried(one: "MutationSpec", tests: list[str]) -> bool:

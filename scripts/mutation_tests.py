@@ -100,7 +100,7 @@ class Chosen:
 
 
 class Record(NamedTuple):
-    """What was seen of a room's tests without a change.
+    """What was seen of the tests of some rooms without a change.
 
     Attributes:
         seconds: How long each test takes, of those that pass.
@@ -112,12 +112,13 @@ class Record(NamedTuple):
 
 
 class Watcher:
-    """A pytest plugin that writes down how long each test takes and which lines of a room it runs."""
+    """A pytest plugin that writes down how long each test takes and which lines of some rooms it runs."""
 
-    def __init__(self, room: str) -> None:
+    def __init__(self, rooms: list[str]) -> None:
         from coverage import Coverage
 
-        self.coverage = Coverage(data_file=None, source=[str(Path(PACKAGE, room).resolve())], config_file=False)
+        source = [str(Path(PACKAGE, room).resolve()) for room in rooms]
+        self.coverage = Coverage(data_file=None, source=source, config_file=False)
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
 
@@ -145,23 +146,23 @@ class Watcher:
         return {"seconds": self.seconds, "lines": lines, "failed": sorted(self.failed), "modules": sorted(sys.modules)}
 
 
-def watched(room: str) -> Record:
-    """Run a room's tests once without a change, and import what they import, so that later forks begin with it."""
+def watched(rooms: list[str]) -> Record:
+    """Run the tests of some rooms once without a change, and import what they need, so that forks begin with it."""
     path = Path(tempfile.mkdtemp(dir=".."), "record.json")
 
     def work() -> int:
-        watcher = Watcher(room)
-        code = run(["--maxfail=1000", *ROOMS[room]], [watcher])
+        watcher = Watcher(rooms)
+        code = run(["--maxfail=1000", *dict.fromkeys(tests for room in rooms for tests in ROOMS[room])], [watcher])
         path.write_text(json.dumps(watcher.record()), encoding="utf-8")
         return code
 
     began = time.monotonic()
     code = forked(work)
     if not path.exists():
-        sys.exit(f"the tests of {room} could not be watched: exit code {code}")
+        sys.exit(f"the tests could not be watched: exit code {code}")
     seen = json.loads(path.read_text(encoding="utf-8"))
     if len(seen["failed"]) > len(seen["seconds"]) / 20:
-        sys.exit(f"{len(seen['failed'])} tests of {room} fail without a change: {', '.join(seen['failed'][:5])} ...")
+        sys.exit(f"{len(seen['failed'])} tests fail without a change: {', '.join(seen['failed'][:5])} ...")
     for name in seen["failed"]:
         print(f"left out, since it fails without a change while it is traced: {name}")
     for name in seen["modules"]:
@@ -169,13 +170,13 @@ def watched(room: str) -> Record:
             with contextlib.suppress(Exception), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)
-    print(f"{room}: {len(seen['seconds'])} tests in {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{len(seen['seconds'])} tests in {time.monotonic() - began:.0f} s", flush=True)
     seconds = {name: taken for name, taken in seen["seconds"].items() if name not in seen["failed"]}
     lines = {file: {int(n): tests for n, tests in each.items()} for file, each in seen["lines"].items()}
     return Record(seconds, lines)
 
 
-def notices(record: Record, path: Path, place: tuple[int, int], limit: float) -> list[str]:
+def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit: float) -> list[str]:
     """Return the tests that run a place in the code, as many as go into some seconds, the cheapest file first.
 
     What is run by importing a module, such as a constant or a default, may matter to all tests of the room; those that
@@ -185,8 +186,9 @@ def notices(record: Record, path: Path, place: tuple[int, int], limit: float) ->
     lines = lines_of(path, place)
     module = {name for names in seen.values() for name in names}
     names = {name for number in lines for name in seen.get(number, ())} if lines else set(record.seconds)
+    names = {name for name in names & set(record.seconds) if name.startswith(tuple(ROOMS[room]))}
     files: dict[str, float] = {}
-    for name in names & set(record.seconds):
+    for name in names:
         file = name.partition("::")[0]
         files[file] = files.get(file, 0.0) + record.seconds[name]
 
@@ -195,7 +197,7 @@ def notices(record: Record, path: Path, place: tuple[int, int], limit: float) ->
         return Path(file).name != f"test_{path.name}", name not in module, files[file], file, record.seconds[name]
 
     chosen, taken = [], 0.0
-    for name in sorted(names & set(record.seconds), key=order):
+    for name in sorted(names, key=order):
         if taken < limit:
             chosen.append(name)
             taken += record.seconds[name]
