@@ -29,6 +29,9 @@ WORDS = re.compile(r"\w+|[^\w\s]")
 METHODS = ["frozen-gradient", "normxlogit", "lime:samples=8"]
 
 
+WORTH = generation.MATTERS, generation.TOKEN_MATTERS
+
+
 def made():
     tokenizer = tiny.tokenizer_for("llama")
     tokenizer.model_max_length = 200
@@ -164,6 +167,21 @@ def test_prompts_on_which_no_source_matters_do_not_count(explainer, monkeypatch)
     monkeypatch.setattr(generation, "MATTERS", 1e9)
     with pytest.raises(DataError, match="on any of 1 prompts"):
         evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
+
+
+@pytest.mark.parametrize(("best", "tokens"), [(1.9, 0), (2.1, 0), (0.9, 2), (1.1, 2)])
+def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, best, tokens):
+    def of_this_worth(measure, weights):
+        removed = np.abs(left_out(measure, weights))  # (K, S)
+        return removed * best / removed.max()
+
+    left_out = generation.leave_one_out
+    monkeypatch.setattr(generation, "leave_one_out", of_this_worth)
+    monkeypatch.setattr(generation, "MATTERS", WORTH[0])
+    monkeypatch.setattr(generation, "TOKEN_MATTERS", WORTH[1])
+    question = Asked("is this good?", {"text": DOCUMENT})
+    state = generation.measure_prompt(explainer._language_model, question, [], 6, 4, 0, tokens=tokens)
+    assert state["matters"] == (best > (1 if tokens else 2))
 
 
 def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
