@@ -287,9 +287,11 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     assert "of them some source matters in: 1" in out
     lines = out.splitlines()
     assert lines[4].startswith("| occlusion | 5 | 1.00")
-    assert {line.split(" | ")[0] for line in lines[4:]} == {
+    assert sorted(line.split(" | ")[0] for line in lines[4:]) == sorted(
         f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2], *(f"{m} (excess)" for m in METHODS[:2]))
-    }
+    )
+    drops = [float(line.split(" | ")[4].split()[0]) for line in lines[5:]]
+    assert drops == sorted(drops, reverse=True), "behind leave-one-out, the best first"
     code, tokens, err = run(capsys, "evaluate", "generation", *words, "--methods", "frozen-gradient", "--tokens", 2)
     assert code == 0, err
     assert "some word matters in: 1" in tokens

@@ -47,6 +47,7 @@ def test_the_decoders_tokens_are_scored_by_a_loop_over_prefixes(family):
     source = tokenizer(SOURCE, return_tensors="pt").input_ids
     assert ids[0] == 2
     assert found.prompt_tokens == 1
+    assert found.offsets[0] == (0, 0), "the decoder's first token stands for no characters"
     for g in range(len(found)):
         with torch.inference_mode():
             out = model(input_ids=source, decoder_input_ids=torch.tensor([ids[: g + 1]]), output_hidden_states=True)
