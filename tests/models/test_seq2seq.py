@@ -6,6 +6,7 @@ import torch
 import transformers
 
 from normxlogit import Explainer, GenerationAttribution, InputError, UnsupportedModelError
+from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 
 SOURCE = "the cat sat on the mat"
@@ -122,3 +123,12 @@ def test_an_encoder_that_changed_between_two_calls_is_followed(family, method):
     fresh = Explainer(model, tiny.tokenizer()).explain_completion(SOURCE, [10, 11], target=7, method=method).scores
     np.testing.assert_allclose(after, fresh, rtol=1e-4, atol=1e-5)
     assert np.abs(after - before).max() > 1e-4
+
+
+def test_the_frozen_form_is_proved_once(monkeypatch):
+    proofs, prove = [], FrozenNetwork.prove
+    monkeypatch.setattr(FrozenNetwork, "prove", lambda *a, **k: proofs.append(1) or prove(*a, **k))
+    explainer = Explainer(writer("t5"), tiny.tokenizer())
+    for completion in ("a cat", "the mat"):
+        explainer.explain_completion(SOURCE, completion, method="frozen-gradient")
+        assert len(proofs) == 1
