@@ -1,6 +1,7 @@
 """The command that answers a question from documents and cites the sentences that the answer rests on."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -76,27 +77,43 @@ def read_documents(places: list[str], output: Path | None = None) -> dict[str, s
         DataError: If one cannot be read or is no UTF-8 text, or a folder holds no document.
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
+    files: dict[Path, Path] = {}  # each once, by where it really is
     found: dict[str, str] = {}
-    for place in places:
+    for place in dict.fromkeys(places):
         if place == "-":
             if sys.stdin.isatty():
                 raise InputError("no documents: name files or folders, or give a text on standard input")
             found["standard input"] = _text(sys.stdin.buffer.read(), "standard input")
             continue
         path = Path(place)
-        files = [path]
-        if path.is_dir():
-            files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
-            if not files:
-                raise DataError(f"{path}: no {', '.join(SUFFIXES)} file in this folder")
-        check_output(output, *files)
-        for file in files:
-            try:
-                content = file.read_bytes()
-            except OSError as error:
-                raise DataError(f"cannot read {file}: {error.strerror}") from None
-            name = file.name if file.name not in found else str(file)
-            found[name] = _text(content, str(file))
+        for file in _files(path) if path.is_dir() else [path]:
+            files.setdefault(file.resolve(), file)
+    check_output(output, *files.values())
+    same = Counter(file.name for file in files.values())
+    for file in files.values():
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise DataError(f"cannot read {file}: {error.strerror}") from None
+        found[file.name if same[file.name] == 1 else str(file)] = _text(content, str(file))
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the documents in a folder and the folders in it, but for hidden ones.
+
+    Raises:
+        DataError: If there is none.
+    """
+    found = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix.lower() in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+    if not found:
+        raise DataError(f"{folder}: no {', '.join(SUFFIXES)} file in this folder")
     return found
 
 
