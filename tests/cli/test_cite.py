@@ -21,6 +21,9 @@ def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert read_documents(["a/x.txt", "x.txt"]) == {"a/x.txt": "two", "x.txt": "one"}
     assert read_documents(["x.txt", "a"]) == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
+    assert read_documents([str(tmp_path)]) == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
+    write(tmp_path, b__x_txt="four")
+    assert read_documents([str(tmp_path / "a"), "b/x.txt"]) == {"a/x.txt": "two", "y.txt": "three", "b/x.txt": "four"}
 
 
 def test_a_file_is_read_once_however_often_it_is_named(tmp_path, monkeypatch):

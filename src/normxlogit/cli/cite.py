@@ -1,7 +1,7 @@
 """The command that answers a question from documents and cites the sentences that the answer rests on."""
 
+import os
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -89,13 +89,21 @@ def read_documents(places: list[str], output: Path | None = None) -> dict[str, s
         for file in _files(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
     check_output(output, *files.values())
-    same = Counter(file.name for file in files.values())
-    for file in files.values():
+    for name, file in _named(list(files.values())).items():
         try:
             content = file.read_bytes()
         except OSError as error:
             raise DataError(f"cannot read {file}: {error.strerror}") from None
-        found[file.name if same[file.name] == 1 else str(file)] = _text(content, str(file))
+        found[name] = _text(content, str(file))
+    return found
+
+
+def _named(files: list[Path]) -> dict[str, Path]:
+    """Return files by their names; those of one name by as much of their paths as tells them apart."""
+    found = {}
+    for file in files:
+        same = [str(other.absolute().parent) for other in files if other.name == file.name]
+        found[file.absolute().relative_to(os.path.commonpath(same)).as_posix()] = file
     return found
 
 
