@@ -112,6 +112,8 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     count, text = len(before), read.text
     if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
         completion = model.target_ids(completion)
+        if completion == model.target_ids(""):  # nothing but what ends every text
+            raise InputError("the completion is empty")
     if not isinstance(completion, str):
         encoding = append_tokens(model.tokenizer, before, _token_ids(model, completion))
     else:
