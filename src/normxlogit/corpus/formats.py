@@ -51,7 +51,7 @@ def arrow_module() -> Any:
 
 
 def column_names(file: Any, kind: str) -> list[str]:
-    """Return the names of a file's columns; of JSON lines those of the first row."""
+    """Return the names of a file's columns; of JSON lines those of the rows of the first block."""
     arrow = arrow_module()
     if kind == "text":
         return ["text"]
@@ -60,8 +60,8 @@ def column_names(file: Any, kind: str) -> list[str]:
     if kind == "arrow":
         return list(_ipc(arrow, file).schema.names)
     if kind == "jsonl":
-        first = next((row for row in map(_parsed, file) if isinstance(row, dict)), {})
-        return list(first)
+        rows = (row for row in map(_parsed, islice(file, BLOCK)) if isinstance(row, dict))
+        return list(dict.fromkeys(name for row in rows for name in row))
     reader = optional_module("pyarrow.csv", "").open_csv(file, **_csv_options(kind, None, lambda row: "skip"))
     return list(reader.schema.names)
 
