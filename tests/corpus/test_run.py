@@ -313,6 +313,21 @@ def test_tables_in_memory_are_read_as_files_are(tmp_path, bert, kind):
     assert run(bert, table, tmp_path / "out", id_column="key", keep=["stars"]).fresh == 0
 
 
+def test_what_polars_writes_is_kept(tmp_path, bert):
+    import polars
+
+    kind = polars.Series(["x", "y", "x"]).cast(polars.Categorical)
+    frame = polars.DataFrame({"text": texts(3), "kind": kind, "more": [["a"], [], ["b", "c"]], "one": [{"s": "t"}] * 3})
+    frame.write_ipc(tmp_path / "in.arrow")
+    for source in (frame, tmp_path / "in.arrow"):
+        out = tmp_path / type(source).__name__
+        run(bert, source, out, id_column="kind", keep=["kind", "more", "one"])
+        found = results(out).to_pylist()
+        assert [row["id"] for row in found] == [row["kind"] for row in found] == ["x", "y", "x"]
+        assert [row["more"] for row in found] == [["a"], [], ["b", "c"]]
+        assert found[0]["one"] == {"s": "t"}
+
+
 def test_tables_and_texts_that_are_no_rows_are_refused(tmp_path, bert):
     import pandas
 
