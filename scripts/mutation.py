@@ -2,25 +2,30 @@
 
 Usage: python scripts/mutation.py                                # a sample of 30 changes in each room
        python scripts/mutation.py surgery --sample 60 --seed 1
+       python scripts/mutation.py --minutes 60                   # as many of them as an hour allows, in turn
        python scripts/mutation.py methods --sample 0             # all of them: a day
        python scripts/mutation.py models --only positions.py
        python scripts/mutation.py --listed                       # the changes of listed_mutations.json: ten minutes
 
-The changes are Cosmic Ray's (pip install cosmic-ray). They are made in a copy of the checkout, never in it. A sample is
-drawn by place: first a place in the code, then one of the changes that could be made there, so that a comparison, which
-can be changed in six ways, counts no more than a number. Annotations are left alone.
+The changes are Cosmic Ray's (pip install cosmic-ray coverage). They are made in a copy of the checkout, never in it. A
+sample is drawn by place: first a place in the code, then one of the changes that could be made there, so that a
+comparison, which can be changed in six ways, counts no more than a number. Annotations are left alone.
+
+Each room's tests are first run once without a change, to see which of them run which line; a change is shown to those
+that run its line, files that take the least time first, until one fails. What is computed once for several tests, such
+as a fixture of a module, counts for the first of them only: a change may be called alive that another test would have
+noticed, never the other way round.
 """
 
 import argparse
 import ast
 import difflib
-import importlib
+import itertools
 import json
 import math
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -28,25 +33,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pytest
-import torch
+from mutation_tests import PACKAGE, ROOMS, noticed, notices, prepare, watched
 
 if TYPE_CHECKING:
     from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = "src/normxlogit"
-
-ROOMS = {
-    "surgery": ["tests/surgery", "tests/test_promises.py"],
-    "models": ["tests/models", "tests/test_promises.py"],
-    "methods": ["tests/methods", "tests/test_promises.py"],
-    "evaluation": ["tests/evaluation"],
-}
-"""The rooms of the numeric core and the tests that must notice a change in them."""
-
-TIMEOUT = 1800
-"""Seconds after which a change counts as noticed: it made something endless."""
 
 Mutations = dict[tuple[str, int, int], list["MutationSpec"]]
 
@@ -74,27 +66,40 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("rooms", nargs="*", choices=[*ROOMS, []], help="by default all")
     parser.add_argument("--sample", type=int, default=30, help="changes in each room; 0 for all")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after these, no further change is tried")
+    parser.add_argument("--limit", type=float, default=300, help="seconds of tests that a change must outlive")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="files of this name only")
     parser.add_argument("--listed", action="store_true", help="the listed changes, and no sample")
     asked = parser.parse_args()
     listed = json.loads(Path(__file__).with_name("listed_mutations.json").read_text(encoding="utf-8"))
     wanted = [one for one in (Listed(**state) for state in listed) if asked.only in (None, Path(one.path).name)]
-    lines = ["| room | changes | killed | share | 95% interval |", "|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
         os.chdir(copied(Path(folder) / "checkout"))
-        os.environ |= {"PYTHONPATH": f"{Path('src').resolve()}{os.pathsep}{Path.cwd()}"}  # of what tests start
+        os.environ |= {  # of what tests start
+            "PYTHONPATH": f"{Path('src').resolve()}{os.pathsep}{Path.cwd()}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         prepare()
         if asked.listed:
             return replayed(wanted)
+        ends = time.monotonic() + 60 * asked.minutes
+        drawn = {}
         for room in asked.rooms or ROOMS:
             found = mutations(room, asked.only)
-            drawn = sampled(found, asked.sample, asked.seed)
-            print(f"{room}: {len(drawn)} of {sum(map(len, found.values()))} changes at {len(found)} places", flush=True)
-            if noticed(" ".join(ROOMS[room])):
-                sys.exit(f"the tests of {room} fail without a change, so they would seem to notice every one")
-            lines.append(row(room, sum(tried(room, one) for one in drawn), len(drawn)))
-    print("\n".join(["", *lines]))
+            drawn[room] = sampled(found, asked.sample, asked.seed)
+            print(f"{room}: {len(drawn[room])} of {sum(map(len, found.values()))} changes at {len(found)} places")
+        record = watched(list(drawn))
+        killed: dict[str, list[bool]] = {room: [] for room in drawn}
+        for number in range(max(map(len, drawn.values()))):  # in turn, so that all rooms have as many when time is up
+            for room in drawn:
+                if number < len(drawn[room]) and time.monotonic() < ends:
+                    one = drawn[room][number]
+                    tests = notices(record, room, one.module_path, one.start_pos, asked.limit)
+                    killed[room].append(tried(one, tests))
+    print("\n| room | changes | killed | share | 95% interval |\n|---|---|---|---|---|")
+    for room, each in killed.items():
+        print(row(room, sum(each), len(each)))
     return 0
 
 
@@ -119,37 +124,6 @@ def replayed(wanted: list[Listed]) -> int:
     return int(counts["killed"] < len(wanted))
 
 
-def prepare() -> None:
-    """Import what all tests need, so that their forks begin with it."""
-    torch.set_num_threads(1)  # OpenMP does not survive a fork
-    sys.dont_write_bytecode = True  # a change within a second and of the same length would not be seen
-    for name in ("transformers.models.bert.modeling_bert", "transformers.models.llama.modeling_llama", "captum.attr"):
-        importlib.import_module(name)
-
-
-def noticed(tests: str) -> bool:
-    """Return whether some tests fail, or go on without end, in a fork that has torch and transformers already."""
-    child = os.fork()
-    if not child:
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        sys.path[:0] = [str(Path("src").resolve()), str(Path.cwd())]
-        early = "ignore::pytest.PytestAssertRewriteWarning"  # what is imported before pytest starts
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-W", early, *tests.split()])))
-    ends = time.monotonic() + TIMEOUT
-    while not (found := os.waitpid(child, os.WNOHANG))[0]:
-        if time.monotonic() > ends:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return True
-        time.sleep(0.1)
-    code = os.waitstatus_to_exitcode(found[1])
-    if code in (4, 5):
-        sys.exit(f"pytest found nothing to run at {tests}")
-    return code != 0  # one failed, or the package cannot even be imported
-
-
 def copied(folder: Path) -> Path:
     """Copy what git knows of the checkout, as it is now."""
     names = subprocess.run(
@@ -168,18 +142,24 @@ def copied(folder: Path) -> Path:
 
 def mutations(room: str, only: str | None) -> Mutations:
     """Return the changes that can be made in a room, by place."""
-    import cosmic_ray.commands
-    from cosmic_ray.work_db import WorkDB, use_db
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path
+    from cosmic_ray.plugins import get_operator, operator_names
+    from cosmic_ray.work_item import MutationSpec
 
-    paths = [path for path in sorted(Path(PACKAGE, room).rglob("*.py")) if only in (None, path.name)]
-    with tempfile.TemporaryDirectory() as folder, use_db(f"{folder}/work.sqlite", WorkDB.Mode.create) as work:
-        cosmic_ray.commands.init(paths, work, {})
-        items = [item.mutations[0] for item in work.work_items]
-    left_alone = {path: annotations(path) for path in paths}
     found: Mutations = {}
-    for one in sorted(items, key=lambda m: (str(m.module_path), m.start_pos, m.operator_name, m.occurrence)):
-        if not any(begin <= one.start_pos < end for begin, end in left_alone[one.module_path]):
-            found.setdefault((str(one.module_path), *one.start_pos), []).append(one)
+    for path in sorted(Path(PACKAGE, room).rglob("*.py")):
+        if only not in (None, path.name):
+            continue
+        nodes, left_alone = list(ast_nodes(get_ast_from_path(path))), annotations(path)
+        for name in sorted(operator_names()):
+            if get_operator(name).arguments():  # those that need settings of their own
+                continue
+            operator = get_operator(name)()
+            positions = itertools.chain.from_iterable(map(operator.mutation_positions, nodes))
+            for occurrence, (start, end) in enumerate(positions):
+                if not any(begin <= start < last for begin, last in left_alone):
+                    one = MutationSpec(path, name, occurrence, start, end)
+                    found.setdefault((str(path), *start), []).append(one)
     return found
 
 
@@ -195,24 +175,50 @@ def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def sampled(found: Mutations, count: int, seed: int) -> "list[MutationSpec]":
-    """Draw a place, then one of the changes there, until there are as many as asked for."""
-    if not count:
-        return [one for several in found.values() for one in several]
+    """Draw a place, then one of the changes there, until there are as many as asked for.
+
+    What is no Python afterwards, such as a star among the parameters that became a plus, is not drawn: every test would
+    notice it. A larger sample of the same seed begins with the smaller one.
+    """
     draw = random.Random(seed)  # noqa: S311  # a sample, not a secret
-    return [draw.choice(found[place]) for place in draw.sample(sorted(found), min(count, len(found)))]
+    places = sorted(found)
+    draw.shuffle(places)
+    drawn: list[MutationSpec] = []
+    for place in places:
+        there = draw.sample(found[place], len(found[place]))
+        good = (one for one in there if is_python(one))
+        drawn += good if not count else itertools.islice(good, 1)
+        if len(drawn) == count:
+            break
+    return drawn
 
 
-def tried(room: str, one: "MutationSpec") -> bool:
-    """Make a change, run the tests of its file and then the room's, take it back, and print what became of it."""
+def is_python(one: "MutationSpec") -> bool:
+    """Return whether a file can be compiled with a change in it."""
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+
+    code = one.module_path.read_text(encoding="utf-8")
+    changed = mutate_code(code, get_operator(one.operator_name)(**one.operator_args), one.occurrence)
+    try:
+        compile(changed or code, str(one.module_path), "exec")
+    except SyntaxError:
+        return False
+    return changed is not None
+
+
+def tried(one: "MutationSpec", tests: list[str]) -> bool:
+    """Make a change, run the tests that should notice, take it back, and print what became of it."""
     from cosmic_ray.mutating import use_mutation
     from cosmic_ray.plugins import get_operator
 
     began = time.monotonic()
-    own = " ".join(str(path) for path in sorted(Path("tests", room).rglob(f"test_{one.module_path.name}")))
+    files = " ".join(dict.fromkeys(name.partition("::")[0] for name in tests))
     with use_mutation(one.module_path, get_operator(one.operator_name)(**one.operator_args), one.occurrence) as codes:
-        killed = any(noticed(tests) for tests in (own, " ".join(ROOMS[room])) if tests)
+        killed = bool(tests) and noticed(files, tests)
     place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
-    print(f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name} ({time.monotonic() - began:.0f} s)")
+    said = f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name}"
+    print(f"{said} ({len(tests)} tests, {time.monotonic() - began:.0f} s)")
     if not killed:
         before, after = (code.splitlines() for code in codes)
         print("\n".join(line for line in difflib.unified_diff(before, after, n=0) if line[:3] not in ("---", "+++")))

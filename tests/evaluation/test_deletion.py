@@ -73,6 +73,13 @@ def test_a_masked_model_keeps_its_mask():
     assert curve.highest_first[0] == pytest.approx(a.prediction.probability, rel=1e-4)
 
 
+def test_a_mask_that_stands_first_is_read_there():
+    explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer(specials=False))
+    a = explainer("[MASK] cat sat on the mat")
+    assert a.target.position == 0
+    assert deletion_curve(explainer, a).highest_first[0] == pytest.approx(a.prediction.probability, rel=1e-4)
+
+
 def test_long_texts_lose_several_words_at_once():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     curve = deletion_curve(explainer, explainer(TEXT), points=4)

@@ -6,7 +6,7 @@ import torch
 
 from normxlogit import DataError, Explainer, UnsupportedModelError
 from normxlogit.evaluation import faithfulness
-from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.datasets import Example, task_named
 from normxlogit.models.masking import remove_tokens
 from tests import tiny
 
@@ -216,3 +216,15 @@ def test_labels_and_models_that_do_not_fit():
     lm = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="masked-lm"):
         faithfulness.evaluate(lm, EXAMPLES)
+
+
+@pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])
+def test_a_task_needs_a_head_of_as_many_labels(task, outputs):
+    for given in (1, 2, 3):
+        model = Explainer(tiny.model("bert", num_labels=given), tiny.tokenizer_for("bert")).model
+        if given == outputs:
+            faithfulness.check_head(model, task_named(task))
+            continue
+        has, needs = ("one value" if n == 1 else f"{n} labels" for n in (given, outputs))
+        with pytest.raises(UnsupportedModelError, match=f"answers with {has}, and {task} needs {needs}"):
+            faithfulness.check_head(model, task_named(task))

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -176,6 +177,12 @@ def test_the_table_begins_with_the_cheapest_and_marks_the_frontier():
     assert lines[0] == "| random | 1 | **0.250** | 0.200 to 0.300 | 0.100 | 0.020 to 0.200 |"
     assert "| 0.280 |" in lines[3]
     assert lines[-1] == "| decompx | N/A: needs an encoder / of some kind | | | | |"
+
+
+def test_bars_reach_from_the_lower_end_of_the_interval_to_the_upper():
+    (axes,) = frontier_report.frontier_figure({"one": POINTS[:1]}).axes
+    (bar,) = axes.containers[0].lines[2][0].get_segments()  # (2, 2)
+    np.testing.assert_allclose(bar, [[200, 0.55], [200, 0.65]])
 
 
 def test_what_is_written_can_be_read(tmp_path):

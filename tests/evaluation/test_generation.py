@@ -29,6 +29,9 @@ WORDS = re.compile(r"\w+|[^\w\s]")
 METHODS = ["frozen-gradient", "normxlogit", "lime:samples=8"]
 
 
+WORTH = generation.MATTERS, generation.TOKEN_MATTERS
+
+
 def made():
     tokenizer = tiny.tokenizer_for("llama")
     tokenizer.model_max_length = 200
@@ -166,6 +169,21 @@ def test_prompts_on_which_no_source_matters_do_not_count(explainer, monkeypatch)
         evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
 
 
+@pytest.mark.parametrize(("best", "tokens"), [(1.9, 0), (2.1, 0), (0.9, 2), (1.1, 2)])
+def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, best, tokens):
+    def of_this_worth(measure, weights):
+        removed = np.abs(left_out(measure, weights))  # (K, S)
+        return removed * best / removed.max()
+
+    left_out = generation.leave_one_out
+    monkeypatch.setattr(generation, "leave_one_out", of_this_worth)
+    monkeypatch.setattr(generation, "MATTERS", WORTH[0])
+    monkeypatch.setattr(generation, "TOKEN_MATTERS", WORTH[1])
+    question = Asked("is this good?", {"text": DOCUMENT})
+    state = generation.measure_prompt(explainer._language_model, question, [], 6, 4, 0, tokens=tokens)
+    assert state["matters"] == (best > (1 if tokens else 2))
+
+
 def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     questions = [Asked("is this good?", {"text": DOCUMENT}), Asked("was the cat bad?", {"text": DOCUMENT})]
     options = {"max_new_tokens": 5, "ablations": 6, "folder": tmp_path}
@@ -269,9 +287,11 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     assert "of them some source matters in: 1" in out
     lines = out.splitlines()
     assert lines[4].startswith("| occlusion | 5 | 1.00")
-    assert {line.split(" | ")[0] for line in lines[4:]} == {
+    assert sorted(line.split(" | ")[0] for line in lines[4:]) == sorted(
         f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2], *(f"{m} (excess)" for m in METHODS[:2]))
-    }
+    )
+    drops = [float(line.split(" | ")[4].split()[0]) for line in lines[5:]]
+    assert drops == sorted(drops, reverse=True), "behind leave-one-out, the best first"
     code, tokens, err = run(capsys, "evaluate", "generation", *words, "--methods", "frozen-gradient", "--tokens", 2)
     assert code == 0, err
     assert "some word matters in: 1" in tokens

@@ -126,6 +126,11 @@ def test_names_are_taken_once(fresh, monkeypatch):
     assert registry.register("logat", paper="nobody")(LogAt) is LogAt, "a module may be imported again"
 
 
+def test_what_a_method_is_is_said_by_name():
+    with pytest.raises(TypeError, match="positional argument"):
+        registry.register("mine", "nobody")
+
+
 @pytest.mark.parametrize("name", ["", "my method", "a:b", "a,b", "a=b", "a\tb"])
 def test_names_can_be_typed(fresh, name):
     with pytest.raises(MethodError, match="is no name of a method"):

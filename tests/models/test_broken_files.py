@@ -54,6 +54,16 @@ def test_broken_files_are_one_line(whole, tmp_path, name, content, message):
     assert "\n" not in str(caught.value)
 
 
+def test_a_broken_file_is_found_behind_what_is_no_part_of_the_model(whole, tmp_path):
+    folder = tmp_path / "broken"
+    shutil.copytree(whole, folder)
+    (folder / "README.md").touch()
+    (folder / "figures").mkdir()
+    (folder / "model.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"model\.safetensors is empty"):
+        load(folder)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -1,5 +1,7 @@
 """The token whose prediction is explained: an index of any integer type, a piece of the text, characters."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,12 @@ def test_encoded_input_has_no_characters():
     with pytest.raises(InputError, match="needs the original text"):
         locate([encoding], (0, 3), TAGGER)
     assert locate([encoding], 2, TAGGER)[0].position == 2
+
+
+def test_a_tokenizer_without_offsets_has_no_characters():
+    (encoding,) = encodings(TEXT)
+    with pytest.raises(InputError, match="needs the original text and a tokenizer that reports offsets"):
+        locate([replace(encoding, offsets=None)], "sat", TAGGER)
 
 
 @pytest.mark.parametrize(

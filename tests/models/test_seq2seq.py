@@ -6,6 +6,7 @@ import torch
 import transformers
 
 from normxlogit import Explainer, GenerationAttribution, InputError, UnsupportedModelError
+from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 
 SOURCE = "the cat sat on the mat"
@@ -47,6 +48,7 @@ def test_the_decoders_tokens_are_scored_by_a_loop_over_prefixes(family):
     source = tokenizer(SOURCE, return_tensors="pt").input_ids
     assert ids[0] == 2
     assert found.prompt_tokens == 1
+    assert found.offsets[0] == (0, 0), "the decoder's first token stands for no characters"
     for g in range(len(found)):
         with torch.inference_mode():
             out = model(input_ids=source, decoder_input_ids=torch.tensor([ids[: g + 1]]), output_hidden_states=True)
@@ -121,3 +123,12 @@ def test_an_encoder_that_changed_between_two_calls_is_followed(family, method):
     fresh = Explainer(model, tiny.tokenizer()).explain_completion(SOURCE, [10, 11], target=7, method=method).scores
     np.testing.assert_allclose(after, fresh, rtol=1e-4, atol=1e-5)
     assert np.abs(after - before).max() > 1e-4
+
+
+def test_the_frozen_form_is_proved_once(monkeypatch):
+    proofs, prove = [], FrozenNetwork.prove
+    monkeypatch.setattr(FrozenNetwork, "prove", lambda *a, **k: proofs.append(1) or prove(*a, **k))
+    explainer = Explainer(writer("t5"), tiny.tokenizer())
+    for completion in ("a cat", "the mat"):
+        explainer.explain_completion(SOURCE, completion, method="frozen-gradient")
+        assert len(proofs) == 1

@@ -8,8 +8,8 @@ from torch import nn
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.early_exit import EarlyExit
-from normxlogit.surgery.trace import trace
+from normxlogit.surgery.early_exit import EarlyExit, handing_layers
+from normxlogit.surgery.trace import Call, trace
 from tests import tiny
 from tests.architectures.base import build, stir
 
@@ -57,6 +57,17 @@ def test_layers_that_do_not_end_in_what_the_head_reads_are_refused(monkeypatch):
     explainer = Explainer(build("causal-lm", "cpmant"), tiny.tokenizer(specials=False))
     with pytest.raises(UnsupportedModelError, match="cannot be read one by one"):
         explainer(tiny.TEXTS[0], target=5, layers=ALL)
+
+
+def test_what_makes_a_state_of_something_else_is_no_layer():
+    state = torch.zeros(1, 4, 8)  # (B, T, H)
+    calls = [
+        Call("trunk.positions.0", None, state),  # it was given a number
+        Call("trunk.layers.0", state, after := state + 1),
+        Call("trunk.layers.1", after, state + 2),
+        Call("trunk.layers.2", state, None),
+    ]
+    assert [call.path for call in handing_layers(calls)] == ["trunk.layers.0", "trunk.layers.1"]
 
 
 def test_what_only_decides_is_no_layer():

@@ -50,6 +50,7 @@ def diagonal(ratio):
         lambda x: F.gelu(x, approximate="tanh"), lambda x: x * torch.sigmoid(1.702 * x), lambda x: x * torch.sigmoid(x),
         lambda x: 0.5 * x * (1 + torch.tanh(0.8 * (x + 0.044 * torch.pow(x, 3)))), lambda x: F.relu(x).square(),
         lambda x: F.relu(x) ** 2, lambda x: x.clone().relu_(), lambda x: F.relu(x.clone(), inplace=True),
+        lambda x: F.silu(x.clone(), True), lambda x: F.leaky_relu(x.clone(), 0.1, True),
         lambda x: x.clone().mul_(torch.sigmoid(x)), lambda x: 3 * torch.tanh(x / 3), lambda x: x * F.relu6(x + 3) / 6,
         lambda x: x * torch.tanh(F.softplus(x)), lambda x: (lambda r: r * r)(F.relu(x)),
     ],

@@ -7,6 +7,7 @@ import torch
 
 from normxlogit import HeadMismatchError
 from normxlogit.models.task_model import TaskModel
+from normxlogit.surgery import headpiece
 from tests import tiny
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
@@ -101,3 +102,15 @@ def test_chosen_rows_are_proved_over_the_whole_vocabulary_and_else_cut_from_all(
         assert head._rows is None
         rows = torch.tensor([7, 3, 11, 63])
         torch.testing.assert_close(head.tokens(hidden, rows), logits[:, rows])
+
+
+def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
+    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
+    head, hidden = task.parts.head, forward.hidden[0].repeat(4, 1)  # (T, H)
+    monkeypatch.setattr(headpiece, "TOKENS_AT_ONCE", 1)
+    fold, sizes = head._fold, []
+    monkeypatch.setattr(head, "_fold", lambda model, part: sizes.append(len(part)) or fold(model, part))
+    with torch.inference_mode():
+        found = head._columns(hidden, torch.tensor([3, 7]))
+        torch.testing.assert_close(found, head.tokens(hidden)[:, [3, 7]])
+    assert max(sizes[:-1]) * tiny.SIZE <= 1000 < len(hidden) * tiny.SIZE

@@ -88,6 +88,19 @@ def test_scores_of_a_layer_are_the_head_on_its_normed_output():
             torch.testing.assert_close(torch.tensor(scores[layer - 1]), wanted, atol=1e-5, rtol=1e-5)
 
 
+def test_a_model_of_one_layer_begins_with_its_embeddings():
+    """The norm in them gives the first state as often as there are layers, once; it is no layer all the same."""
+    plain = tiny.model("bert", num_hidden_layers=1)
+    task = TaskModel(plain, tiny.tokenizer_for("bert"))
+    batch = task.batch(task.encoder([tiny.TEXTS[2]]), [0])
+    with torch.no_grad():
+        run = task.run(batch, layers=True)
+        own = plain(**batch.inputs, output_hidden_states=True).hidden_states
+    assert task.layer_count() == 1
+    torch.testing.assert_close(run.embedded, own[0])
+    torch.testing.assert_close(run.states[1], own[1])
+
+
 def test_states_that_begin_a_layer_late_are_set_right():
     """Mamba's hidden_states[0] is its first layer's output; the input norm is of the embedding all the same."""
     plain = tiny.model("mamba", "CausalLM")

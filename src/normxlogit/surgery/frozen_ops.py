@@ -62,8 +62,6 @@ def _activation(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: di
     changes = _in_place(function) or bool(kwargs.get("inplace")) or any(a is True for a in args[1:])
     with torch.no_grad():
         value = function(fixed[0].clone() if changes else fixed[0], *fixed[1:], **named)
-    if isinstance(value, tuple):
-        value = value[0]
     result = maps.ratio(x, value, name)
     return x.copy_(result) if changes else result
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from normxlogit import ALL, DataError, Explainer, TargetError, UnsupportedModelError
+from normxlogit import ALL, DataError, Explainer, MethodError, TargetError, UnsupportedModelError
+from normxlogit.methods import Scores
+from normxlogit.methods.normxlogit import InputNorm
 from normxlogit.paper.alignment.alignment import accuracy, align, average_precision, dot_product, normalisation_of
 from normxlogit.paper.blimp import PARADIGMS
 from normxlogit.paper.sentence_pairs import Item
@@ -198,6 +200,13 @@ def test_what_cannot_be_measured_is_said(bert):
     bare = [replace(item, evidence=()) for item in made]
     with pytest.raises(DataError, match="some without"):
         align(bert.model, bare, "logat")
+
+
+def test_scores_that_are_no_numbers_are_not_measured(bert, monkeypatch):
+    nothing = lambda _, request: Scores(request.forward.hidden[:, None, None, :, 0] * math.nan)  # noqa: E731
+    monkeypatch.setattr(InputNorm, "score", nothing)
+    with pytest.raises(MethodError, match="input-norm gives scores that are not finite"):
+        align(bert.model, items(bert), "input-norm")
 
 
 def test_the_papers_methods_are_normalised_by_a_softmax_and_others_by_their_sum():
