@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ..errors import DataError
 from ..results.tables import optional_module
-from .formats import BLOCK, FORMATS, PROBLEM, Block, arrow_module, column_names, read_blocks, table_of
+from .formats import BLOCK, FORMATS, PROBLEM, Block, arrow_module, column_names, read_blocks, table_of, without_views
 
 __all__ = ["Source", "open_source"]
 
@@ -298,7 +298,7 @@ class TableSource:
         """Read some of its columns, block by block."""
         wanted = self._table.select(list(columns))
         for start in range(0, len(wanted), BLOCK):
-            yield Block(wanted.slice(start, BLOCK), min((start + BLOCK) / len(wanted), 1.0))
+            yield Block(without_views(wanted.slice(start, BLOCK)), min((start + BLOCK) / len(wanted), 1.0))
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return that it is in memory: its rows are compared as they come."""
