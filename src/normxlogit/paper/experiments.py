@@ -44,8 +44,8 @@ EXPERIMENTS = (
     Experiment(
         "Table 1, DeBERTa",
         "normxlogit reproduce table1 --base DeBERTa=microsoft/deberta-v3-base",
-        "random weights, in a test",
-        NO_WEIGHTS,
+        f"a small one trained from nothing, SST-2, {_RESULTS}",
+        f"{NO_WEIGHTS}; 300 sentences",
     ),
     Experiment(
         "Table 1, Llama 2, trained with LoRA",
