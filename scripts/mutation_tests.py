@@ -22,11 +22,14 @@ import torch
 
 PACKAGE = "src/normxlogit"
 
+PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]
+"""Where embedding models and models of two sides are tested, from their files to how they are measured."""
+
 ROOMS = {
     "surgery": ["tests/surgery", "tests/test_promises.py"],
-    "models": ["tests/models", "tests/test_promises.py"],
+    "models": ["tests/models", "tests/test_promises.py", *PAIRS],
     "methods": ["tests/methods", "tests/test_promises.py"],
-    "evaluation": ["tests/evaluation"],
+    "evaluation": ["tests/evaluation", *PAIRS],
 }
 """The rooms of the numeric core and the tests that must notice a change in them."""
 

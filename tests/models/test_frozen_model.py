@@ -1,8 +1,11 @@
 """A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 
+from normxlogit import UnsupportedModelError
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
@@ -40,6 +43,15 @@ def test_its_answers_are_the_models_own(family, kind, places):
     torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
     assert set(frozen.frozen.states) == set(places)
     assert not frozen.logits.requires_grad
+
+
+def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
+    task, batch = made("bert")
+    frozen = FrozenModel.of(task)
+    frozen.run(batch, (1, 3))
+    monkeypatch.setattr(frozen, "_listening", lambda places: nullcontext())
+    with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
+        frozen.run(batch, (1, 3))
 
 
 def test_one_is_kept_until_the_model_changes():

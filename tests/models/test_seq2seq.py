@@ -132,3 +132,13 @@ def test_the_frozen_form_is_proved_once(monkeypatch):
     for completion in ("a cat", "the mat"):
         explainer.explain_completion(SOURCE, completion, method="frozen-gradient")
         assert len(proofs) == 1
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_sources_of_several_lengths_are_read_as_each_alone(family):
+    model = Explainer(writer(family), tiny.tokenizer())._language_model
+    begun = [model.begin(source) for source in (SOURCE, "a cat")]
+    both, alone = model.batch(begun, [0, 1]).inputs, model.batch(begun[1:], [0]).inputs
+    length = alone["source_mask"].shape[1]
+    assert both["source_mask"][..., 0].sum(1).tolist() == [both["source_mask"].shape[1], length]
+    torch.testing.assert_close(both["encoder_states"][1, :length], alone["encoder_states"][0], rtol=1e-4, atol=1e-5)

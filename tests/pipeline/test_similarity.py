@@ -174,6 +174,15 @@ def test_a_folder_is_pooled_as_its_files_say(tmp_path):
     assert Explainer.from_pretrained(folder, task="embedding", pooling="mean").similarity(A, B).cosine != s.cosine
 
 
+def test_a_trunk_in_a_folder_of_its_own_is_named(tmp_path):
+    folder = files(tmp_path, CLS)
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(UnsupportedModelError, match="keeps its trunk in 0_Transformer; load it from there"):
+        Explainer.from_pretrained(folder, task="embedding")
+
+
 def test_sentence_transformers_gives_the_same_vectors(tmp_path):
     st = pytest.importorskip("sentence_transformers")
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
