@@ -150,6 +150,11 @@ def test_kept_columns_may_be_called_as_ours_but_not_as_the_results(writer, tmp_p
             attribute(writer, [row | {"shares": 1} for row in rows], tmp_path / "b", sources="sentence", keep=[name])
 
 
+def test_missing_completions_can_be_written(writer, tmp_path):
+    with pytest.raises(DataError, match=r"no column 'completion' .* there are prompt; max_new_tokens lets the model"):
+        attribute(writer, [{"prompt": "good"}], tmp_path, sources="sentence")
+
+
 def test_prompts_are_read_from_a_stream(writer, tmp_path, monkeypatch):
     lines = "".join(json.dumps(row) + "\n" for row in ROWS[:2])
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))

@@ -112,6 +112,20 @@ def test_runs_whose_rows_share_ids_are_compared_row_by_row(tmp_path):
     assert found["same answer"] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
 
 
+def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
+    rows = [{"text": None if i % 4 == 0 else t} for i, t in enumerate(texts(24))]
+    attribute(explainer(), rows, tmp_path, shard_rows=8)
+    assert "not finished" not in page(summarize(tmp_path))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["shards"], manifest["complete"] = manifest["shards"][:1], False  # the others were written, not noted
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "shards/00000002.parquet").unlink()
+    summary = summarize(tmp_path)
+    assert (summary.rows, summary.errors, summary.complete) == (12, 4, False)
+    assert "the run is not finished" in page(summary)
+    assert "4 errors; the run is not finished" in command(capsys, "summarize", tmp_path)[1]
+
+
 def test_a_run_without_a_row_says_so(tmp_path):
     attribute(explainer(), [], tmp_path)
     with pytest.raises(DataError, match="the input of this run has no row"):

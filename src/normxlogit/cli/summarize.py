@@ -49,7 +49,9 @@ def _tables(found: "Summary") -> str:
 
     console = Console(width=120, highlight=False)
     with console.capture() as capture:
-        console.print(Text(f"{found.rows:,} texts, {found.method} on {found.model}, {found.errors:,} errors\n"))
+        left = "" if found.complete else "; the run is not finished"
+        facts = f"{found.rows:,} texts, {found.method} on {found.model}, {found.errors:,} errors{left}\n"
+        console.print(Text(facts))
         for section in sections(found):
             table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(section.heading), title_justify="left")
             for place, name in enumerate(section.names):

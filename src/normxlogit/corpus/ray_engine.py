@@ -1,6 +1,7 @@
 """The Ray engine: the same shard function under Ray Data, by an actor pool with one model an actor."""
 
 import json
+import logging
 import os
 import pickle
 from collections.abc import Iterator
@@ -75,6 +76,8 @@ def run_ray(
     context = ray.data.DataContext.get_current()
     held = ray.put(explainer)  # as long as an actor may be started anew
     before = (context.target_max_block_size, context.enable_progress_bars)
+    log = logging.getLogger("ray.data")
+    level = log.level
     try:
         context.target_max_block_size = 1  # a block a shard: Ray would join them and keep one actor busy
         context.enable_progress_bars = False
@@ -89,6 +92,7 @@ def run_ray(
             num_gpus=cluster.gpus or None,
             fn_constructor_args=(held, settings, folder.place, manifest.digest, bool(cluster.gpus)),
         )
+        log.setLevel(logging.ERROR)  # now: making a data set sets it
         for row in results.iter_rows():
             state = json.loads(row[RESULT])
             yield Done(**state["done"]), state["fraction"]
@@ -96,6 +100,7 @@ def run_ray(
         raise _our_own(error) from None
     finally:
         context.target_max_block_size, context.enable_progress_bars = before
+        log.setLevel(level)
         if ours:
             ray.shutdown()
 

@@ -106,7 +106,8 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
         found = replace(columns, text=default)
     for name in found.all:
         if names and name not in names:
-            raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}")
+            or_written = "; max_new_tokens lets the model write the completions" if name == found.completion else ""
+            raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
     arrow = arrow_module()
     if columns.prompts:
         results = source_types(arrow, texts=True, names=True)

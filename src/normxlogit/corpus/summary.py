@@ -95,6 +95,7 @@ class Summary:
         unit: "words" or "tokens".
         rows: Texts with a result.
         errors: Rows without one.
+        complete: Whether the run was finished, so that these are all rows.
         labels: How often each label was predicted.
         highest: For each label the units with the largest mean score.
         totals: For each label those with the largest sum.
@@ -112,6 +113,7 @@ class Summary:
     unit: str
     rows: int
     errors: int
+    complete: bool
     labels: dict[str, int]
     highest: list[Unit]
     totals: list[Unit]
@@ -255,7 +257,8 @@ class _Run:
             method=names[1] or "",
             unit=self.unit,
             rows=sum(labels.values()),
-            errors=self.manifest.count("errors"),
+            errors=sum(done.errors for done in self.folder.written(self.manifest).values()),
+            complete=self.manifest.complete,
             labels=labels,
             highest=highest,
             totals=totals,

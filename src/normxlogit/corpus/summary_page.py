@@ -118,6 +118,8 @@ def page(summary: Summary) -> str:
     facts = f"{summary.rows:,} texts, {summary.method} on {summary.model}"
     if summary.errors:
         facts += f"; {summary.errors:,} rows have no result"
+    if not summary.complete:
+        facts += "; the run is not finished"
     return (
         environment()
         .get_template("summary.html.j2")
