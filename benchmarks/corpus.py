@@ -20,6 +20,7 @@ import torch
 
 from normxlogit import Explainer, attribute, summarize
 from normxlogit.corpus.local import bound_kernels
+from normxlogit.errors import DataError
 from normxlogit.inputs.batching import batches
 from normxlogit.results.tables import optional_module
 
@@ -155,8 +156,21 @@ def _ray(given: argparse.Namespace) -> dict[str, Any]:
     path, found = _written(given, given.rows), {}
     for name, workers in (("local", 0), ("ray", given.ray_workers)):
         said = _process(given, path, given.folder / name, workers).communicate()[0]
-        found[name] = json.loads(said.splitlines()[-1])
-    return found | {"ratio": round(found["ray"]["texts/s"] / found["local"]["texts/s"], 3)}
+        found[name] = json.loads(said.splitlines()[-1]) | {"started, texts/s": _once_started(given.folder / name)}
+    rates = ("texts/s", "started, texts/s")
+    whole, started = (round(found["ray"][rate] / found["local"][rate], 3) for rate in rates)
+    return found | {"ratio": whole, "ratio once started": started}
+
+
+def _once_started(out: Path) -> float:
+    """Return the texts per second from the first written shard to the last, by the times of the files."""
+    parquet = optional_module("pyarrow.parquet", "")
+    shards = sorted(out.glob("shards/0*"), key=lambda file: file.stat().st_mtime)
+    if len(shards) < 3:
+        raise DataError(f"--rows: {len(shards)} shards are too few to tell a rate from")
+    seconds = shards[-1].stat().st_mtime - shards[0].stat().st_mtime
+    rows = sum(int(parquet.read_metadata(file).num_rows) for file in shards[1:])
+    return round(rows / seconds, 1)
 
 
 def _kills(given: argparse.Namespace) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from .pipeline.texts import explain_outputs, explain_texts
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.comparison import Comparison
+from .surgery.recorders import without_recorders
 
 if TYPE_CHECKING:
     from transformers import Pipeline
@@ -88,7 +89,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what the explainer was made of; the model is taken apart anew where it is read back."""
-        return self._given
+        return self._given | {"model": without_recorders(self._given["model"])}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the explainer anew."""

@@ -180,6 +180,18 @@ def test_generation_and_citation(watched, address, writer):
         assert "a film is good" in result(page, "cited").locator("body").inner_text()
 
 
+def test_a_click_while_it_still_writes_is_not_lost(watched, address, writer):
+    with watched.page() as page:
+        page.goto(address)
+        page.get_by_role("tab", name="Generate").click()
+        page.locator("#writer input, #writer textarea").first.fill(writer)
+        for prompt, count in (("the cat sat", "60"), ("a film is", "2")):
+            page.locator("#prompt textarea").fill(prompt)
+            page.locator("#new-tokens input[type=number]").fill(count)
+            page.locator("#generate").click()
+        page.wait_for_function("document.querySelector('#generated iframe')?.dataset.json.includes('a film is')")
+
+
 def test_on_a_phone_and_for_everyone(watched, address):
     for size in ("desktop", "phone"):
         with watched.page(size) as page:

@@ -1,5 +1,6 @@
 """A corpus of prompts and completions: their sources in Parquet, as the explainer gives them one by one."""
 
+import io
 import json
 
 import numpy as np
@@ -125,6 +126,42 @@ def test_a_stopped_run_goes_on_and_other_settings_are_refused(writer, tmp_path):
     jsonl(path, [ROWS[0], ROWS[6] | {"completion": " awful"}] + [ROWS[0], ROWS[6]] * 2)
     with pytest.raises(DataError, match="changed"):
         attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1)
+
+
+def test_any_number_of_rows_that_cannot_be_read_come_first(writer, tmp_path):
+    empty = [ROWS[4], {"prompt": [{"role": "user", "content": " "}], "completion": " bad"}] * 10
+    attribute(writer, [*empty, ROWS[0]], tmp_path / "given", sources="sentence")
+    assert results(tmp_path / "given")["row"].to_pylist() == [20]
+    assert set(errors(tmp_path / "given").values()) == {"the completion is empty", "the prompt holds no source"}
+    long = [{"prompt": ROWS[8]["prompt"]}] * 10
+    attribute(writer, [*long, {"prompt": ROWS[0]["prompt"]}], tmp_path / "own", sources="sentence", max_new_tokens=2)
+    assert results(tmp_path / "own")["row"].to_pylist() == [10]
+    assert "no room to write" in errors(tmp_path / "own")[9]
+
+
+def test_kept_columns_may_be_called_as_ours_but_not_as_the_results(writer, tmp_path):
+    rows = [row | {"messages": f"m{i}", "problem": f"p{i}", "words": i} for i, row in enumerate(ROWS[:2])]
+    attribute(writer, rows, tmp_path / "out", sources="sentence", keep=["messages", "problem", "words"])
+    table = results(tmp_path / "out")
+    assert table["messages"].to_pylist() == ["m0", "m1"]
+    assert table["problem"].to_pylist() == ["p0", "p1"]
+    for name in ("completion", "shares"):
+        with pytest.raises(DataError, match=f"'{name}' cannot be kept"):
+            attribute(writer, [row | {"shares": 1} for row in rows], tmp_path / "b", sources="sentence", keep=[name])
+
+
+def test_prompts_are_read_from_a_stream(writer, tmp_path, monkeypatch):
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS[:2])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    done = attribute(writer, "-", tmp_path / "out", input_format="jsonl", sources="sentence")
+    assert (done.rows, done.errors) == (2, 0)
+
+
+def test_a_tokenizer_that_cannot_tell_places_stops_the_run(writer, tmp_path, monkeypatch):
+    monkeypatch.setattr(type(writer.model.tokenizer), "is_fast", False)
+    with pytest.raises(InputError, match="character offsets"):
+        attribute(writer, ROWS[:1], tmp_path / "out", sources="sentence")
+    assert not (tmp_path / "out").exists()
 
 
 def test_parquet_messages_and_columns_of_other_names(writer, tmp_path):

@@ -5,6 +5,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from normxlogit import attribute
@@ -71,6 +72,21 @@ def test_a_killed_worker_loses_nothing(tmp_path):
     (tmp_path / "ray/shards/00000003.parquet").unlink()
     again = attribute(model, path, tmp_path / "ray", shard_rows=8, engine="ray", cluster=Cluster(2))
     assert (again.fresh, results(tmp_path / "ray").num_rows) == (8, COUNT - 1)
+
+
+def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
+    model = explainer("llama", "CausalLM")
+    path = jsonl(
+        tmp_path / "in.jsonl", [{"prompt": t, "completion": " bad film" if i else ""} for i, t in enumerate(texts(6))]
+    )
+    wanted = {"sources": "word", "of": "token", "shard_rows": 2, "keep_text": True}
+    for engine in ("ray", "local"):  # by default the states in the middle are read
+        attribute(model, path, tmp_path / engine, engine=engine, **wanted)
+    one, two = (results(tmp_path / engine) for engine in ("ray", "local"))
+    assert one["source_texts"].to_pylist() == two["source_texts"].to_pylist()
+    for row, other in zip(one["part_scores"].to_pylist(), two["part_scores"].to_pylist(), strict=True):
+        np.testing.assert_allclose(row, other, atol=1e-4)
+    assert errors(tmp_path / "ray") == {0: "the completion is empty"}
 
 
 def test_errors_are_ours_and_streams_are_refused(tmp_path):

@@ -247,15 +247,6 @@ def interrupt():
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("named", [{"id_column": "nope"}, {"keep": ["nope"]}], ids=str)
-def test_a_column_that_no_row_has_is_refused_and_the_folder_is_free_again(tmp_path, bert, named):
-    source = jsonl(tmp_path / "in.jsonl", [{"text": text} for text in texts(5)])
-    with pytest.raises(DataError, match="no column 'nope' in the first 5 rows"):
-        attribute(bert, source, tmp_path / "out", **named)
-    assert attribute(bert, source, tmp_path / "out").rows == 5
-    assert results(tmp_path / "out")["id"].to_pylist() == list("01234")
-
-
 def test_a_shard_that_is_gone_is_made_again(tmp_path, bert):
     path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
     run(bert, path, tmp_path / "out")

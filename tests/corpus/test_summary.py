@@ -79,6 +79,45 @@ def test_right_and_wrong_answers(runs):
         summarize(folder / "one", gold="label")
 
 
+@pytest.mark.parametrize("kind", [float, str])
+def test_rows_without_a_right_label_do_not_count(tmp_path, kind):
+    gold = [None if i % 3 else i % 2 for i in range(20)]
+    rows = [{"text": t, "gold": None if g is None else kind(g)} for t, g in zip(texts(20), gold, strict=True)]
+    attribute(explainer(), rows, tmp_path, keep=["gold"])
+    summary = summarize(tmp_path, gold="gold", min_count=1, top=1000)
+    known = [row for row in results(tmp_path).to_pylist() if row["gold"] is not None]
+    right = {row["row"]: int(row["gold"]) == row["prediction_id"] for row in known}
+    assert summary.accuracy == pytest.approx(np.mean(list(right.values())))
+    assert 0 < summary.accuracy < 1
+    counts = defaultdict(lambda: [0, 0])
+    for (_, token), values in places(tmp_path).items():
+        for _, row in values:
+            if row["row"] in right:
+                counts[token][right[row["row"]]] += 1
+    assert {rate.text: [rate.wrong, rate.right] for rate in summary.mistakes} == dict(counts)
+    # Signs, of which there are few, are in the share of all as well.
+    share = sum(wrong for wrong, _ in counts.values()) / sum(map(sum, counts.values()))
+    first = summary.mistakes[0]
+    spread = (share * (1 - share) / (first.wrong + first.right)) ** 0.5
+    assert first.z == pytest.approx((first.error_rate - share) / spread, rel=0.01)
+
+
+def test_runs_whose_rows_share_ids_are_compared_row_by_row(tmp_path):
+    rows = [{"text": t, "key": f"k{i // 4}"} for i, t in enumerate(texts(12))]
+    for name, seed in (("one", 0), ("two", 1)):
+        attribute(explainer(seed=seed), rows, tmp_path / name, id_column="key", shard_rows=5)
+    one, two = (results(tmp_path / name)["prediction"].to_pylist() for name in ("one", "two"))
+    found = summarize(tmp_path / "one", against=tmp_path / "two").difference
+    assert found["texts in both"] == 12
+    assert found["same answer"] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
+
+
+def test_a_run_without_a_row_says_so(tmp_path):
+    attribute(explainer(), [], tmp_path)
+    with pytest.raises(DataError, match="the input of this run has no row"):
+        summarize(tmp_path)
+
+
 def test_the_difference_of_two_runs(runs):
     folder, _ = runs
     found = summarize(folder / "one", against=folder / "two", min_count=1).difference

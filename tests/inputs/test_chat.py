@@ -40,6 +40,18 @@ def test_a_content_that_the_template_also_writes_is_found_at_its_own_place():
     assert [c[1] for c in found] == ["be good", "user"]
 
 
+@pytest.mark.parametrize("empty", ["", " \n"])
+def test_an_empty_message_does_not_shift_the_others(empty):
+    _, found = contents(PLAIN, [{"role": "system", "content": empty}, {"role": "user", "content": "user"}])
+    assert found == [("user", "user", 1, 0)]
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = "{% if messages[0]['content'] %}once {% endif %}" + PLAIN
+    messages = [{"role": "user", "content": empty}, {"role": "user", "content": "user"}]
+    read = read_prompt(tokenizer, messages)
+    (only,) = read.contents
+    assert read.text[: only.start].endswith(f"<user>{empty}</><user>")
+
+
 def test_a_content_that_the_template_rewrites_or_leaves_out_is_not_claimed():
     assert contents(FIRST_ONLY, MESSAGES)[1] == []
 

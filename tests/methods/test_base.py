@@ -1,5 +1,7 @@
 """The base of all methods: what a class must be, what its objects say of themselves, and what may come out."""
 
+import copy
+import pickle
 import sys
 from typing import Literal
 
@@ -11,7 +13,16 @@ from normxlogit import ALL, Explainer, Method, MethodError, Request, Scores, lis
 from normxlogit.cli import main
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
-from normxlogit.methods import InputNorm, IntegratedGradients, LogAt, NormXLogit, Random, method_named, registry
+from normxlogit.methods import (
+    GuidedLime,
+    InputNorm,
+    IntegratedGradients,
+    LogAt,
+    NormXLogit,
+    Random,
+    method_named,
+    registry,
+)
 from normxlogit.methods import run_method as run
 from normxlogit.models.targets import resolve
 from tests import tiny
@@ -174,6 +185,18 @@ def test_methods_are_equal_when_class_and_settings_are():
     assert NormXLogit() != InputNorm()
     assert len({Random(), Random(12), Random(3)}) == 2
     assert Random() != "random"
+
+
+@pytest.mark.parametrize("info", list_methods(), ids=lambda info: info.name)
+def test_every_method_can_be_sent_to_another_process(info):
+    method = method_named(info.name)
+    assert pickle.loads(pickle.dumps(method)) == method
+
+
+def test_settings_are_sent_with_a_method():
+    method = GuidedLime(samples=8, prior=IntegratedGradients(steps=7))
+    assert pickle.loads(pickle.dumps(method)).settings == method.settings
+    assert copy.deepcopy(method) == method != GuidedLime(samples=8)
 
 
 def test_a_method_is_taken_as_it_is(explainer):

@@ -9,7 +9,15 @@ import torch
 import transformers
 from transformers.models.t5 import modeling_t5
 
-from normxlogit import Citations, DataError, Explainer, GenerationAttribution, MethodError, UnsupportedModelError
+from normxlogit import (
+    Citations,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    InputError,
+    MethodError,
+    UnsupportedModelError,
+)
 from normxlogit.evaluation import generation as measuring
 from normxlogit.methods import FrozenGradient
 from normxlogit.models import frozen_seq2seq
@@ -226,6 +234,16 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
             g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))
             np.testing.assert_allclose(g.scores, found.setdefault(layer, g.scores), atol=1e-5)
     assert kept[1] < kept[10_000] / 4
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_empty_completion_and_a_long_prompt_are_refused_as_on_other_models(family):
+    explainer = shared(family)
+    for empty in ("", "  "):
+        with pytest.raises(InputError, match="the completion is empty"):
+            explainer.explain_completion(DOCUMENT, empty)
+    with pytest.raises(InputError, match=r"the prompt has \d+ tokens and the model reads 40; shorten it$"):
+        explainer.explain_sources(DOCUMENT * 5, ANSWER)
 
 
 def test_points_on_the_way_are_a_mean_over_plain_passes():

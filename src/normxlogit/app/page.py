@@ -11,6 +11,7 @@ from ..methods import list_methods
 from ..results.characters import safe
 from .answers import App, Shown
 from .frame import busy, framed, message
+from .latest import Latest
 
 __all__ = ["blocks", "theme"]
 
@@ -113,25 +114,30 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
     gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
     result = gr.HTML(busy("Nothing explained yet."), elem_id="explained")
     fields = [text, pair, model, methods, target, contrast, layers, words]
+    latest = Latest()
 
-    def explain(*given: Any) -> str:
+    def explain(request: gr.Request, *given: Any) -> Any:
         text, pair, model, methods, target, contrast, layers, words = given
-        return shown(
-            lambda: app.explain(
-                text,
-                pair,
-                model=model,
-                methods=methods or [],
-                targets=target or [],
-                contrast=contrast,
-                every_layer=bool(layers),
-                words=words == "words",
-            ),
-            "Explanation",
-        )
 
-    def typed(live: bool, *given: Any) -> Any:
-        return explain(*given) if live and (given[0] or "").strip() else gr.skip()
+        def work() -> Any:
+            return shown(
+                lambda: app.explain(
+                    text,
+                    pair,
+                    model=model,
+                    methods=methods or [],
+                    targets=target or [],
+                    contrast=contrast,
+                    every_layer=bool(layers),
+                    words=words == "words",
+                ),
+                "Explanation",
+            )
+
+        return latest(request.session_hash, work, gr.skip())
+
+    def typed(request: gr.Request, live: bool, *given: Any) -> Any:
+        return explain(request, *given) if live and (given[0] or "").strip() else gr.skip()
 
     def relabel(model: str | None) -> tuple[Any, Any, Any]:
         try:
@@ -141,7 +147,8 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value=""), gr.skip()
 
     event = {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
-    # A click during the last explanation counts: what is shown at the end belongs to the fields as they are then.
+    # A click during the last explanation counts: what is shown at the end belongs to the fields as they are then. One
+    # that typing began may still run; should it end later, it is not shown.
     gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
     text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
     gr.on([model.submit, model.blur], relabel, model, [target, contrast, result], show_progress="minimal", **event)
@@ -180,6 +187,7 @@ def _generate_tab(app: App, writes: bool) -> None:
         generate,
         [prompt, model, count, chat, method],
         result,
+        trigger_mode="always_last",
         concurrency_id="work",
         concurrency_limit=app.limits.at_once,
         api_visibility="private",
@@ -229,6 +237,7 @@ def _cite_tab(app: App, writes: bool) -> None:
         cite,
         [question, documents, model, count, method, verify],
         result,
+        trigger_mode="always_last",
         concurrency_id="work",
         concurrency_limit=app.limits.at_once,
         api_visibility="private",

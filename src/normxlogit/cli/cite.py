@@ -1,5 +1,6 @@
 """The command that answers a question from documents and cites the sentences that the answer rests on."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -76,27 +77,51 @@ def read_documents(places: list[str], output: Path | None = None) -> dict[str, s
         DataError: If one cannot be read or is no UTF-8 text, or a folder holds no document.
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
+    files: dict[Path, Path] = {}  # each once, by where it really is
     found: dict[str, str] = {}
-    for place in places:
+    for place in dict.fromkeys(places):
         if place == "-":
             if sys.stdin.isatty():
                 raise InputError("no documents: name files or folders, or give a text on standard input")
             found["standard input"] = _text(sys.stdin.buffer.read(), "standard input")
             continue
         path = Path(place)
-        files = [path]
-        if path.is_dir():
-            files = sorted(f for f in path.rglob("*") if f.suffix.lower() in SUFFIXES and f.is_file())
-            if not files:
-                raise DataError(f"{path}: no {', '.join(SUFFIXES)} file in this folder")
-        check_output(output, *files)
-        for file in files:
-            try:
-                content = file.read_bytes()
-            except OSError as error:
-                raise DataError(f"cannot read {file}: {error.strerror}") from None
-            name = file.name if file.name not in found else str(file)
-            found[name] = _text(content, str(file))
+        for file in _files(path) if path.is_dir() else [path]:
+            files.setdefault(file.resolve(), file)
+    check_output(output, *files.values())
+    for name, file in _named(list(files.values())).items():
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise DataError(f"cannot read {file}: {error.strerror}") from None
+        found[name] = _text(content, str(file))
+    return found
+
+
+def _named(files: list[Path]) -> dict[str, Path]:
+    """Return files by their names; those of one name by as much of their paths as tells them apart."""
+    found = {}
+    for file in files:
+        same = [str(other.absolute().parent) for other in files if other.name == file.name]
+        found[file.absolute().relative_to(os.path.commonpath(same)).as_posix()] = file
+    return found
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the documents in a folder and the folders in it, but for hidden ones.
+
+    Raises:
+        DataError: If there is none.
+    """
+    found = sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix.lower() in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+    )
+    if not found:
+        raise DataError(f"{folder}: no {', '.join(SUFFIXES)} file in this folder")
     return found
 
 

@@ -9,7 +9,18 @@ from typing import Any
 from ..errors import DataError
 from ..results.tables import optional_module
 
-__all__ = ["BLOCK", "FORMATS", "ODD", "PROBLEM", "Block", "arrow_module", "column_names", "read_blocks", "table_of"]
+__all__ = [
+    "BLOCK",
+    "FORMATS",
+    "ODD",
+    "PROBLEM",
+    "Block",
+    "arrow_module",
+    "column_names",
+    "read_blocks",
+    "table_of",
+    "without_views",
+]
 
 PROBLEM = "\0problem"
 """The column of a block that says why a row cannot be read."""
@@ -51,7 +62,7 @@ def arrow_module() -> Any:
 
 
 def column_names(file: Any, kind: str) -> list[str]:
-    """Return the names of a file's columns; of JSON lines those of the first row."""
+    """Return the names of a file's columns; of JSON lines those of the rows of the first block."""
     arrow = arrow_module()
     if kind == "text":
         return ["text"]
@@ -60,8 +71,8 @@ def column_names(file: Any, kind: str) -> list[str]:
     if kind == "arrow":
         return list(_ipc(arrow, file).schema.names)
     if kind == "jsonl":
-        first = next((row for row in map(_parsed, file) if isinstance(row, dict)), {})
-        return list(first)
+        rows = (row for row in map(_parsed, islice(file, BLOCK)) if isinstance(row, dict))
+        return list(dict.fromkeys(name for row in rows for name in row))
     reader = optional_module("pyarrow.csv", "").open_csv(file, **_csv_options(kind, None, lambda row: "skip"))
     return list(reader.schema.names)
 
@@ -117,10 +128,46 @@ def _arrow(arrow: Any, file: Any, size: int, columns: Sequence[str]) -> Iterator
     whole = hasattr(reader, "num_record_batches")
     batches = map(reader.get_batch, range(reader.num_record_batches)) if whole else reader
     for number, batch in enumerate(batches, 1):
-        table = arrow.Table.from_batches([batch]).select(list(columns))
+        table = without_views(arrow.Table.from_batches([batch]).select(list(columns)))
         fraction = number / reader.num_record_batches if whole else file.tell() / max(size, 1)
         for start in range(0, len(table), BLOCK):
             yield Block(table.slice(start, BLOCK), min(fraction, 1.0))
+
+
+def without_views(table: Any) -> Any:
+    """Return a table without views of strings, which Polars writes and of which Arrow can take no rows."""
+    arrow = arrow_module()
+    columns = {name: _without_views(arrow, table[name]) for name in table.column_names}
+    return arrow.table(columns)
+
+
+def _without_views(arrow: Any, column: Any) -> Any:
+    kind = _plain_type(arrow, column.type)
+    if kind == column.type:
+        return column
+    if not arrow.types.is_dictionary(kind):
+        return column.cast(kind)
+    chunks = [
+        arrow.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(kind.value_type))
+        for chunk in column.chunks
+    ]
+    return arrow.chunked_array(chunks, kind)
+
+
+def _plain_type(arrow: Any, kind: Any) -> Any:
+    """Return a type without views in it."""
+    types = arrow.types
+    if types.is_string_view(kind):
+        return arrow.large_string()
+    if types.is_binary_view(kind):
+        return arrow.large_binary()
+    if types.is_dictionary(kind):
+        return arrow.dictionary(kind.index_type, _plain_type(arrow, kind.value_type))
+    if types.is_struct(kind):
+        return arrow.struct([arrow.field(part.name, _plain_type(arrow, part.type)) for part in kind])
+    if types.is_list(kind) or types.is_large_list(kind):
+        return (arrow.list_ if types.is_list(kind) else arrow.large_list)(_plain_type(arrow, kind.value_type))
+    return kind
 
 
 def _csv_options(kind: str, columns: Sequence[str] | None, wrong: Callable[[Any], str]) -> dict[str, Any]:

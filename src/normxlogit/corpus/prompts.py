@@ -4,14 +4,15 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from ..errors import InputError
 from ..inputs.chat import Prompt
 from ..methods import method_named
 from ..models.factory import as_language_model
 from ..models.task_model import TaskModel
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
-from ..pipeline.sources import explain_sources
-from ..pipeline.writing import check_writes, generate_each, read_completion
+from ..pipeline.sources import explain_sources, sources_and_parts
+from ..pipeline.writing import check_writes, generate_each, opened, read_completion
 from ..results.sources import Sources
 from ..results.spans import Level
 from .halving import Halving
@@ -30,7 +31,7 @@ class PreparedPrompts:
 
     Attributes:
         shard: The shard.
-        prompts: Its prompts by row, texts or chat messages.
+        prompts: Its prompts that can be read, by row, texts or chat messages.
         completed: Those with a completion, by row.
         problems: Why the other rows have none, by row.
     """
@@ -69,17 +70,24 @@ class PromptWorker:
 
     Raises:
         UnsupportedModelError: If the model is no language model.
+        InputError: If its tokenizer cannot tell where a source stands.
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
         self.model = as_language_model(model)
         check_writes(self.model)
+        if not self.model.tokenizer.is_fast:
+            raise InputError("sources need a tokenizer that reports character offsets")
         self.settings = settings
         self._by: Level = settings.sources or "sentence"
         self._reading, self._explaining = Halving(), Halving()  # in a thread each
 
     def prepare(self, shard: Shard) -> PreparedPrompts:
-        """Tokenise the prompts with the completions that were given."""
+        """Tokenise the prompts with the completions that were given.
+
+        Raises:
+            InputError: If the tokenizer has no chat template and the first rows all need one.
+        """
         columns = shard.table.to_pydict()
         problems = {row: reason for row, reason in enumerate(columns["problem"]) if reason is not None}
         texts = zip(columns["text"], columns["messages"], strict=True)
@@ -87,16 +95,25 @@ class PromptWorker:
             row: json.loads(text) if chat else text for row, (text, chat) in enumerate(texts) if row not in problems
         }
         completed: dict[int, Completed] = {}
+        template = bool(getattr(self.model.tokenizer, "chat_template", None))
 
         def read(rows: list[int]) -> list[Any]:
-            found = {row: read_completion(self.model, prompts[row], columns["completion"][row]) for row in rows}
-            completed.update(found)
+            (row,) = rows
+            try:
+                if self.settings.max_new_tokens is None:
+                    completed[row] = read_completion(self.model, prompts[row], columns["completion"][row])
+                else:
+                    opened(self.model, prompts[row])
+            except InputError as error:
+                if columns["messages"][row] and not template:
+                    raise  # the model's fault and not the row's
+                problems[row] = str(error)
             return []
 
-        if self.settings.max_new_tokens is None:
-            for row in prompts:
-                self._reading(read, [row], lambda row, reason: problems.update({row: reason}))
-        return PreparedPrompts(shard, prompts, completed, problems)
+        for row in prompts:
+            self._reading(read, [row], lambda row, reason: problems.update({row: reason}))
+        readable = {row: prompt for row, prompt in prompts.items() if row not in problems}
+        return PreparedPrompts(shard, readable, completed, problems)
 
     def explain(self, prepared: PreparedPrompts) -> ExplainedPrompts:
         """Let the model write what is not given, and find the sources of each completion.
@@ -117,6 +134,11 @@ class PromptWorker:
 
         def explain(rows: list[int]) -> list[Any]:
             for row in rows:
+                try:
+                    sources_and_parts(completed[row], self._by, settings.of)
+                except InputError as error:  # the row's fault, however many there are
+                    tell(row, str(error))
+                    continue
                 found[row] = explain_sources(self.model, completed[row], options, self._by, settings.of)
             return []
 

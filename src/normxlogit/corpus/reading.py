@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ..errors import DataError
 from ..results.tables import optional_module
-from .formats import BLOCK, FORMATS, PROBLEM, Block, arrow_module, column_names, read_blocks, table_of
+from .formats import BLOCK, FORMATS, PROBLEM, Block, arrow_module, column_names, read_blocks, table_of, without_views
 
 __all__ = ["Source", "open_source"]
 
@@ -35,7 +35,7 @@ class Source(Protocol):
     """Where rows come from."""
 
     def names(self) -> list[str]:
-        """Return the names of the columns."""
+        """Return the names of the columns; none where they show only when it is read."""
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read some columns of all rows, in their order, block by block."""
@@ -49,8 +49,8 @@ def open_source(inputs: Any, kind: str | None = None) -> Source:
 
     Args:
         inputs: A path, URL or pattern, "-" for standard input, "hf:NAME:SPLIT" for a data set of the hub, a folder
-            that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; or an iterable of mappings such as
-            {"text": "..."}, which is read once.
+            that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow; or an
+            iterable of mappings such as {"text": "..."}, which is read once.
         kind: The format, where a name does not tell it.
 
     Raises:
@@ -62,6 +62,8 @@ def open_source(inputs: Any, kind: str | None = None) -> Source:
         inputs = [inputs]
     if hasattr(inputs, "with_format"):
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
+    if hasattr(inputs, "__arrow_c_stream__"):
+        return TableSource(inputs)
     if not isinstance(inputs, Sequence) or not inputs or not _are_paths(inputs):
         return RowSource(inputs)
     names = [str(name) for name in inputs]
@@ -143,6 +145,8 @@ def _files(name: str, kind: str | None) -> list[File]:
             paths = sorted(p for p in system.glob(path) if system.isfile(p))
         elif system.isdir(path):
             paths = sorted(p for p in system.find(path) if _suffix(p) in SUFFIXES and not Path(p).name.startswith("."))
+        elif kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
+            raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
         else:
             paths = [path]
         found = [File(system, p, name if p == path else p, kind or _kind(p), int(system.size(p) or 0)) for p in paths]
@@ -223,7 +227,7 @@ class StreamSource:
         """Return the names, which a stream of JSON lines has none of before it is read."""
         if self.kind not in ("text", "jsonl"):
             raise DataError("standard input is read as text or jsonl; save other formats to a file")
-        return ["text"]
+        return ["text"] if self.kind == "text" else []
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read to the end."""
@@ -272,6 +276,35 @@ class DatasetSource:
         ]
 
 
+class TableSource:
+    """A table in memory, of any library that hands it on as Arrow."""
+
+    def __init__(self, table: Any) -> None:
+        arrow = arrow_module()
+        try:
+            self._table = arrow.table(table)
+        except (arrow.ArrowException, TypeError, ValueError) as error:
+            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise DataError(
+                f"cannot read this {type(table).__name__} as an Arrow table: {said}; give its rows as mappings such as "
+                '{"text": "..."}'
+            ) from None
+
+    def names(self) -> list[str]:
+        """Return the names of its columns."""
+        return list(self._table.column_names)
+
+    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+        """Read some of its columns, block by block."""
+        wanted = self._table.select(list(columns))
+        for start in range(0, len(wanted), BLOCK):
+            yield Block(without_views(wanted.slice(start, BLOCK)), min((start + BLOCK) / len(wanted), 1.0))
+
+    def fingerprint(self) -> list[dict[str, Any]]:
+        """Return that it is in memory: its rows are compared as they come."""
+        return [{"name": "rows in memory"}]
+
+
 class RowSource:
     """Mappings in memory, or of a generator."""
 
@@ -279,15 +312,15 @@ class RowSource:
         if not isinstance(rows, Iterable) or isinstance(rows, Mapping | bytes):
             raise DataError(f"cannot read a corpus from a {type(rows).__name__}")
         self._rows = iter(rows)
-        self._first = list(islice(self._rows, 1))
+        self._first = list(islice(self._rows, BLOCK))
 
     def names(self) -> list[str]:
-        """Return the keys of the first mapping."""
-        return list(_mapping(self._first[0])) if self._first else ["text"]
+        """Return the keys of the first mappings."""
+        return list(dict.fromkeys(name for row in self._first for name in _mapping(row)))
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read them all."""
-        while rows := [*self._first, *islice(self._rows, BLOCK - len(self._first))]:
+        while rows := self._first or list(islice(self._rows, BLOCK)):
             self._first = []
             table: dict[str, list[Any]] = {name: [_mapping(row).get(name) for row in rows] for name in columns}
             yield Block(table_of(table | {PROBLEM: [None] * len(rows)}), 0.0)

@@ -77,7 +77,7 @@ def attribute(
     Args:
         explainer: Explains the texts.
         inputs: Paths, URLs or patterns of Parquet, JSONL, CSV, Arrow or text files, "-" for standard input, a data
-            set, or an iterable of mappings such as {"text": "..."}.
+            set, a table of pandas, Polars, Arrow or DuckDB, or an iterable of mappings such as {"text": "..."}.
         output: Folder or URL to write to: `shards/`, `errors/` and `manifest.json`.
         text_column: The column of the texts, "text" by default; or of the prompts, texts or lists of chat messages,
             "prompt" by default.

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..results.columns import column_types
+from ..results.columns import column_types, source_types
 from .formats import ODD, PROBLEM, Block, arrow_module
 from .reading import Source
 
-__all__ = ["Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
+__all__ = ["KEPT", "Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
+
+KEPT = "kept "
+"""What the names of kept columns begin with in a shard, whose own columns may be called the same."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,9 @@ class Shard:
     Attributes:
         index: Its number.
         first: The number of its first row.
-        table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `target` and kept columns; of prompts
-            `messages`, true where the text is JSON of chat messages; `problem` says why a row cannot be read.
+        table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `target` and, behind `KEPT`, kept
+            columns; of prompts `messages`, true where the text is JSON of chat messages; `problem` says why a row
+            cannot be read.
         digest: Of everything that results depend on.
         fraction: Share of the input read with it.
     """
@@ -96,15 +100,18 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
     found = columns
     if not columns.text:
         default = "prompt" if columns.prompts and names != ["text"] else "text"
-        if default not in names:
+        if names and default not in names:
             what = f"{default}s"
             raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
         found = replace(columns, text=default)
-    streamed = names == ["text"]  # a stream of JSON lines has no names before it is read
-    for name in [] if streamed else found.all:
-        if name not in names:
+    for name in found.all:
+        if names and name not in names:
             raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}")
-    results = column_types(arrow_module(), texts=True, pairs=True, words=True)
+    arrow = arrow_module()
+    if columns.prompts:
+        results = source_types(arrow, texts=True, names=True)
+    else:
+        results = column_types(arrow, texts=True, pairs=True, words=True)
     for name in found.keep:
         if name in results:
             raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
@@ -124,8 +131,9 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
     count = index = row = 0
     fraction = 0.0
     kept: dict[str, Any] = {}  # types, as the first block has them
+    unnamed = not source.names()
     for block in source.blocks(columns.all):
-        if not row:
+        if unnamed and not row:
             _check_named(block.table, columns)
         table = _normalised(arrow, block, columns, row, kept)
         row, before, fraction = row + len(table), fraction, block.fraction
@@ -223,12 +231,12 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     if columns.target is not None:
         found["target"] = _named(arrow, table[columns.target], columns.target)
     for name in columns.keep:
-        found[name], problem = _kept(arrow, table[name], name, kept, problem)
+        found[KEPT + name], problem = _kept(arrow, table[name], name, kept, problem)
     return arrow.table({**found, "problem": problem})
 
 
 def _check_named(table: Any, columns: InputColumns) -> None:
-    """Refuse a column of ids or one to keep that no row of the first block has: of JSON lines this shows only now.
+    """Refuse a column that no row of the first block has, where the names of the columns show only now.
 
     Raises:
         DataError: If there is one.

@@ -167,7 +167,8 @@ class _Run:
         self.manifest = manifest
         self.files = self.folder.shard_files(manifest)
         if not self.files:
-            raise DataError(f"{place}: no shard is written yet")
+            why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
+            raise DataError(f"{place}: {why}")
         common = self.folder.common(self.files[0])
         if common.get("kind") == "sources":
             raise DataError(f"{place}: sources of completions, which have no words to summarise; query the shards")
@@ -178,7 +179,8 @@ class _Run:
         if not self.folder.local:
             self.connection.register_filesystem(self.folder.system)
         self.signed = bool(common.get("signed"))
-        self.columns = [row[0] for row in self.ask(f"DESCRIBE SELECT * FROM {self.table}")]  # noqa: S608
+        described = self.ask(f"DESCRIBE SELECT * FROM {self.table}")  # noqa: S608
+        self.columns = {row[0]: str(row[1]) for row in described}
         self.unit = "words" if "words" in self.columns else "tokens"
 
     @property
@@ -202,11 +204,7 @@ class _Run:
         """
         if gold is not None and gold not in self.columns:
             raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
-        right = (
-            "NULL"
-            if gold is None
-            else f"CAST({_name(gold)} AS VARCHAR) IN (prediction, CAST(prediction_id AS VARCHAR))"
-        )
+        right = "NULL::BOOLEAN" if gold is None else self._right(gold)
         units, scores = ("words", "word_scores") if self.unit == "words" else ("tokens", "scores")
         sequences = "list_transform(words, lambda x: 0)" if self.unit == "words" else "sequence_ids"
         n = f"len({units})"
@@ -225,7 +223,7 @@ class _Run:
                        unnest(scores[(k * layers + layers - 1) * n + 1 : (k * layers + layers) * n]) AS score
                 FROM label
             )
-            SELECT label, coalesce(correct, true) AS correct, label = prediction AS predicted,
+            SELECT label, correct, label = prediction AS predicted,
                    sequence IS NULL AS special, lower(trim(text)) AS text,
                    count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
                    sum(abs(score)) AS mass, count(*) FILTER (score < 0) AS negative,
@@ -310,16 +308,26 @@ class _Run:
         mass = sum(row[2] for row in rows) or 1.0
         return [Mass(kind, count / tokens, own / mass) for kind, count, own in rows]
 
-    def _mistakes(self, gold: str, top: int, least: int) -> tuple[float, list[Rate]]:
-        right = f"CAST({_name(gold)} AS VARCHAR) IN (prediction, CAST(prediction_id AS VARCHAR))"
-        accuracy = self.ask(f"SELECT avg(({right})::INT) FROM {self.table}")[0][0]  # noqa: S608
+    def _right(self, gold: str) -> str:
+        """Return the expression that says whether an answer is right; NULL where a row has no right label."""
+        column = _name(gold)
+        if self.columns[gold] in ("DOUBLE", "FLOAT"):  # what pandas makes of numbers where some are missing
+            column = f"CASE WHEN {column} = round({column}) THEN {column}::HUGEINT END"
+        return f"CAST({column} AS VARCHAR) IN (prediction, CAST(prediction_id AS VARCHAR))"
+
+    def _mistakes(self, gold: str, top: int, least: int) -> tuple[float | None, list[Rate]]:
+        """Return the share of right answers, and the units that tell wrong ones; rows without a label do not count."""
+        accuracy = self.ask(f"SELECT avg(({self._right(gold)})::INT) FROM {self.table}")[0][0]  # noqa: S608
         rows = self.ask(
             """
             WITH rates AS (
                 SELECT text, sum(count) FILTER (NOT correct) AS wrong, sum(count) FILTER (correct) AS good,
                        sum(total) FILTER (NOT correct) AS total_wrong, sum(total) FILTER (correct) AS total_good
                 FROM units WHERE NOT special AND regexp_matches(text, '\\w') GROUP BY text
-            ), every AS (SELECT sum(count) FILTER (NOT correct) / sum(count) AS share FROM units WHERE NOT special)
+            ), every AS (
+                SELECT sum(count) FILTER (NOT correct) / sum(count) AS share
+                FROM units WHERE NOT special AND correct IS NOT NULL
+            )
             SELECT text, coalesce(wrong, 0) AS wrong, coalesce(good, 0) AS good, total_wrong, total_good, share
             FROM rates, every WHERE coalesce(wrong, 0) + coalesce(good, 0) >= ?
             """,
@@ -342,7 +350,9 @@ class _Run:
         """Return how another run differs: in its answers, and in its units."""
         if other.unit != self.unit:
             raise DataError(f"{other.folder.place} has {other.unit} and {self.folder.place} has {self.unit}")
-        joined = f"{self.table} AS a JOIN {other.table} AS b ON a.id = b.id"
+        # Of rows that share an id the first belongs to the first, and so on.
+        each = "SELECT id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
+        joined = f"({each} {self.table}) AS a JOIN ({each} {other.table}) AS b ON a.id = b.id AND a.place = b.place"
         both, same = self.ask(f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}")[0]  # noqa: S608
         moved = self.ask(
             f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.id)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608

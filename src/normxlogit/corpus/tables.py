@@ -20,6 +20,7 @@ from ..results.words import merge_words
 from .formats import arrow_module
 from .prompts import ExplainedPrompts
 from .settings import Settings
+from .shards import KEPT
 from .worker import Explained
 
 __all__ = ["error_table", "result_table", "source_table"]
@@ -82,7 +83,7 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
         columns |= {name: table[name] for name in ("text", "text_pair") if name in types}
     if settings.words:
         columns |= _words(arrow, found, settings.merge or method.word_merge, types)
-    kept = {name: table[name] for name in settings.columns.keep}
+    kept = {name: table[KEPT + name] for name in settings.columns.keep}
     common = {
         "schema_version": SCHEMA_VERSION,
         "version": __version__,
@@ -137,7 +138,7 @@ def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, 
         }
         for name in types.keys() & values.keys():
             columns[name].append(values[name])
-    kept = {name: table[name] for name in settings.columns.keep}
+    kept = {name: table[KEPT + name] for name in settings.columns.keep}
     units = {result.unit for result in found.sources}
     common = {
         "schema_version": SCHEMA_VERSION,

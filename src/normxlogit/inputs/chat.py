@@ -104,8 +104,9 @@ def _rendered(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]
 
 
 def _contents(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], text: str) -> list[Content]:
-    """Return where the contents stand, those that are strings and that the template writes."""
-    said = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
+    """Return where the contents stand, those that are strings with a word and that the template writes."""
+    strings = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
+    said = {i: content for i, content in strings.items() if content.strip()}
     marks = {i: MARK.format(i) for i in said}
     try:
         marked = _rendered(
@@ -121,7 +122,7 @@ def _contents(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]
         start = at + len(literal)
         if text[at:start] != literal or not text[start:].lstrip().startswith(body):
             start = text.find(body, at)  # the template writes something else around this content
-        if start < 0 or not body:
+        if start < 0:
             continue
         start = text.index(body, start)
         trimmed = len(said[i]) - len(said[i].lstrip())

@@ -155,6 +155,10 @@ class Method(ABC):
     def __hash__(self) -> int:
         return hash(self.spec)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the settings; what a constructor makes of them, such as an imported module, it makes again."""
+        return functools.partial(type(self), **{name: getattr(self, name) for name in settings_of(type(self))}), ()
+
 
 def run_method(method: Method, request: Request) -> Scores:
     """Run a method, and refuse scores of another shape than asked for; `check_finite` looks at the values.

@@ -2,8 +2,8 @@
 
 import inspect
 import threading
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,9 @@ from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
-from ..surgery.isolated import private_clone, without_autocast
+from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.parts import tolerance_for
-from ..surgery.snapshot import Snapshot
 from ..surgery.trace import hidden_of, tensor_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass
@@ -80,21 +79,24 @@ class FrozenModel:
 
     Args:
         model: The model, which has read something already.
-        proved: Whether its frozen form was proved before.
+        like: A frozen form of the same model, whose proof holds for this one.
     """
 
-    def __init__(self, model: TaskModel, *, proved: bool = False) -> None:
+    def __init__(self, model: TaskModel, *, like: "FrozenModel | None" = None) -> None:
         self.model = model
         self.module = model.module
         self._embeddings = _word_embeddings(model)  # before the clone, which takes its hook along
         self._network = FrozenNetwork(private_clone(model.module))
-        self._proved = proved
+        self._proved: bool = like is not None and like._proved
+        self._network.opened = like is not None and like._network.opened
         self._written = False
+        self._watch: WriteWatch | None = None
         self._lock = threading.Lock()
         self._seen = _Seen()
         known = [*(model.parts.outputs or ()), *filter(None, [model.parts.embedding_output])]
         for path in {output.path for output in known}:
             self._listen(path)
+            self._network.begin_at(path)
         self._network.cut_at({output.path for output in model.parts.outputs or ()})
 
     @classmethod
@@ -104,7 +106,7 @@ class FrozenModel:
         kept = found if type(found) is cls else None
         same = kept is not None and kept.module is model.module
         if kept is None or not same or kept._written:
-            kept = model.__dict__["_frozen_model"] = cls(model, proved=same and kept is not None and kept._proved)
+            kept = model.__dict__["_frozen_model"] = cls(model, like=kept if same else None)
         return kept
 
     def vectors(self, batch: Batch) -> Tensor:
@@ -158,12 +160,8 @@ class FrozenModel:
                 stack.enter_context(network.sparing())
                 if "use_cache" in inspect.signature(type(self.module).forward).parameters:
                     more["use_cache"] = False  # a layer that runs again must not find what it left there
-            before = Snapshot(network.model, configs=False)
-            outputs: Any = {}
-            try:
+            with self._watched():
                 outputs = network.model(**batch.inputs, **more)
-            finally:  # what a pass writes on its modules must not be part of the next text's answer
-                self._written = self._written or not before.unchanged()
         hidden, embedded = hidden_of(record.trunk), record.embedded
         record.trunk = record.embedded = None
         if first is not None and report.leaf is not None:
@@ -313,8 +311,9 @@ class FrozenModel:
                 rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
-            self._network.prove(lambda: self._from_leaf(inputs, place, rows), own, SUMS * tolerance_for(own))
-            self._proved = True
+            trial = type(self)(self.model)  # what a pass of the proof writes on its modules must be in no answer
+            trial._network.prove(lambda: trial._from_leaf(inputs, place, rows), own, SUMS * tolerance_for(own))
+            self._network.opened, self._proved = trial._network.opened, True
 
     def _from_leaf(self, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the answer to one text, and what flowed to it: word embeddings, or the embedding layer's output."""
@@ -354,6 +353,15 @@ class FrozenModel:
                 seen.found[place] = tensor_of(output)
 
         self._network.model.get_submodule(path).register_forward_hook(after)
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """See to it that what a pass in this block writes on its modules is no part of the next text's answer."""
+        watch = self._watch = self._watch or WriteWatch(self._network.model)
+        try:
+            yield
+        finally:
+            self._written = self._written or watch.written()
 
     def _listening(self, places: Sequence[int]) -> "_Listening":
         wanted = {(self._output(p).path, self._output(p).call): p for p in places if p or self._embeddings is None}

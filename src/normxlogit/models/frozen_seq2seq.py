@@ -14,7 +14,6 @@ from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
-from ..surgery.snapshot import Snapshot
 from ..surgery.trace import Call, hidden_of, tensor_of, trace
 from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass
@@ -54,11 +53,11 @@ class FrozenSeq2Seq(FrozenModel):
 
     Args:
         model: The model, which has read something already.
-        proved: Whether its frozen form was proved before.
+        like: A frozen form of the same model, whose proof holds for this one.
     """
 
-    def __init__(self, model: TaskModel, *, proved: bool = False) -> None:
-        super().__init__(model, proved=proved)
+    def __init__(self, model: TaskModel, *, like: FrozenModel | None = None) -> None:
+        super().__init__(model, like=like)
         self._sides = _Held()
         self._layers: tuple[LayerOutput, ...] | None = None
         for table in {id(table): table for table in self._tables()}.values():
@@ -88,11 +87,8 @@ class FrozenSeq2Seq(FrozenModel):
             stack.enter_context(self._network.frozen())
             if long:
                 stack.enter_context(self._network.sparing())
-            before = Snapshot(self._network.model, configs=False)
-            try:
+            with self._watched():
                 self._network.model(**batch.inputs)
-            finally:
-                self._written = self._written or not before.unchanged()
         hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
         source = leaves[0] if output is None else self._sides.found
         self._sides.found = None

@@ -15,6 +15,7 @@ from ..surgery.isolated import Isolated
 from ..surgery.layer_to_head import TrunkDone
 from ..surgery.parts import Parts
 from ..surgery.plain_module import as_task_model
+from ..surgery.recorders import know_recorders
 from ..surgery.snapshot import Snapshot
 from ..surgery.trace import tensor_of
 from .embeddings import WordEmbeddings
@@ -62,6 +63,7 @@ class ModelCopy:
         # First: a change while the copy is made must show.
         self._given = Snapshot(given if watched is None else watched)
         plain = unwrapped(given)
+        know_recorders(plain)
         self.reference = cast(PreTrainedModel, clone(plain))
         self.module = cast(PreTrainedModel, clone(plain))
         self.adapted = False

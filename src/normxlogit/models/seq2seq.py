@@ -55,7 +55,10 @@ class Seq2SeqModel(TaskModel):
         """
         self.refresh()
         self._known = None  # the encoder's weights may have changed since
-        read = self.encoder([source], long_text="error")[0]
+        read = self.encoder([source], long_text="window")[0]
+        limit = self.encoder.limit
+        if limit is not None and len(read) > limit:
+            raise InputError(f"the prompt has {len(read)} tokens and the model reads {limit}; shorten it")
         start = getattr(self.config, "decoder_start_token_id", None)
         if start is None:
             start = self.module.generation_config.decoder_start_token_id

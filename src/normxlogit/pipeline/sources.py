@@ -21,7 +21,7 @@ from .completed import Completed
 from .completion import explain_completion, prove_causal
 from .options import Options
 
-__all__ = ["explain_sources"]
+__all__ = ["explain_sources", "sources_and_parts"]
 
 
 @enough_memory("find the sources of this answer")
@@ -47,9 +47,7 @@ def explain_sources(
         UnsupportedModelError: If the model is not one that the method works on.
     """
     sequence = completed.sequenced()
-    sources, parts = prompt_sources(sequence, by), answer_parts(sequence, of)
-    if not sources:
-        raise InputError("the prompt holds no source")
+    sources, parts = sources_and_parts(completed, by, of)
     weights = part_weights(completed, parts)
     ablations = Ablations(model, completed, sources)
     model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
@@ -102,6 +100,19 @@ def explain_sources(
         version=__version__,
         diagnostics=passes | measured,
     )
+
+
+def sources_and_parts(completed: Completed, by: By, of: Of) -> tuple[list[Piece], list[Piece]]:
+    """Return the sources of a prompt and the parts of its answer.
+
+    Raises:
+        InputError: If there is no such source or part, or the prompt holds none.
+    """
+    sequence = completed.sequenced()
+    sources, parts = prompt_sources(sequence, by), answer_parts(sequence, of)
+    if not sources:
+        raise InputError("the prompt holds no source")
+    return sources, parts
 
 
 def part_weights(completed: Completed, parts: list[Piece]) -> Array:

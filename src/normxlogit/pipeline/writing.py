@@ -21,7 +21,7 @@ from ..models.write_each import write_each
 from ..surgery.memory import enough_memory
 from .completed import Completed
 
-__all__ = ["check_writes", "generate", "generate_each", "read_completion"]
+__all__ = ["check_writes", "generate", "generate_each", "opened", "read_completion"]
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
@@ -52,28 +52,40 @@ def generate_each(
     check_writes(model)
     if options.get("num_return_sequences", 1) != 1:
         raise InputError("num_return_sequences must be 1; call again for another completion")
-    read = [_read_prompt(model, prompt) for prompt in prompts]
+    read = [opened(model, prompt) for prompt in prompts]
     limit = model.encoder.limit
-    for encoding, _ in read:
-        if limit is not None and limit <= len(encoding):
-            raise InputError(
-                f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to write"
-            )
     max_new_tokens = counted(max_new_tokens, "max_new_tokens")
-    rooms = [max_new_tokens if limit is None else min(max_new_tokens, limit - len(e)) for e, _ in read]
+    rooms = [max_new_tokens if limit is None else min(max_new_tokens, limit - len(one.encoding)) for one in read]
     found: list[Completed | None] = [None] * len(read)
     with torch.inference_mode():
         for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
             places = [i for i, own in enumerate(rooms) if own == room]
             config, rest = _generation_config(model, options, room)
-            written = write_each(model, [read[i][0] for i in places], config, rest)
+            written = write_each(model, [read[i].encoding for i in places], config, rest)
             notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
             for i, ids in zip(places, written, strict=True):
-                encoding, prompt = read[i]
-                whole = append_tokens(model.tokenizer, encoding, ids)
-                whole = replace(whole, notes=(*encoding.notes, *notes))
-                found[i] = Completed(whole, len(encoding), len(prompt.text), prompt.contents)
+                whole = append_tokens(model.tokenizer, read[i].encoding, ids)
+                found[i] = replace(read[i], encoding=replace(whole, notes=(*read[i].encoding.notes, *notes)))
     return [completed for completed in found if completed is not None]
+
+
+def opened(model: TaskModel, prompt: Prompt) -> Completed:
+    """Return a prompt before anything is written.
+
+    Args:
+        model: A causal language model.
+        prompt: A text or chat messages.
+
+    Raises:
+        InputError: If it is empty or leaves no room.
+    """
+    encoding, read = _read_prompt(model, prompt)
+    limit = model.encoder.limit
+    if limit is not None and limit <= len(encoding):
+        raise InputError(
+            f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to write"
+        )
+    return Completed(encoding, len(encoding), len(read.text), read.contents)
 
 
 def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
@@ -100,6 +112,8 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     count, text = len(before), read.text
     if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
         completion = model.target_ids(completion)
+        if completion == model.target_ids(""):  # nothing but what ends every text
+            raise InputError("the completion is empty")
     if not isinstance(completion, str):
         encoding = append_tokens(model.tokenizer, before, _token_ids(model, completion))
     else:

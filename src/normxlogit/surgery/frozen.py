@@ -140,6 +140,10 @@ class FrozenNetwork:
         model: A structural clone of the model for this network alone, in evaluation mode, whose activation modules
             are given another `forward`: outside `frozen()` it does what it did.
 
+    Attributes:
+        model: The clone.
+        opened: Whether the model's own autograd functions are seen through; the proof finds out.
+
     Example:
         network = FrozenNetwork(clone(model))
         x = model.get_input_embeddings()(ids).detach().requires_grad_()
@@ -155,7 +159,7 @@ class FrozenNetwork:
         self._lock = threading.Lock()
         self._hooked: set[str] = set()
         self._paths = {id(module): path for path, module in model.named_modules()}
-        self._opened = False
+        self.opened = False
         with torch.random.fork_rng(devices=[]):
             steps = [module for module in model.modules() if is_activation(module)]
         for module in steps:
@@ -196,6 +200,17 @@ class FrozenNetwork:
         finally:
             self._held.sparing = before
 
+    def begin_at(self, path: str) -> None:
+        """Let passes begin to be frozen where a module returns, see `frozen_from`; done once, by it if not before.
+
+        Args:
+            path: Of the module.
+        """
+        with self._lock:
+            if path not in self._hooked:
+                self._hooked.add(path)
+                self.model.get_submodule(path).register_forward_hook(functools.partial(self._begin, path))
+
     @contextmanager
     def frozen_from(self, path: str, calls: int = 1) -> Iterator[Report]:
         """Freeze what runs in this thread and block after a module has returned; what is below it runs as it is.
@@ -212,10 +227,7 @@ class FrozenNetwork:
         Raises:
             UnsupportedModelError: At the end of the block, if the module was not called or returned no tensor.
         """
-        with self._lock:
-            if path not in self._hooked:
-                self._hooked.add(path)
-                self.model.get_submodule(path).register_forward_hook(functools.partial(self._begin, path))
+        self.begin_at(path)
         mode, held = _Mode(Report()), self._held
         before, held.waiting, held.start, held.calls = held.mode, mode, path, calls
         try:
@@ -279,7 +291,7 @@ class FrozenNetwork:
         own, held = module.forward, self._held
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            return (other if self._opened and held.mode is not None else own)(*args, **kwargs)
+            return (other if self.opened and held.mode is not None else own)(*args, **kwargs)
 
         module.__dict__["forward"] = forward
 
@@ -303,13 +315,13 @@ class FrozenNetwork:
         try:
             return self._proved(run, own, tolerance)
         except UnsupportedModelError:
-            if self._opened:
+            if self.opened:
                 raise
             try:  # once more, with the model's own autograd functions seen through
-                self._opened = True
+                self.opened = True
                 return self._proved(run, own, tolerance)
             except Exception:
-                self._opened = False
+                self.opened = False
             raise
 
     def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from .clone import clone
 from .snapshot import Snapshot
 
-__all__ = ["Isolated", "autocast_note", "private_clone", "without_autocast"]
+__all__ = ["Isolated", "WriteWatch", "autocast_note", "private_clone", "without_autocast"]
 
 SMALL = 1_000_000
 """Elements of a buffer up to which a private clone has its own: larger ones are quantised weights."""
@@ -45,13 +45,33 @@ class Isolated:
             if shape in self._settled:
                 return self.model(**inputs)
             private = private_clone(self.model)
-            before = Snapshot(private, configs=False)
-            versions = _versions(private)
+            watch = WriteWatch(private)
             try:
                 return private(**inputs)
             finally:
-                if before.unchanged() and _versions(private) == versions and len(self._settled) < SHAPES:
+                if not watch.written() and len(self._settled) < SHAPES:
                     self._settled.add(shape)
+
+
+class WriteWatch:
+    """Tells whether a model's passes write on its modules or into their buffers.
+
+    Args:
+        model: A clone that nobody but these passes writes on.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._before = Snapshot(model, configs=False)
+        self._buffers = list(model.buffers())
+        self._versions = self._counted()
+
+    def written(self) -> bool:
+        """Return whether anything is not as it was when the watch began."""
+        return self._counted() != self._versions or not self._before.unchanged()
+
+    def _counted(self) -> list[int]:
+        """Return how often each buffer was changed in place."""
+        return [0 if b.is_inference() else b._version for b in self._buffers]
 
 
 def private_clone(model: nn.Module) -> nn.Module:
@@ -90,8 +110,3 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype) -> tuple[str, .
 
 def _device_of(inputs: Mapping[str, Any]) -> str:
     return next((value.device.type for value in inputs.values() if isinstance(value, Tensor)), "cpu")
-
-
-def _versions(model: nn.Module) -> list[int]:
-    """Return how often each buffer was changed in place."""
-    return [0 if b.is_inference() else b._version for b in model.buffers()]

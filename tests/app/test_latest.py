@@ -1,0 +1,36 @@
+"""What stands on the page belongs to the request that a reader made last."""
+
+import threading
+
+from normxlogit.app.latest import Latest
+
+
+def test_an_answer_that_comes_after_a_later_one_is_not_shown():
+    latest, begun, go_on = Latest(), threading.Event(), threading.Event()
+    answers = []
+
+    def slow():
+        begun.set()
+        go_on.wait(60)
+        return "slow"
+
+    waiting = threading.Thread(target=lambda: answers.append(latest("me", slow, "late")))
+    waiting.start()
+    assert begun.wait(60)
+    assert latest("me", lambda: "quick", "late") == "quick"
+    assert latest("other", lambda: "theirs", "late") == "theirs"
+    go_on.set()
+    waiting.join(60)
+    assert answers == ["late"]
+
+
+def test_the_requests_of_others_do_not_count():
+    latest = Latest()
+    assert latest("me", lambda: latest("other", lambda: "theirs", "late"), "late") == "theirs"
+
+
+def test_readers_who_have_not_asked_for_long_are_forgotten():
+    latest = Latest(most=2)
+    for reader in "abc":
+        latest(reader, lambda: None, None)
+    assert list(latest._begun) == ["b", "c"]

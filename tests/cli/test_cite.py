@@ -1,0 +1,54 @@
+"""Documents of the command that cites: which files are read, and what they are called."""
+
+import io
+
+import pytest
+
+from normxlogit.cli.cite import read_documents
+from normxlogit.errors import DataError
+
+
+def write(folder, **files):
+    for name, content in files.items():
+        path = folder / name.replace("__", "/").replace("_txt", ".txt").replace("_md", ".md")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode())
+    return folder
+
+
+def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
+    write(tmp_path, x_txt="one", a__x_txt="two", a__y_txt="three")
+    monkeypatch.chdir(tmp_path)
+    assert read_documents(["a/x.txt", "x.txt"]) == {"a/x.txt": "two", "x.txt": "one"}
+    assert read_documents(["x.txt", "a"]) == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
+    assert read_documents([str(tmp_path)]) == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
+    write(tmp_path, b__x_txt="four")
+    assert read_documents([str(tmp_path / "a"), "b/x.txt"]) == {"a/x.txt": "two", "y.txt": "three", "b/x.txt": "four"}
+
+
+def test_a_file_is_read_once_however_often_it_is_named(tmp_path, monkeypatch):
+    write(tmp_path, a__x_txt="one", a__b__y_md="two")
+    (tmp_path / "a/link.txt").symlink_to(tmp_path / "a/x.txt")
+    (tmp_path / "a/b/loop").symlink_to(tmp_path / "a", target_is_directory=True)
+    monkeypatch.chdir(tmp_path)
+    assert sorted(read_documents(["a", "a/x.txt", "./a/../a/x.txt"]).values()) == ["one", "two"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"typed")))
+    assert read_documents(["-", "-"]) == {"standard input": "typed"}
+
+
+def test_hidden_files_are_left_out_unless_they_are_named(tmp_path, monkeypatch):
+    write(tmp_path, x_txt="one")
+    for name in ("._x.txt", ".hidden/z.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"\x00\x05\xff")
+    assert read_documents([str(tmp_path)]) == {"x.txt": "one"}
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_documents([str(tmp_path / "._x.txt")])
+    (tmp_path / ".hidden/z.txt").write_bytes(b"two")
+    assert read_documents([str(tmp_path / ".hidden")]) == {"z.txt": "two"}
+
+
+def test_marks_and_line_ends_of_windows_are_no_text(tmp_path):
+    (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbfOne.\r\n\r\nTwo.\r\n")
+    assert read_documents([str(tmp_path / "x.txt")]) == {"x.txt": "One.\n\nTwo.\n"}

@@ -1,0 +1,69 @@
+"""A model that came from another process hands out its hidden states, and one that did can be sent to another."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from transformers.utils import output_capturing
+
+from normxlogit import Explainer
+from normxlogit.surgery.recorders import know_recorders, without_recorders
+from tests import tiny
+
+TEXT = "the movie is good"
+
+
+@pytest.fixture
+def nothing_built(monkeypatch):
+    """A process that has built no model yet."""
+    monkeypatch.setattr(output_capturing, "_CAN_RECORD_REGISTRY", type(output_capturing._CAN_RECORD_REGISTRY)())
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
+def test_a_model_of_another_process_is_read_in_the_middle_as_here(family, kind, request):
+    explainer = Explainer(tiny.model(family, kind), tiny.tokenizer_for(family))
+    wanted = explainer(TEXT, method="frozen-gradient:read_at=middle").scores
+    assert not np.allclose(wanted, explainer(TEXT, method="frozen-gradient").scores, atol=1e-4)
+    sent = pickle.dumps(explainer)
+    request.getfixturevalue("nothing_built")
+    found = pickle.loads(sent)(TEXT, method="frozen-gradient:read_at=middle").scores
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def test_classes_are_entered_and_what_is_known_stays(nothing_built):
+    model = tiny.model("bert", "SequenceClassification")
+    known = output_capturing._CAN_RECORD_REGISTRY
+    dict.clear(known)
+    dict.__setitem__(known, str(type(model)), "known")
+    know_recorders(model)
+    assert known.get(model) == "known"
+    assert known.get(model.bert) == model.bert._can_record_outputs != {}
+
+
+def test_a_model_that_was_asked_for_hidden_states_can_be_sent(request):
+    model, tokenizer = tiny.model("bert", "SequenceClassification").train(), tiny.tokenizer_for("bert")
+    explainer = Explainer(model, tokenizer)
+    ids = tokenizer(TEXT, return_tensors="pt")
+    asked = model(**ids, output_hidden_states=True).hidden_states
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(model)
+    hooks = sum(len(module._forward_hooks) for module in model.modules())
+    sent = pickle.loads(pickle.dumps(explainer))
+    assert sum(len(module._forward_hooks) for module in model.modules()) == hooks > 0
+    assert sent.model.given.training
+    again = sent.model.given(**ids, output_hidden_states=True).hidden_states
+    assert len(again) == len(asked)
+    np.testing.assert_allclose(sent(TEXT).scores, explainer(TEXT).scores, atol=1e-6)
+
+
+def test_hooks_of_the_caller_are_kept():
+    model = tiny.model("bert", "SequenceClassification").eval()
+    ids = tiny.tokenizer_for("bert")(TEXT, return_tensors="pt")
+    assert without_recorders(model) is model
+    model(**ids, output_hidden_states=True)
+    model.classifier.register_forward_hook(lambda _, __, output: output + 1)
+    with torch.no_grad():
+        found = without_recorders(model)
+        torch.testing.assert_close(found(**ids).logits, model(**ids).logits)
+        assert found.bert.encoder.layer[0]._forward_hooks == {}
