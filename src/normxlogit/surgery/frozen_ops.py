@@ -59,7 +59,7 @@ def _activation(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: di
     name = function.__name__.strip("_")
     frozen.note(name, "f(x) / x")
     fixed, named = _still_all(args, kwargs)
-    changes = _in_place(function) or bool(kwargs.get("inplace")) or any(a is True for a in args[1:])
+    changes = _in_place(function) or bool(kwargs.get("inplace"))  # torch hands it on by name, however it was given
     with torch.no_grad():
         value = function(fixed[0].clone() if changes else fixed[0], *fixed[1:], **named)
     result = maps.ratio(x, value, name)
