@@ -31,7 +31,7 @@ class MethodInfo:
         paper: Where it comes from.
         needs: What it needs of a model.
         per_layer: Whether it gives scores for single layers.
-        signed: Whether, as it is by default, negative scores mean evidence against the target.
+        signed: Whether, with its default settings, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations, so that with a causal model
             the scores of one pass hold for every shorter text too.
         passes: Its cost in passes of the model, T the number of tokens.
@@ -81,7 +81,7 @@ def register(
         paper: Source, such as "Mohebbi et al., 2023".
         needs: What it needs of a model.
         per_layer: Whether it gives scores for single layers.
-        signed: Whether, as it is by default, negative scores mean evidence against the target.
+        signed: Whether, with its default settings, negative scores mean evidence against the target.
         tokenwise: Whether a token's score follows from that token's own representations.
         passes: Cost in passes of the model.
         extra: Name of this package's extra that brings what it imports.
