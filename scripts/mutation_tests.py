@@ -27,7 +27,7 @@ PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decod
 
 ROOMS = {
     "surgery": ["tests/surgery", "tests/test_promises.py"],
-    "models": ["tests/models", "tests/test_promises.py", *PAIRS],
+    "models": ["tests/models", "tests/inputs", "tests/pipeline", "tests/test_promises.py"],
     "methods": ["tests/methods", "tests/test_promises.py"],
     "evaluation": ["tests/evaluation", *PAIRS],
 }

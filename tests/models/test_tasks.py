@@ -362,3 +362,24 @@ def test_an_answer_without_a_text_is_its_tokens():
     (found,) = explainer({name: list(values) for name, values in tiny.tokenizer_for("bert")(*pair).items()})
     assert found.text is None
     assert found.prediction.label == "".join(found.tokens[start : end + 1])
+
+
+def test_ids_that_do_not_tell_the_context_are_refused_by_readers():
+    tokenizer = tiny.tokenizer_for("bert")
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tokenizer)
+    pair = ("is the cat here ?", "once upon a time the cat sat on the mat .")
+    encoded = tokenizer(*pair)
+    plain = {name: [list(values)] for name, values in encoded.items()}
+    told = explainer(plain)[0]  # its token types tell the texts apart
+    assert told.scores.tolist() == explainer(pair).scores.tolist()
+    with pytest.raises(InputError, match=r"input 0 is token ids that do not tell the question from the context.*pass"):
+        explainer({"input_ids": plain["input_ids"]})
+    assert explainer(pair[1]).target.position, "a text alone is the context"
+
+
+def test_what_wraps_a_model_is_refused_with_the_way_to_it():
+    wrapped = torch.nn.DataParallel(tiny.model("bert"))
+    with pytest.raises(UnsupportedModelError, match=r"DataParallel .*pass its \.module, BertForSequenceClassification"):
+        Explainer(wrapped, tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="what it is for must be said"):  # its head is elsewhere
+        Explainer(torch.nn.DataParallel(tiny.model("bert").bert), tiny.tokenizer_for("bert"))

@@ -123,6 +123,7 @@ class Task:
 
         Raises:
             TargetError: If the text of a masked language model holds no mask, or several and none was chosen.
+            InputError: If token ids were given to question answering that do not tell where the context begins.
         """
         if not self.per_token:
             return None
@@ -194,11 +195,20 @@ def _answers(batch: Batch, logits: Tensor) -> Tensor:
 
     Returns:
         Start and end, (B, 2).
+
+    Raises:
+        InputError: If token ids were given that do not tell where the context begins.
     """
     spans = []
     for row, encoding in enumerate(batch.encodings):
         places = batch.mask[row].nonzero()[:, 0]  # (T,)
         context = 1 if 1 in encoding.sequence_ids else 0
+        if not context and encoding.text is None and encoding.offsets is None:
+            raise InputError(
+                f"input {batch.indices[row]} is token ids that do not tell the question from the context, and the "
+                "answer is looked for in the context; pass the texts as (question, context), what the tokenizer "
+                "returned for them, or token_type_ids of 0 and 1"
+            )
         outside = torch.tensor([s != context for s in encoding.sequence_ids], device=logits.device)  # (T,)
         own = logits[row, places]  # (T, 2)
         start, end = own.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
@@ -241,7 +251,7 @@ def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str
     if isinstance(model, SentenceEmbedding):
         return Task("embedding", "vector", ())
     if not isinstance(model, PreTrainedModel):
-        return _plain_task(name, task, labels)
+        return _plain_task(model, task, labels)
     config = model.config
     # A user's subclass of a known model is still that model.
     declared = (found for kind in type(model).__mro__ if (found := task_name(kind.__name__)))
@@ -264,9 +274,15 @@ def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str
     return Task(task, kind, _named(labels, len(own), name) or own)
 
 
-def _plain_task(name: str, task: TaskName | None, labels: Sequence[str] | None) -> Task:
+def _plain_task(model: nn.Module, task: TaskName | None, labels: Sequence[str] | None) -> Task:
     """Return the task of a plain module; how many outputs it has is known only when it was called."""
+    name = type(model).__name__
     if task is None:
+        for where, part in model.named_children():  # a wrapper, as DataParallel is
+            if isinstance(part, PreTrainedModel) and not is_bare(part):
+                raise UnsupportedModelError(
+                    f"{name} is not a transformers model, and holds one: pass its .{where}, {type(part).__name__}"
+                )
         raise UnsupportedModelError(
             f"{name} is not a transformers model, so what it is for must be said: pass task= one of {', '.join(PLAIN)}"
         )
