@@ -64,6 +64,8 @@ def test_equals_a_plain_loop(method, protocol):
     assert result.sufficiency == pytest.approx(sufficiency, abs=1e-5)
     assert result.quality == pytest.approx(accuracy, abs=1e-9)
     assert result.quality_name == "accuracy"
+    said = [int(model(**tokenizer(e.text, return_tensors="pt")).logits.argmax()) for e in EXAMPLES]
+    assert result.whole_quality == np.mean([a == e.label for a, e in zip(said, EXAMPLES, strict=True)])
     low, high = result.aopc_interval
     assert low < result.aopc < high
     assert np.ptp(curve) > 0.01, "the model must react, or this test sees nothing"
@@ -100,6 +102,8 @@ def test_regression_gives_pearson_with_gold():
     assert min(changes) < -1e-3 < 1e-3 < max(changes), "the size of a change counts, whatever its sign"
     assert min(kept) < -1e-3
     assert result.quality_name == "pearson"
+    whole = [ask(tokenizer(*example.text), ()) for example in examples]
+    assert result.whole_quality == pytest.approx(np.corrcoef(whole, [4.5, 1.0, 0.5])[0, 1], abs=1e-4)
 
 
 def test_autoregressive_models_lose_tokens_instead():

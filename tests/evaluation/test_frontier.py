@@ -188,16 +188,16 @@ def test_bars_reach_from_the_lower_end_of_the_interval_to_the_upper():
 def test_what_is_written_can_be_read(tmp_path):
     panels = {"one": POINTS, "two": POINTS[:2], "three": POINTS[-1:]}
     about = {title: {"texts": 3} for title in panels}
-    frontier_report.write_frontier(tmp_path / "out", panels, about, torch.device("cpu"))
-    text = (tmp_path / "out" / "frontier.md").read_text()
+    frontier_report.write_frontier(tmp_path / "new" / "out", panels, about, torch.device("cpu"))
+    text = (tmp_path / "new" / "out" / "frontier.md").read_text()
     assert text == frontier_report.frontier_text(panels, about)
     assert text.startswith("one: texts 3\n\n| method |")
-    state = json.loads((tmp_path / "out" / "frontier.json").read_text())
+    state = json.loads((tmp_path / "new" / "out" / "frontier.json").read_text())
     assert [panel["title"] for panel in state["panels"]] == list(panels)
     assert state["environment"]["device"] == "cpu"
     assert state["panels"][0]["points"][0]["cost"]["passes"] == 200.0
     assert state["panels"][2]["points"][0]["reason"].startswith("needs")
-    drawn = (tmp_path / "out" / "frontier.svg").read_text()
+    drawn = (tmp_path / "new" / "out" / "frontier.svg").read_text()
     assert "frozen-gradient:read_at=-1" in drawn
     assert "decompx" not in drawn
-    assert (tmp_path / "out" / "frontier.png").stat().st_size > 1000
+    assert (tmp_path / "new" / "out" / "frontier.png").stat().st_size > 1000

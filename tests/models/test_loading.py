@@ -178,6 +178,17 @@ def test_tied_weights_are_not_missing(tmp_path, family, kind):
         torch.testing.assert_close(loaded.state_dict()[name], value)
 
 
+@pytest.mark.parametrize("key", ["error_msgs", "conversion_errors"])
+def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatch, key):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    info = {"missing_keys": [], "mismatched_keys": [], "unexpected_keys": [], key: ["size of classifier.weight"]}
+    monkeypatch.setattr("transformers.AutoModelForSequenceClassification.from_pretrained", lambda *_, **__: (model, info))
+    with pytest.raises(InputError, match="cannot give size of classifier.weight: its answers would come from random"):
+        load(tmp_path)
+    info[key] = []
+    assert load(tmp_path)[0] is model
+
+
 # --- a tokenizer that is not there ----------------------------------------------------------------------------------
 
 

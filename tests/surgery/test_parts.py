@@ -59,6 +59,24 @@ def test_the_answer_itself_is_no_trunk_of_a_plain_tagger():
     assert find_parts(model, INPUTS, 3).trunk == "norm"
 
 
+class Bag(torch.nn.Module):
+    """Tags each word by its embedding alone, the first module that is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(tiny.SIZE, 16)
+        self.out = torch.nn.Linear(16, 3)
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.out(self.words(input_ids))
+
+
+def test_the_first_module_may_be_the_trunk_of_a_plain_tagger():
+    model = clone(plain.grown(Bag()))
+    as_task_model(model, torch.tensor([[0, 1, 1]]))
+    assert find_parts(model, INPUTS, 3).trunk == "words"
+
+
 def test_nan_is_said_before_anything_is_tried():
     model = tiny.model("bert")
     with torch.no_grad():

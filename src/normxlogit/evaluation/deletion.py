@@ -115,8 +115,7 @@ def _values(explainer: Explainer, a: Attribution, encoding: Encoding, ways: Sequ
         model.prepare(batch)
         positions = None
         if a.target.position is not None:
-            shift = [batch.mask.shape[1] - len(changed[i]) if model.pad_left else 0 for i in places]
-            found = [place(ways[i], len(changed[i])) + s for i, s in zip(places, shift, strict=True)]
+            found = [place(ways[i], len(changed[i])) for i in places]
             positions = torch.tensor(found, device=batch.mask.device)  # (B,)
         with torch.inference_mode():
             logits = model.answer(batch.inputs, positions)  # (B, C)
