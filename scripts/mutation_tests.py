@@ -22,14 +22,17 @@ import torch
 
 PACKAGE = "src/normxlogit"
 
+EVERYWHERE = ["tests/test_conventions.py", "tests/test_promises.py"]
+"""What holds for all rooms."""
+
 PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]
-"""Where embedding models and models of two sides are tested, from their files to how they are measured."""
+"""Where embedding models and models of two sides are measured, too."""
 
 ROOMS = {
-    "surgery": ["tests/surgery", "tests/test_promises.py"],
-    "models": ["tests/models", "tests/inputs", "tests/pipeline", "tests/test_promises.py"],
-    "methods": ["tests/methods", "tests/test_promises.py"],
-    "evaluation": ["tests/evaluation", *PAIRS],
+    "surgery": ["tests/surgery", *EVERYWHERE],
+    "models": ["tests/models", "tests/inputs", "tests/pipeline", *EVERYWHERE],
+    "methods": ["tests/methods", *EVERYWHERE],
+    "evaluation": ["tests/evaluation", *PAIRS, *EVERYWHERE],
 }
 """The rooms of the numeric core and the tests that must notice a change in them."""
 

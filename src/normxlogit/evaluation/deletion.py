@@ -105,17 +105,17 @@ def _values(explainer: Explainer, a: Attribution, encoding: Encoding, ways: Sequ
     changed = [remove_tokens(model, encoding, way) for way in ways]
     in_place = masks(model)
 
-    def place(way: Sequence[int], left: int) -> int:
+    def place(way: Sequence[int]) -> int:
         """Return where the answer is read now: what stood there, or the last token before it that is left."""
         position = a.target.position or 0
-        return position if in_place else min(max(0, position - sum(i <= position for i in way)), left - 1)
+        return position if in_place else max(0, position - sum(i <= position for i in way))
 
     def work(places: list[int]) -> list[float]:
         batch = model.batch([changed[i] for i in places], places)
         model.prepare(batch)
         positions = None
         if a.target.position is not None:
-            found = [place(ways[i], len(changed[i])) for i in places]
+            found = [place(ways[i]) for i in places]
             positions = torch.tensor(found, device=batch.mask.device)  # (B,)
         with torch.inference_mode():
             logits = model.answer(batch.inputs, positions)  # (B, C)
