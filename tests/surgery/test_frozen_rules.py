@@ -130,7 +130,9 @@ def test_attention_weights_are_held(written):
     torch.testing.assert_close(slope, wanted, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("case", ["mask", "added", "shared heads", "shared heads, as many tokens", "shared heads, as many texts", "scale"])
+@pytest.mark.parametrize(
+    "case", ["mask", "added", "shared heads", "shared heads, as many tokens", "shared heads, as many texts", "scale"]
+)
 def test_the_fused_backward_is_the_weights_transposed(case):
     tokens = 2 if case == "shared heads, as many tokens" else 5
     texts = 4 if case == "shared heads, as many texts" else 2
@@ -189,7 +191,7 @@ def test_what_was_computed_is_found_behind_another_shape():
     """The weight is the factor that was computed from the other one, whatever views lie between."""
     x = X.clone().requires_grad_()
     made = x * 2
-    for early in (made, made.view(4, 2), made.reshape(8)[None], made.unsqueeze(0).transpose(0, 1)):
+    for early in (x, made, made.view(4, 2), made.reshape(8)[None], made.unsqueeze(0).transpose(0, 1)):
         late = (made @ A).sum(-1)
         assert held_factor(early, late, None) == (1, "computed from the other factor")
         assert held_factor(late, early, None) == (0, "computed from the other factor")
