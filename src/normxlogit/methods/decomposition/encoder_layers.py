@@ -212,7 +212,11 @@ class EncoderLayer:
 
 def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...)."""
-    weight, bias, epsilon = attrgetter("weight", "bias", "eps")(norm)
+    weight, bias, epsilon = (getattr(norm, name, None) for name in ("weight", "bias", "eps"))
+    if not isinstance(weight, Tensor) or not isinstance(bias, Tensor) or not isinstance(epsilon, float):
+        raise UnsupportedModelError(
+            f"needs a LayerNorm with weight and bias where the model has a {type(norm).__name__}"
+        )
     deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     return weight.float(), bias.float(), deviation
 
