@@ -35,9 +35,8 @@ def test_layers_that_share_a_module_are_told_by_their_calls_and_a_norm_may_follo
     states = (state(0), state(1), state(2), normed := state(4))
     trunk = Call("trunk", None, normed)
     shared = [Call("trunk.block", state(k), (state(k + 1), None)) for k in range(3)]
-    found = layer_outputs(
-        [Call("trunk.words", None, states[0]), *shared, Call("trunk.norm", None, normed)], trunk, states
-    )
+    words, norm = Call("trunk.words", None, states[0]), Call("trunk.norm", None, normed)
+    found = layer_outputs([words, *shared, norm], trunk, states)
     assert [(one.path, one.call) for one in found] == [("trunk.block", 1), ("trunk.block", 2), ("trunk.block", 3)]
     listed = [Call(f"trunk.layers.{k}", None, state(k + 1).transpose(0, 1)) for k in range(3)]
     found = layer_outputs([*listed, norm], trunk, states)
