@@ -290,6 +290,32 @@ def test_rows_that_changed_under_the_same_name_are_refused(tmp_path, bert):
         run(bert, changed, out)
 
 
+def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):
+    run(bert, rows_of(texts(32)), tmp_path)
+    for changed, says in [
+        ([*texts(31), "another text"], "rows 16 to 31 of the input have changed"),
+        (texts(16), "the input has 16 rows, and 32 were explained before"),
+        (texts(40), "was made of fewer rows than the input has now"),
+    ]:
+        with pytest.raises(DataError, match=says):
+            run(bert, rows_of(changed), tmp_path)
+    assert run(bert, rows_of(texts(32)), tmp_path).fresh == 0
+    large = jsonl(tmp_path / "in.jsonl", [{"text": "x" * 40_000} for _ in range(64)])  # 2.5 MB
+    run(bert, large, tmp_path / "files")
+    content = bytearray(large.read_bytes())
+    content[len(content) // 2] = ord("y")  # beyond what a digest of both ends sees
+    large.write_bytes(content)
+    with pytest.raises(DataError, match="rows 32 to 47 of the input have changed"):
+        run(bert, large, tmp_path / "files")
+
+
+def test_a_stopped_run_is_not_ended_by_a_shorter_input(tmp_path, bert):
+    with pytest.raises(KeyboardInterrupt):
+        run(bert, rows_of(texts(80)), tmp_path, watch=lambda now: now.rows > 32 and interrupt())
+    with pytest.raises(DataError, match=r"the input has 16 rows, and \d+ were explained before"):
+        run(bert, rows_of(texts(16)), tmp_path)
+
+
 def test_a_folder_has_one_run_at_a_time(tmp_path, bert):
     folder = folders.Folder(tmp_path)
     folder.create()
