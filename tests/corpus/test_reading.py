@@ -156,8 +156,7 @@ def test_files_that_are_not_what_they_seem(tmp_path):
 def test_broken_packing_and_other_encodings_are_refused(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=says):
-        source = open_source(tmp_path / name)
-        read(source)
+        read(open_source(tmp_path / name))
 
 
 def test_what_this_machine_cannot_unpack_is_refused(tmp_path, monkeypatch):
