@@ -328,4 +328,4 @@ def test_the_published_package_is_a_row_where_it_is_installed(explainer):
     logits = answers - np.log(-np.expm1(answers))
     scaled = (presence - presence.mean(0)) / presence.std(0)
     wanted = Lasso(alpha=0.01).fit(scaled, logits / 4).coef_ / presence.std(0) * 4
-    np.testing.assert_allclose(own(model, completed, sources, 16), wanted, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(own(model, completed, sources, 16, 0), wanted, rtol=1e-2, atol=1e-3)
