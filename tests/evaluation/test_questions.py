@@ -91,7 +91,7 @@ def test_a_line_that_is_no_question_is_named(tmp_path, line, reason):
 
 def test_a_file_without_questions_is_refused(tmp_path):
     (tmp_path / "empty.jsonl").write_text(" \n")
-    with pytest.raises(DataError, match="empty.jsonl: empty"):
+    with pytest.raises(DataError, match=r"empty\.jsonl: empty"):
         load_questions(tmp_path / "empty.jsonl", 9)
     (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe\xff")
     for name in ("none.jsonl", "binary.jsonl"):
