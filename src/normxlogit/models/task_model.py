@@ -116,14 +116,9 @@ class TaskModel:
         """The word embeddings and what may stand in their place.
 
         Raises:
-            UnsupportedModelError: If the model reads no words.
+            UnsupportedModelError: If the model has no table of them.
         """
-        try:
-            return self.copy.embeddings
-        except NotImplementedError:
-            raise UnsupportedModelError(
-                f"{type(self.module).__name__} has no word embeddings, which this method works on"
-            ) from None
+        return self.copy.embeddings
 
     @property
     def proved_causal(self) -> bool:
