@@ -27,10 +27,10 @@ def test_the_accelerator_where_there_is_one_else_the_cpu(monkeypatch, there):
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", 2.5])
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch, device):
     accelerator(monkeypatch, True)
-    with pytest.raises(InputError, match="there is no device '.*' here: this machine has cpu and meta$"):
+    with pytest.raises(InputError, match=r"there is no device '.*' here: this machine has cpu and meta$"):
         device_named(device)
     accelerator(monkeypatch, False)
-    with pytest.raises(InputError, match="this machine has cpu$"):
+    with pytest.raises(InputError, match=r"this machine has cpu$"):
         device_named(device)
     assert device_named(torch.device("meta")).type == "meta"
 

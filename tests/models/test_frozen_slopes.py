@@ -219,7 +219,7 @@ def test_what_gives_no_states_or_answer_is_refused(monkeypatch, missing):
         task.copy.parts = replace(task.copy.parts, embedding_tap=None)
     else:
         monkeypatch.setattr(frozen_model, missing, lambda _: None)
-    with pytest.raises(UnsupportedModelError, match="returned no logits|does not give its layers' outputs"):
+    with pytest.raises(UnsupportedModelError, match=r"returned no logits|does not give its layers' outputs"):
         frozen.run(batch, (0,))
 
 

@@ -182,9 +182,7 @@ def test_tied_weights_are_not_missing(tmp_path, family, kind):
 def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatch, key):
     model = saved(tmp_path, "bert", "SequenceClassification")
     info = {"missing_keys": [], "mismatched_keys": [], "unexpected_keys": [], key: ["size of classifier.weight"]}
-    monkeypatch.setattr(
-        "transformers.AutoModelForSequenceClassification.from_pretrained", lambda *_, **__: (model, info)
-    )
+    monkeypatch.setattr("transformers.AutoModelForSequenceClassification.from_pretrained", lambda *_, **__: (model, info))
     with pytest.raises(InputError, match="cannot give size of classifier.weight: its answers would come from random"):
         load(tmp_path)
     info[key] = []

@@ -70,8 +70,8 @@ class WordEmbeddings:
             held.given = None
         if held.times != 1:
             raise UnsupportedModelError(
-                f"{self._name} looks its token ids up {held.times} times in one pass; vectors can only be put in the place "
-                "of word embeddings that are read once"
+                f"{self._name} looks its token ids up {held.times} times in one pass; vectors can only be put in the "
+                "place of word embeddings that are read once"
             )
 
     def _swap(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
