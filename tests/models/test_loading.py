@@ -182,8 +182,9 @@ def test_tied_weights_are_not_missing(tmp_path, family, kind):
 def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatch, key):
     model = saved(tmp_path, "bert", "SequenceClassification")
     info = {"missing_keys": [], "mismatched_keys": [], "unexpected_keys": [], key: ["size of classifier.weight"]}
-    monkeypatch.setattr("transformers.AutoModelForSequenceClassification.from_pretrained", lambda *_, **__: (model, info))
-    with pytest.raises(InputError, match="cannot give size of classifier.weight: its answers would come from random"):
+    loader = "transformers.AutoModelForSequenceClassification.from_pretrained"
+    monkeypatch.setattr(loader, lambda *_, **__: (model, info))
+    with pytest.raises(InputError, match=r"cannot give size of classifier.weight: its answers would come from random"):
         load(tmp_path)
     info[key] = []
     assert load(tmp_path)[0] is model

@@ -114,3 +114,14 @@ def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
         found = head._columns(hidden, torch.tensor([3, 7]))
         torch.testing.assert_close(found, head.tokens(hidden)[:, [3, 7]])
     assert max(sizes[:-1]) * tiny.SIZE <= 1000 < len(hidden) * tiny.SIZE
+
+
+@pytest.mark.parametrize(("family", "kind"), [("roberta", "MaskedLM"), ("llama", "CausalLM")])
+def test_rows_of_the_vocabulary_that_nobody_asked_for_are_not_computed(family, kind, monkeypatch):
+    _, task, _, forward = run(family, kind, [tiny.MASKED, f"a {tiny.MASKED}"])
+    made, linear = [], torch.nn.functional.linear
+    monkeypatch.setattr("torch.nn.functional.linear", lambda x, w, *b: made.append(len(w)) or linear(x, w, *b))
+    with torch.inference_mode():
+        task.parts.head.tokens(forward.hidden[0], torch.tensor([5, 9]))
+    assert made[-1] == 2
+    assert tiny.SIZE not in made
