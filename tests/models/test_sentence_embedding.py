@@ -176,7 +176,7 @@ def test_where_there_are_no_files(tmp_path, monkeypatch):
     monkeypatch.setattr(room, "cached_file", lambda *a, **k: asked.append((a, k)))
     assert steps_from_files("") is None
     assert not asked
-    assert steps_from_files("a/b", revision="c", token="d", dtype="e") is None  # noqa: S106  # no secret
+    assert steps_from_files("a/b", revision="c", token="d", dtype="e") is None
     assert asked == [(("a/b", "modules.json"), {"revision": "c", "token": "d"})]
 
 

@@ -31,8 +31,6 @@ __all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
 
 LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
-FEW_TOKENS = 1000
-"""More than any tokenizer's special tokens."""
 TOKENIZER = "its tokenizer"
 
 _LFS_POINTER = b"version https://git-lfs"
@@ -269,7 +267,7 @@ def _check_tokenizer(source: str, tokenizer: Any) -> None:
     Raises:
         InputError: If it knows nothing but its special tokens.
     """
-    if len(tokenizer) <= FEW_TOKENS and set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(
             f"{source} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be "
             "unknown. Save the tokenizer beside the model: tokenizer.save_pretrained(folder)"
