@@ -114,9 +114,8 @@ def _source(name: str | Path | None) -> str:
         raise InputError(f"{source!r} is no name of a model")
     try:
         there, file = Path(source).exists(), Path(source).is_file()
-    except (OSError, ValueError) as error:  # a name longer than any file's, or half a character
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{source!r} is no name of a model: {reason}") from None
+    except OSError as error:  # a name longer than any file's
+        raise InputError(f"{source!r} is no name of a model: {error.strerror}") from None
     if file or (_looks_like_path(source) and not there):
         raise InputError(f"{source}: no such model folder")
     return source
