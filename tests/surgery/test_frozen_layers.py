@@ -49,11 +49,18 @@ def test_statistics_of_its_own_make_a_norm_a_multiplication():
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_a_group_norm_holds_the_spread_of_each_group(groups):
     slope, _ = slope_of(lambda x: F.group_norm(x, groups, WEIGHT, torch.ones(4), eps=0.5), X)
-    size, blocks = 4 // groups, []
-    for row in X.reshape(-1, size):
-        blocks.append((torch.eye(size) - 1 / size) / (row.var(correction=0) + 0.5).sqrt())
+    size = 4 // groups
+    blocks = [(torch.eye(size) - 1 / size) / (row.var(correction=0) + 0.5).sqrt() for row in X.reshape(-1, size)]
     wanted = WEIGHT.repeat(2)[:, None] * torch.block_diag(*blocks)
     torch.testing.assert_close(slope, wanted, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pool", [F.max_pool3d, F.avg_pool3d])
+def test_a_pool_over_three_axes_holds_what_it_chose(pool):
+    x = torch.randn(1, 2, 2, 4, 2)
+    slope, _ = slope_of(lambda x: pool(x, 2), x)
+    wanted = torch.autograd.functional.jacobian(lambda x: pool(x, 2), x).reshape(slope.shape)
+    torch.testing.assert_close(slope, wanted)
 
 
 class Pair(NamedTuple):

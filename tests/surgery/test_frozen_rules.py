@@ -73,6 +73,8 @@ def test_norms_hold_their_spread_and_let_the_mean_flow():
         (lambda x: torch.mul(x @ B, torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),
         (lambda x: (x @ B) * F.softmax(x @ A, -1), F.softmax(X @ A, -1)),
         (lambda x: (x @ B) * torch.exp(x @ A), torch.exp(X @ A)),
+        (lambda x: (x @ B) * (x @ A).exp_(), torch.exp(X @ A)),
+        (lambda x: (x @ B) * (x @ A).add_(5).reciprocal_(), 1 / (X @ A + 5)),
         (lambda x: (x @ B) * 2 ** (x @ A), 2 ** (X @ A)),
         (lambda x: (x @ B) * (x @ A).abs() ** -0.5, (X @ A).abs() ** -0.5),
         (lambda x: (x @ B).mul_(torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),

@@ -5,9 +5,9 @@ import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.parts import EmbeddingTap, _trunk_candidates, find_parts, tolerance_for
+from normxlogit.surgery.parts import EmbeddingTap, _padded_inside, _trunk_candidates, find_parts, tolerance_for
 from normxlogit.surgery.plain_module import as_task_model
-from normxlogit.surgery.trace import trace
+from normxlogit.surgery.trace import Call, trace
 from tests import plain, tiny
 
 INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
@@ -52,6 +52,14 @@ def test_a_head_on_one_token_is_compared_with_the_answer_at_that_token(family, k
     parts = find_parts(clone(tiny.model(family, kind)), INPUTS, 3)
     assert parts.tokenwise
     assert (parts.head._rows is not None) == (kind != "TokenClassification"), "rows of the vocabulary were proved"
+
+
+def test_padding_that_the_model_itself_puts_behind_the_text_is_seen():
+    ids = torch.tensor([[2, 5, 6]])
+    longer, other = torch.tensor([[2, 5, 6, 0]]), torch.tensor([[2, 5, 7, 0]])
+    assert _padded_inside([Call("a", None), Call("b", longer.float()), Call("c", longer)], ids)
+    for given in (None, ids, other, longer.float(), longer[0], longer[None]):
+        assert not _padded_inside([Call("a", given)], ids)
 
 
 def test_no_candidate_ends_before_the_last_layer():
