@@ -98,7 +98,7 @@ class ModelCopy:
         """The word embeddings of `module`.
 
         Raises:
-            NotImplementedError: If the model reads no words.
+            UnsupportedModelError: If the model has no table of them.
         """
         with self.lock:  # each puts a hook on the module
             return self.__dict__.get("embeddings") or WordEmbeddings(self.module)
