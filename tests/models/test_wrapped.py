@@ -131,7 +131,7 @@ def test_what_is_done_around_the_model_is_not_passed_over(where):
 def test_hooks_around_a_compiled_model_are_refused():
     compiled = torch.compile(tiny.model("bert"))
     compiled.register_forward_hook(lambda _, __, output: {"logits": output.logits * 2})
-    with pytest.raises(UnsupportedModelError, match="hooks are on what torch.compile put around a BertFor"):
+    with pytest.raises(UnsupportedModelError, match=r"hooks are on what torch\.compile put around a BertFor"):
         Explainer(compiled, tiny.tokenizer_for("bert"))
 
 

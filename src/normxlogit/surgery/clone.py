@@ -166,8 +166,8 @@ def _uncompiled(module: nn.Module) -> nn.Module:
         return module
     if module._forward_hooks or module._forward_pre_hooks:
         raise UnsupportedModelError(
-            f"hooks are on what torch.compile put around a {type(inner).__name__}; put them on the module itself, before "
-            "it is compiled"
+            f"hooks are on what torch.compile put around a {type(inner).__name__}; put them on the module itself, "
+            "before it is compiled"
         )
     return _uncompiled(inner)
 
