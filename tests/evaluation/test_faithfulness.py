@@ -269,6 +269,13 @@ def test_what_was_asked_before_is_not_asked_again():
     assert faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers) == first
 
 
+def test_the_seed_is_the_bootstraps_and_zero_unless_given():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    examples = [Example(f"{one} {other}", 0) for one in ("good", "bad", "cat", "not") for other in ("film", "the mat")]
+    found = [faithfulness.evaluate(explainer, examples, "normxlogit", seed=seed) for seed in (0, 1)]
+    assert faithfulness.evaluate(explainer, examples, "normxlogit") == found[0] != found[1]
+
+
 def test_labels_and_models_that_do_not_fit():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     with pytest.raises(DataError, match="example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"):
