@@ -29,7 +29,7 @@ PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decod
 """Where embedding models and models of two sides are measured, too."""
 
 ROOMS = {
-    "surgery": ["tests/surgery", *EVERYWHERE],
+    "surgery": ["tests/surgery", "tests/models", *EVERYWHERE],
     "models": ["tests/models", "tests/inputs", "tests/pipeline", *EVERYWHERE],
     "methods": ["tests/methods", *EVERYWHERE],
     "evaluation": ["tests/evaluation", *PAIRS, *EVERYWHERE],
