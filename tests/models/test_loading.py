@@ -103,7 +103,7 @@ def test_a_name_that_no_file_can_have(monkeypatch):
         raise OSError(errno.ENAMETOOLONG, "File name too long")
 
     monkeypatch.setattr(loading.Path, "exists", exists)
-    with pytest.raises(InputError, match="is no name of a model: File name too long$"):
+    with pytest.raises(InputError, match=r"is no name of a model: File name too long$"):
         loading._source("x" * 5000)
 
 

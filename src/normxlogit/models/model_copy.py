@@ -159,7 +159,7 @@ class ModelCopy:
         except TrunkDone:
             pass
         finally:
-            record.active = record.stop_early = False
+            record.active = False
 
 
 class Pinned(threading.local):
