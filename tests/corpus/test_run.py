@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from normxlogit import ALL, Attributions, attribute
+from normxlogit import ALL, Attributions, Explainer, attribute
 from normxlogit.corpus import folder as folders
 from normxlogit.corpus import progress_bar
+from normxlogit.corpus.settings import model_digest
 from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 
@@ -288,6 +289,73 @@ def test_rows_that_changed_under_the_same_name_are_refused(tmp_path, bert):
     changed[3]["text"] = "another text"
     with pytest.raises(DataError, match="rows 0 to 15 of the input have changed"):
         run(bert, changed, out)
+
+
+def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, bert):
+    wrong = [{"text": i, "body": text} for i, text in enumerate(texts(40))]
+    for _ in range(2):  # when it is done already, too
+        with pytest.raises(DataError, match=r"none of 40 rows has a result, see .*; row 0: not text: column 'text'"):
+            run(bert, wrong, tmp_path)
+    assert len(errors(tmp_path)) == 40
+    assert run(bert, wrong[:20], tmp_path, text_column="body").errors == 0
+    assert results(tmp_path)["row"].to_pylist() == list(range(20))
+    assert errors(tmp_path) == {}
+
+
+def test_a_setting_that_fits_no_row_of_a_few_is_an_error(tmp_path, bert):
+    with pytest.raises(DataError, match=r"none of 3 rows has a result, .*row 0: read_at=99"):
+        run(bert, rows_of(texts(3)), tmp_path, method="frozen-gradient:read_at=99")
+
+
+def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):
+    jsonl(tmp_path / "in.jsonl", rows_of(texts(4)))
+    for output in (tmp_path, tmp_path / "out"):
+        with pytest.raises(DataError, match="which is read as a whole; give another --output"):
+            run(bert, tmp_path, output)
+    assert not (tmp_path / "shards").exists()
+    assert run(bert, tmp_path / "in.jsonl", tmp_path / "out").rows == 4
+
+
+def test_labels_and_the_tokenizers_settings_tell_models_apart(tmp_path):
+    model, tokenizer = tiny.model("bert", "SequenceClassification"), tiny.tokenizer()
+    run(Explainer(model, tokenizer), rows_of(texts(4)), tmp_path)
+    with pytest.raises(DataError, match="other weights, labels"):
+        run(Explainer(model, tokenizer, labels=["bad", "good"]), rows_of(texts(4)), tmp_path)
+    for name, value in (("model_max_length", 5), ("truncation_side", "left"), ("chat_template", "{{ messages }}")):
+        other = tiny.tokenizer()
+        setattr(other, name, value)
+        with pytest.raises(DataError, match="or another tokenizer"):
+            run(Explainer(model, other), rows_of(texts(4)), tmp_path)
+    writer = tiny.model("gpt2", "CausalLM")
+    before = model_digest(Explainer(writer, tiny.tokenizer_for("gpt2")).model)
+    writer.generation_config.eos_token_id = 7
+    assert model_digest(Explainer(writer, tiny.tokenizer_for("gpt2")).model) != before
+
+
+def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):
+    run(bert, rows_of(texts(32)), tmp_path)
+    for changed, says in [
+        ([*texts(31), "another text"], "rows 16 to 31 of the input have changed"),
+        (texts(16), "the input has 16 rows, and 32 were explained before"),
+        (texts(40), "was made of fewer rows than the input has now"),
+    ]:
+        with pytest.raises(DataError, match=says):
+            run(bert, rows_of(changed), tmp_path)
+    assert run(bert, rows_of(texts(32)), tmp_path).fresh == 0
+    large = jsonl(tmp_path / "in.jsonl", [{"text": "x" * 40_000} for _ in range(64)])  # 2.5 MB
+    run(bert, large, tmp_path / "files")
+    content = bytearray(large.read_bytes())
+    content[len(content) // 2] = ord("y")  # beyond what a digest of both ends sees
+    large.write_bytes(content)
+    with pytest.raises(DataError, match="rows 32 to 47 of the input have changed"):
+        run(bert, large, tmp_path / "files")
+
+
+def test_a_stopped_run_is_not_ended_by_a_shorter_input(tmp_path, bert):
+    with pytest.raises(KeyboardInterrupt):
+        run(bert, rows_of(texts(80)), tmp_path, watch=lambda now: now.rows > 32 and interrupt())
+    with pytest.raises(DataError, match=r"the input has 16 rows, and \d+ were explained before"):
+        run(bert, rows_of(texts(16)), tmp_path)
 
 
 def test_a_folder_has_one_run_at_a_time(tmp_path, bert):

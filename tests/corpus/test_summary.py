@@ -112,6 +112,24 @@ def test_runs_whose_rows_share_ids_are_compared_row_by_row(tmp_path):
     assert found["same answer"] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
 
 
+def test_examples_whose_rows_share_an_id_show_their_own_texts(tmp_path):
+    rows = [{"text": t, "key": "same" if i < 4 else f"k{i}"} for i, t in enumerate(texts(8))]
+    attribute(explainer(), rows, tmp_path, id_column="key", keep_text=True)
+    summary = summarize(tmp_path, min_count=1)
+    named = {f"same (row {i})" if i < 4 else f"k{i}": row["text"] for i, row in enumerate(rows)}
+    assert summary.texts.items() <= named.items()
+    assert {name for name in summary.texts if name.startswith("same")} > {"same (row 0)"}
+    for unit in summary.highest:
+        assert unit.examples
+        assert all(unit.text.removeprefix("##") in named[name] for name in unit.examples)
+
+
+def test_a_folder_whose_name_is_a_pattern_is_that_folder_alone(tmp_path):
+    for name, count in (("run*", 4), ("run2", 8)):
+        attribute(explainer(), [{"text": t} for t in texts(count)], tmp_path / name)
+    assert summarize(tmp_path / "run*").rows == 4
+
+
 def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
     rows = [{"text": None if i % 4 == 0 else t} for i, t in enumerate(texts(24))]
     attribute(explainer(), rows, tmp_path, shard_rows=8)

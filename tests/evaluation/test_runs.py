@@ -4,13 +4,12 @@ import inspect
 import json
 
 import pytest
-import torch
 
 from normxlogit import DataError, Explainer, Method, MethodError, UnsupportedModelError, register
 from normxlogit.cli.options import methods_of
-from normxlogit.evaluation import report, result_cache, runs
+from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import Faithfulness, evaluate
+from normxlogit.evaluation.faithfulness import evaluate
 from normxlogit.evaluation.runs import Runs, run_methods
 from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, method_named, registry
 from normxlogit.paper import tables
@@ -35,11 +34,6 @@ def refusing():
 
     yield "refusing"
     del registry._METHODS["refusing"]
-
-
-def result(name, aopc, quality=0.5, kind="accuracy"):
-    curves = {"aopc": (aopc,) * 9, "sufficiency": (0.1,) * 9, "quality": (quality,) * 9}
-    return Faithfulness(name, aopc, (aopc - 0.1, aopc + 0.1), 0.1, (0.0, 0.2), quality, kind, curves, 3, (aopc,) * 3)
 
 
 def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
@@ -69,19 +63,6 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
-    first = result_cache.fingerprint(explainer)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads + 1)
-        assert result_cache.fingerprint(explainer) == first
-    finally:
-        torch.set_num_threads(threads)
-    with torch.no_grad():
-        list(explainer.model.module.parameters())[-1].view(-1)[-1] += 1e-6
-    assert result_cache.fingerprint(explainer) != first
-
-
 def test_methods_of_a_command_line():
     assert methods_of("logat random:seed=3  input-norm:norm_of=word_embedding") == [
         LogAt(),
@@ -93,37 +74,6 @@ def test_methods_of_a_command_line():
             methods_of(wrong)
     assert methods_of("all") == runs.all_methods()
     assert NormXLogit(norm_of="word_embedding") in runs.all_methods()
-
-
-def test_table_orders_marks_and_names_what_is_missing():
-    results = [result("low", 0.2), None, result("high", 0.4), result("middle", 0.3)]
-    lines = report.faithfulness_table(results, ["low", "absent", "high", "middle"]).splitlines()
-    assert [line.split("|")[1].strip() for line in lines[2:]] == ["high", "middle", "low", "absent"]
-    assert "**0.400**" in lines[2]
-    assert "<u>0.300</u>" in lines[3]
-    assert "N/A" in lines[5]
-    assert [line.split("|")[6].strip() != "" for line in lines[2:]] == [False, True, True, False], (
-        "the best has no rival"
-    )
-
-
-def test_grid_prints_ours_beside_theirs():
-    cells = {("a", "X"): 0.2, ("b", "X"): 0.4, ("c", "X"): None, ("a", "Y"): 0.2, ("b", "Y"): 0.4}
-    text = report.grid(["a", "b", "c"], ["X", "Y"], cells, {("a", "X"): 0.25}, lower_is_better=["Y"])
-    rows = {line.split("|")[1].strip(): line for line in text.splitlines()[2:]}
-    assert rows["a"] == "| a | <u>0.200</u> (0.250) | **0.200** |"
-    assert rows["b"] == "| b | **0.400** | <u>0.400</u> |"
-    assert rows["c"] == "| c | N/A |  |"
-
-
-def test_written_results(tmp_path):
-    report.write_faithfulness(tmp_path, [result("a", 0.2), None], ["a", "b"], {"dataset": "toy", "texts": 3})
-    state = json.loads((tmp_path / "results.json").read_text())
-    assert state["results"][0]["aopc"] == 0.2
-    assert state["methods"] == ["a", "b"]
-    assert "dataset: toy" in (tmp_path / "results.md").read_text()
-    for name in ("aopc.svg", "aopc.png", "quality.svg", "quality.png"):
-        assert (tmp_path / name).stat().st_size > 1000
 
 
 @pytest.mark.parametrize(

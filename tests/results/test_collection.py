@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import json
 import pickle
@@ -51,6 +52,19 @@ def test_results_are_chosen_by_what_the_model_said():
     assert type(a.filter()) is Attributions
     with pytest.raises(ValueError, match="1 gold labels for 3"):
         a.filter(gold=["negative"])
+    with pytest.raises(ValueError, match="one label for each result"):
+        a.filter(gold="abc")
+
+
+def test_right_labels_are_taken_in_their_order_and_may_be_missing():
+    pandas = pytest.importorskip("pandas")
+    a = Attributions([said("negative", 0), said("positive", 1), said("positive", 1)])
+    column = pandas.Series(["positive", "negative", "negative"])[::-1]  # an index of its own: 2, 1, 0
+    assert a.filter(gold=column) == [a[0], a[2]]
+    assert a.filter(gold=["0", "0", "1"]) == [a[0], a[2]]
+    for missing in (None, float("nan"), pandas.NA):
+        assert a.filter(gold=[missing, "positive", "negative"]) == [a[1]]
+        assert a.filter(gold=[missing, "positive", "negative"], correct=False) == [a[2]]
 
 
 def test_the_strongest_words_over_all_texts():
@@ -72,6 +86,12 @@ def test_every_kind_of_result_is_saved_and_loaded(name, several, tmp_path):
     assert [type(a) for a in found] == [type(a) for a in several]
     Attributions().save(tmp_path / name)
     assert Attributions.load(tmp_path / name) == []
+
+
+def test_pieces_of_tokens_that_go_back_repeat_no_text():
+    a = make_attribution(("ab", "cd", "e"), (1.0, 2.0, 3.0), text="ab cd e", special=False)
+    back = dataclasses.replace(a, offsets=((0, 5), (3, 5), (2, 7)))
+    assert "".join(back._shap().data) == "ab cd e"
 
 
 def test_numbers_that_are_not_finite_are_saved_and_loaded(tmp_path):

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from normxlogit import HeadMismatchError
+from normxlogit import Explainer, HeadMismatchError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import headpiece
 from tests import plain, tiny
@@ -160,3 +160,22 @@ def test_a_trunk_that_returns_several_things_is_replaced_by_one_that_does():
         logits = model(batch.inputs["input_ids"])
         assert task.parts.trunk == "trunk"
         torch.testing.assert_close(task.parts.head.tokens(forward.hidden[0]), logits[0])
+
+
+def raises_entry(entry):
+    def hook(_, __, output):
+        changed = output if isinstance(output, torch.Tensor) else output.logits
+        changed[..., entry] += 5.0  # as a bias on tokens does, or a ban of some
+
+    return hook
+
+
+@pytest.mark.parametrize(("where", "entry"), [("lm_head", 17), ("", 0), ("", 17)])
+def test_single_entries_of_the_vocabulary_may_be_changed_by_hooks(where, entry):
+    """None of them stands among a few rows that the proof could have looked at, or stands there at its own place."""
+    plain = tiny.model("llama", "CausalLM")
+    plain.get_submodule(where).register_forward_hook(raises_entry(entry))
+    found = Explainer(plain, tiny.tokenizer_for("llama"))(tiny.TEXTS[2], target=[17, 23], method="logat")
+    with torch.no_grad():
+        logits = plain(torch.tensor([found.token_ids])).logits[0]  # (T, V)
+    torch.testing.assert_close(torch.tensor(found.scores), logits[:, [17, 23]].T, rtol=1e-4, atol=1e-5)

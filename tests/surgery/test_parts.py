@@ -5,7 +5,7 @@ import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.parts import EmbeddingTap, _padded_inside, _trunk_candidates, find_parts, tolerance_for
+from normxlogit.surgery.parts import EmbeddingTap, _agree, _padded_inside, _trunk_candidates, find_parts, tolerance_for
 from normxlogit.surgery.plain_module import as_task_model
 from normxlogit.surgery.trace import Call, trace
 from tests import plain, tiny
@@ -60,6 +60,15 @@ def test_padding_that_the_model_itself_puts_behind_the_text_is_seen():
     assert _padded_inside([Call("a", None), Call("b", longer.float()), Call("c", longer)], ids)
     for given in (None, ids, other, longer.float(), longer[0], longer[None]):
         assert not _padded_inside([Call("a", given)], ids)
+
+
+def test_a_head_agrees_where_the_answer_is_one():
+    logits = torch.tensor([[1.0, -2.0], [-1e5, 3.0]])  # a question's tokens are pushed out of a reader's choice
+    assert _agree(logits, logits, 0.0)
+    assert _agree(torch.tensor([[1.0, -2.0], [7.0, 3.0]]), logits, 0.0)
+    assert not _agree(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits, 0.05)
+    assert _agree(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits, 0.2)
+    assert not _agree(logits[:1], logits, 1e9)
 
 
 def test_no_candidate_ends_before_the_last_layer():

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,7 +62,9 @@ class Manifest:
         if old_name != new_name:
             raise DataError(f"{place} was made by model {old_name!r}, not {new_name!r}; {advice}")
         if self.model != now.model:
-            raise DataError(f"{place} was made by model {old_name!r} with other weights or another tokenizer; {advice}")
+            raise DataError(
+                f"{place} was made by model {old_name!r} with other weights, labels or another tokenizer; {advice}"
+            )
         for name in [*self.settings, *now.settings]:
             old, new = self.settings.get(name), now.settings.get(name)
             if old != new:
@@ -197,6 +199,43 @@ class Folder:
                 if about is not None and about.pop("run", None) == manifest.digest:
                     found[index] = Done(**about)
         return found
+
+    def refuse_inside(self, inputs: Any) -> None:
+        """Refuse a place in a folder that is read: the shards would be rows of the next run.
+
+        Raises:
+            DataError: If it is there.
+        """
+        if not self.local:
+            return
+        for name in [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ():
+            if not isinstance(name, str | Path) or "\0" in str(name):
+                continue
+            read = Path(name).resolve()
+            if read.is_dir() and Path(self.path).resolve().is_relative_to(read):
+                raise DataError(f"{self.place} lies in {name}, which is read as a whole; give another --output")
+
+    def first_error(self, manifest: Manifest) -> tuple[int, str]:
+        """Return the first row without a result, and why it has none; there must be one."""
+        parquet = optional_module("pyarrow.parquet", "")
+        index = min(i for i, done in manifest.done.items() if done.errors)
+        with self.system.open(self._at(f"{ERRORS}/{index:08d}.parquet"), "rb") as file:
+            table = parquet.read_table(file, columns=["row", "reason"])
+        return int(table["row"][0].as_py()), str(table["reason"][0].as_py())
+
+    def remove(self, shards: Iterable[int]) -> None:
+        """Remove shards and their errors.
+
+        Raises:
+            DataError: If that cannot be done.
+        """
+        try:
+            for index in shards:
+                for kind in (SHARDS, ERRORS):
+                    if self.system.exists(path := self._at(f"{kind}/{index:08d}.parquet")):
+                        self.system.rm(path)
+        except OSError as error:
+            raise DataError(f"cannot write {self.place}: {error.strerror or error}") from None
 
     def exists(self) -> bool:
         """Return whether the folder is there."""

@@ -160,10 +160,11 @@ def _plain(value: Any) -> Any:
 
 
 def model_digest(model: TaskModel) -> str:
-    """Return a digest of a model's weights, configuration and tokenizer: another model has another."""
+    """Return a digest of a model's weights, configuration, labels and tokenizer: another model has another."""
     found = hashlib.blake2b(digest_size=16)
     found.update(type(model.module).__name__.encode())
     found.update(_settled(model.config.to_json_string(use_diff=False)))
+    found.update(json.dumps(_beside(model), sort_keys=True, default=str).encode())
     backend = getattr(model.tokenizer, "_tokenizer", None)
     if backend is not None:
         copy = type(backend).from_str(backend.to_str())
@@ -181,10 +182,21 @@ def model_digest(model: TaskModel) -> str:
     return found.hexdigest()
 
 
+def _beside(model: TaskModel) -> dict[str, Any]:
+    """Return what results depend on that neither weights nor the tokenizer's vocabulary hold."""
+    tokenizer = model.tokenizer
+    writes = getattr(model.module, "generation_config", None)
+    names = ("model_max_length", "truncation_side", "chat_template", "special_tokens_map", "do_lower_case")
+    return {
+        "task": model.task.name,
+        "labels": list(model.task.labels),
+        "tokenizer": {name: getattr(tokenizer, name, None) for name in names},
+        "writes": None if writes is None else _settled(writes.to_json_string(use_diff=False)).decode(),
+    }
+
+
 def _settled(config: str) -> bytes:
     """Return a configuration without what says where it was loaded from and by what."""
-    import json
-
     state = json.loads(config)
     for name in ("_name_or_path", "transformers_version", "torch_dtype"):
         state.pop(name, None)

@@ -67,7 +67,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         raise DataError("a deletion curve needs the text and one score for each token; choose with select(...)")
     if model.task.kind in ("span", "choice") or isinstance(model, SignalModel):
         raise UnsupportedModelError(f"deletion curves are of classifiers and language models, not of {model.task.name}")
-    encoding = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])[0]
+    (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
     if tuple(encoding.ids) != a.token_ids:
         raise DataError("the tokens of the result are not those that this model reads in its text")
     units = _units(a)
@@ -77,8 +77,9 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
     ways = [[u for _, tokens, _ in taken[:n] for u in tokens] for taken in (order, order[::-1]) for n in counts]
     values = _values(explainer, a, encoding, ways)
+    (label,) = a.target.labels
     return DeletionCurve(
-        target=a.target.labels[0],
+        target=label,
         quantity="value" if model.task.kind == "regression" else "probability",
         units=tuple(name for name, _, _ in order),
         shares=tuple(n / len(order) for n in counts),
@@ -101,7 +102,7 @@ def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
 
 def _values(explainer: Explainer, a: Attribution, encoding: Encoding, ways: Sequence[Sequence[int]]) -> list[float]:
     """Return the target's probability (value) for the text without some tokens, for each choice of them."""
-    model, target = explainer.model, a.target.ids[0]
+    model, (target,) = explainer.model, a.target.ids
     changed = [remove_tokens(model, encoding, way) for way in ways]
     in_place = masks(model)
 

@@ -103,10 +103,9 @@ def _measured(scores: npt.NDArray[np.float32], removed: npt.NDArray[np.float32])
     """Return rank correlation, whether the first tokens are the same, and what the first one is worth."""
     from scipy.stats import spearmanr
 
-    same = np.ptp(scores) == 0 or np.ptp(removed) == 0
-    first = int(scores.argmax())
-    rho = 0.0 if same else float(spearmanr(scores, removed).statistic)
-    return rho, float(first == int(removed.argmax())), float(removed[first])
+    first = scores.argmax()
+    rho = float(spearmanr(scores, removed).statistic) if np.ptp(scores) and np.ptp(removed) else 0.0
+    return rho, float(first == removed.argmax()), float(removed[first])
 
 
 def _summarised(method: Method, pairs: Sequence[Array], seed: int) -> SimilarityResult:

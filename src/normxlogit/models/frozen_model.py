@@ -86,7 +86,10 @@ class FrozenModel:
         self.model = model
         self.module = model.module
         self._embeddings = _word_embeddings(model)  # before the clone, which takes its hook along
-        self._network = FrozenNetwork(private_clone(model.module))
+        private = private_clone(model.module)
+        self._network = FrozenNetwork(private)
+        own = zip(private.buffers(), model.module.buffers(), strict=True)
+        self._buffers = [(held, given) for held, given in own if held is not given]
         self._proved: bool = like is not None and like._proved
         self._network.opened = like is not None and like._network.opened
         self._written = False
@@ -352,6 +355,8 @@ class FrozenModel:
     @contextmanager
     def _watched(self) -> Iterator[None]:
         """See to it that what a pass in this block writes on its modules is no part of the next text's answer."""
+        for held, given in self._buffers:  # its owner may have changed them in place, as training changes batch norms
+            held.data.copy_(given)  # as data, for the watch to see only what passes write
         watch = self._watch = self._watch or WriteWatch(self._network.model)
         try:
             yield

@@ -1,15 +1,16 @@
 """The results of several texts: a list that slices, draws itself, saves, loads and becomes a table."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
 from ..errors import DataError
-from .attribution import Attribution
+from .attribution import Attribution, Prediction
 from .base import FORMAT_VERSION, Result
+from .citations import Citations
 from .fields import document
 from .files import json_text, read_json, write_text
 from .generation import GenerationAttribution
@@ -31,6 +32,7 @@ R = TypeVar("R", bound=Result)
 _CLASSES: tuple[type[Result], ...] = (
     Attribution,
     AudioAttribution,
+    Citations,
     GenerationAttribution,
     ImageAttribution,
     Similarity,
@@ -79,7 +81,7 @@ class Attributions(list[R]):
         predicate: Callable[[R], bool] | None = None,
         *,
         label: str | None = None,
-        gold: Sequence[str | int] | None = None,
+        gold: Iterable[str | int | None] | None = None,
         correct: bool = True,
     ) -> "Attributions[R]":
         """Return the results for which everything given holds.
@@ -87,21 +89,25 @@ class Attributions(list[R]):
         Args:
             predicate: A function of one result.
             label: What the model said.
-            gold: The right label of each text, by name or index.
+            gold: The right label of each text, by name or index, which may be written in digits. A text whose label is
+                missing (None, NaN) is neither right nor wrong.
             correct: Whether to keep the texts where the model said the right label, or those where it did not; has a
                 meaning with `gold` only.
 
         Raises:
             ValueError: If there is not one gold label for each result.
         """
-        if gold is not None and len(gold) != len(self):
-            raise ValueError(f"{len(gold)} gold labels for {len(self)} results")
+        if isinstance(gold, str | bytes):
+            raise ValueError("gold= takes one label for each result, such as a list or a column")
+        labels = None if gold is None else list(gold)  # of a column in its order, whatever its index
+        if labels is not None and len(labels) != len(self):
+            raise ValueError(f"{len(labels)} gold labels for {len(self)} results")
         kept = []
         for i, result in enumerate(self):
             said = getattr(result, "prediction", None)
             if label is not None and (said is None or said.label != label):
                 continue
-            if gold is not None and (said is not None and gold[i] in (said.label, said.id)) != correct:
+            if labels is not None and (said is None or _is_right(said, labels[i]) is not correct):
                 continue
             if predicate is None or predicate(result):
                 kept.append(result)
@@ -283,3 +289,12 @@ class Attributions(list[R]):
 
     def _stacked(self) -> dict[str, list[Any]]:
         return stacked([result._columns() for result in self])
+
+
+def _is_right(said: Prediction, gold: Any) -> bool | None:
+    """Return whether a prediction is the right label, by name or index; None where that is missing."""
+    try:
+        missing = gold is None or bool(gold != gold)  # NaN
+    except TypeError:  # pandas.NA
+        missing = True
+    return None if missing else bool(gold in (said.label, said.id)) or str(gold) == str(said.id)

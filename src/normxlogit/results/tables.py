@@ -4,6 +4,7 @@ import csv
 from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -81,6 +82,7 @@ def text_pieces(
     for sequence, text in enumerate(texts):
         own = [i for i, s in enumerate(sequences) if s == sequence]
         starts = [offsets[i][0] for i in own]
+        starts = list(accumulate(starts, max))  # tokens that share characters may go back
         for index, start, end in zip(own, [0, *starts[1:]], [*starts[1:], len(text or "")], strict=False):
             pieces[index] = (text or "")[start:end]
     return pieces
