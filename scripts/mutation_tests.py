@@ -198,9 +198,11 @@ def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit
         file = name.partition("::")[0]
         files[file] = files.get(file, 0.0) + record.seconds[name]
 
-    def order(name: str) -> tuple[bool, bool, float, str, float]:
+    def order(name: str) -> tuple[bool, bool, bool, float, str, float]:
         file = name.partition("::")[0]
-        return Path(file).name != f"test_{path.name}", name not in module, files[file], file, record.seconds[name]
+        declares = not lines and file == EVERYWHERE[0]  # which is about what modules declare
+        own = Path(file).name == f"test_{path.name}"
+        return not declares, not own, name not in module, files[file], file, record.seconds[name]
 
     chosen, taken = [], 0.0
     for name in sorted(names, key=order):
