@@ -1,5 +1,7 @@
 """What is made of a model at one moment: when its hooks listen, and what is changed on the copy."""
 
+import threading
+
 import pytest
 import torch
 from torch import nn
@@ -20,6 +22,11 @@ def ready(family="bert", kind="SequenceClassification"):
 def test_hooks_listen_in_a_recording_only_and_stop_where_they_are_told():
     task, copy, batch = ready()
     seen = copy._seen
+    heard = []
+    other = threading.Thread(target=lambda: heard.append((task.module(**batch.inputs), seen.trunk, seen.embedded)))
+    other.start()
+    other.join()
+    assert heard[0][1:] == (None, None), "a thread that never recorded anything"
     reached = []
     task.module.classifier.register_forward_hook(lambda *_: reached.append("head"))
     task.module.bert.encoder.layer[0].register_forward_hook(lambda *_: reached.append("layer"))

@@ -92,6 +92,16 @@ def test_a_token_stands_in_every_place_that_a_head_looks_at(monkeypatch):
             assert places == found
 
 
+def test_a_head_of_no_known_width_is_not_tried():
+    model = SignalModel(vit(), None)
+    model.config = SimpleNamespace()
+    model._settle(model.copy, SimpleNamespace(head=None))
+    model.config = SimpleNamespace(vision_config=SimpleNamespace(hidden_size=5))
+    seen = []
+    model._settle(model.copy, SimpleNamespace(head=SimpleNamespace(tokens=lambda x: seen.append(x.shape) or x)))
+    assert seen == [(1, 5)]
+
+
 def test_how_long_a_waveform_is_the_model_says_itself_and_any_other_signal_is_tried_once():
     model = SignalModel(vit(), None)
     assert (model.pad_id, model.copy.padding, model.device.type) == (0, None, "cpu")

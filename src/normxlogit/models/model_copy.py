@@ -29,8 +29,8 @@ class _Seen(threading.local):
     """What the hooks of the current thread's forward pass saw."""
 
     active = False
-    stop = False
-    at_embedding = False
+    stop: bool
+    at_embedding: bool
     trunk: Any = None
     embedded: Tensor | None = None
 
