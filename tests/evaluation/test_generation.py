@@ -4,9 +4,11 @@ import importlib.util
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sklearn.linear_model import Lasso
 
 from normxlogit import DataError, Explainer, InputError
@@ -197,6 +199,32 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     assert evaluate_sources(explainer, questions, METHODS, **options) == first
 
 
+def test_what_another_model_of_the_name_gave_is_measured_anew(explainer, tmp_path, monkeypatch):
+    questions = [Asked("is this good?", {"text": DOCUMENT})]
+    options = {"max_new_tokens": 5, "ablations": 6, "folder": tmp_path}
+    evaluate_sources(explainer, questions, METHODS[:1], **options)
+    model, tokenizer = made()
+    with torch.no_grad():
+        model.lm_head.weight.copy_(model.lm_head.weight.roll(1, 0))
+    other = Explainer(model, tokenizer)
+    assert other.model.name == explainer.model.name
+    found = evaluate_sources(other, questions, METHODS[:1], **options)
+    assert found == evaluate_sources(other, questions, METHODS[:1], max_new_tokens=5, ablations=6)
+    (path,) = tmp_path.iterdir()
+    path.write_text(path.read_text()[:50])
+    with pytest.raises(DataError, match="not JSON"):
+        evaluate_sources(other, questions, METHODS[:1], **options)
+
+    def killed(self, *arguments, **options):
+        raise KeyboardInterrupt
+
+    path.unlink()
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_sources(other, questions, METHODS[:1], **options)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_run_with_more_methods_measures_these_alone(explainer, tmp_path, monkeypatch):
     questions = [Asked("is this good?", {"text": DOCUMENT})]
     options = {"max_new_tokens": 5, "ablations": 6, "folder": tmp_path}
@@ -253,6 +281,12 @@ def test_questions_are_read_of_a_file(tmp_path):
     path.write_text("\n \n".join(map(json.dumps, rows)) + "\n\n")
     assert load_questions(path, 9) == [Asked("a?", {"document 1": "x", "document 2": "y"}), Asked("b?", {"n": "z"})]
     assert len(load_questions(path, 1)) == 1
+    path.write_text('{"question": "a\u2028?", "documents": ["x\x85y"]}\n', encoding="utf-8")
+    assert load_questions(path, 9) == [Asked("a\u2028?", {"document 1": "x\x85y"})]
+    pair = {"question": "a?", "sentence": "b.", "label": 0}
+    path.write_text("\n".join(map(json.dumps, [*rows, pair])))
+    with pytest.raises(DataError, match="give them in two files"):
+        load_questions(path, 9)
     for content, message in (
         ('{"question": "a"}', "line 1"),
         ('{"question": "a", "documents": [3]}', "line 1"),

@@ -4,11 +4,10 @@ import inspect
 import json
 
 import pytest
-import torch
 
 from normxlogit import DataError, Explainer, Method, MethodError, UnsupportedModelError, register
 from normxlogit.cli.options import methods_of
-from normxlogit.evaluation import report, result_cache, runs
+from normxlogit.evaluation import report, runs
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import Faithfulness, evaluate
 from normxlogit.evaluation.runs import Runs, run_methods
@@ -65,21 +64,18 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
     other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
     runs.run_methods(other, EXAMPLES, [Random()], folder=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 4
+    named = Explainer(explainer.model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
+    runs.run_methods(named, EXAMPLES, [Random()], folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
-    first = result_cache.fingerprint(explainer)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads + 1)
-        assert result_cache.fingerprint(explainer) == first
-    finally:
-        torch.set_num_threads(threads)
-    with torch.no_grad():
-        list(explainer.model.module.parameters())[-1].view(-1)[-1] += 1e-6
-    assert result_cache.fingerprint(explainer) != first
+def test_a_broken_file_of_a_run_is_named(explainer, tmp_path):
+    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_text('{"drop')
+    with pytest.raises(DataError, match=f"{file.name}: not JSON"):
+        runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
 
 
 def test_methods_of_a_command_line():
