@@ -2,17 +2,20 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from normxlogit import ALL, UnsupportedModelError
 from normxlogit.models import frozen_model
+from normxlogit.models.forward_pass import FrozenPass
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.signals import SignalModel
 from normxlogit.models.targets import Target, resolve
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.frozen import FrozenNetwork
+from normxlogit.surgery.layer_outputs import LayerOutput
 from tests import plain, tiny
 from tests.architectures.base import build
 from tests.models.test_signals import batch_of, vit
@@ -53,6 +56,29 @@ def test_what_a_language_model_says_rests_on_its_last_state_alone(spec, contrast
         for slope, own in zip(slopes.gradients[3], each, strict=True):
             torch.testing.assert_close(slope[text, last], own.detach(), rtol=1e-4, atol=1e-5)
             assert slope[text].abs().sum(-1).count_nonzero() == 1, "no other place"
+
+
+@pytest.mark.parametrize("count", [1, 8, 10])
+def test_what_was_kept_for_the_way_back_is_given_free(count):
+    task, batch = made("llama", "CausalLM")
+    run = FrozenModel.of(task).run(batch, (3,))
+    target = resolve(task, run, MANY[:count])
+    FrozenModel.of(task).slopes(run, target, (3,))
+    with pytest.raises(RuntimeError, match="a second time"):
+        FrozenModel.of(task).slopes(run, target, (3,))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_an_answer_does_not_rest_on_has_no_slope(count):
+    task, _ = made("bert", "SequenceClassification")
+    used, unused = (torch.ones(2, 3, 4, requires_grad=True) for _ in range(2))
+    answer = torch.stack([(used * (k + 2)).sum((1, 2)) for k in range(count)], -1)  # (B, K)
+    flowed = FrozenPass({0: used, 1: unused}, answer)
+    found = FrozenModel.of(task)._gone_back(answer, answer.sum(0), flowed, (0, 1))
+    assert [slope.unique().tolist() for slope in found.gradients[0]] == [[k + 2] for k in range(count)]
+    assert [(slope.shape, bool(slope.any())) for slope in found.gradients[1]] == [((2, 3, 4), False)] * count
+    assert not found.answer.requires_grad
+    assert not found.states[0].requires_grad
 
 
 def test_answers_at_many_places_have_a_slope_each_or_in_sums():
@@ -196,6 +222,29 @@ def test_a_model_that_changed_is_proved_anew(monkeypatch):
             assert len(proofs) == changes + 1
         task.given.classifier = torch.nn.Linear(32, 2)
         batch = task.batch(batch.encodings, [0, 1, 2])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_model_without_words_is_proved_from_the_call_that_returns_its_embeddings(whole):
+    class Twice(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Linear(2, 2)
+            self.embed.forward = lambda x: x + 1 if whole else (x + 1, "more")
+
+        def forward(self, x):
+            first = self.embed(x)
+            return self.embed(first if whole else first[0])
+
+    inputs, module = {"x": torch.ones(1, 2)}, Twice()
+    model = SimpleNamespace(answer=lambda inputs, place, rows, network: network(**inputs))
+    own = SimpleNamespace(_embeddings=None, _network=SimpleNamespace(model=module), model=model)
+    own._output = lambda layer: LayerOutput("embed", 2, (0, 1, 2)) if layer == 0 else None
+    answer, leaf = FrozenModel._from_leaf(own, inputs, None, None)
+    answer = answer if whole else answer[0]
+    assert leaf.tolist() == answer.tolist() == [[3.0, 3.0]]
+    assert torch.autograd.grad(answer.sum(), leaf)[0].tolist() == [[1.0, 1.0]]
+    assert not module.embed._forward_hooks, "nothing is left behind"
 
 
 @pytest.mark.parametrize("place", [0, 2])

@@ -165,6 +165,11 @@ def test_the_first_broken_file_is_named(tmp_path):
     assert loading._broken_file(str(tmp_path)) == "a.model is empty; download it again"
 
 
+def test_fewer_layers_may_be_asked_for_by_a_configuration(folder):
+    config = transformers.AutoConfig.from_pretrained(folder, num_hidden_layers=2)
+    assert load(folder, config=config)[0].config.num_hidden_layers == 2
+
+
 # --- weights --------------------------------------------------------------------------------------------------------
 
 

@@ -343,8 +343,6 @@ class FrozenModel:
         seen = self._seen
 
         def after(_: nn.Module, __: Any, output: Any) -> None:
-            if not seen.wanted:
-                return
             seen.calls[path] = seen.calls.get(path, 0) + 1
             place = seen.wanted.get((path, seen.calls[path]))
             if place is not None:

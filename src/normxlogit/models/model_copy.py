@@ -29,8 +29,8 @@ class _Seen(threading.local):
     """What the hooks of the current thread's forward pass saw."""
 
     active = False
-    stop = False
-    at_embedding = False
+    stop: bool
+    at_embedding: bool
     trunk: Any = None
     embedded: Tensor | None = None
 
@@ -161,7 +161,7 @@ class ModelCopy:
         except TrunkDone:
             pass
         finally:
-            record.active = record.stop_early = False
+            record.active = False
 
 
 class Pinned(threading.local):

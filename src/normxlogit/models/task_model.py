@@ -224,7 +224,7 @@ class TaskModel:
             UnsupportedModelError: If layers are asked for and the model does not give them.
         """
         copy = self.prepare(batch)
-        parts = copy.parts or self.parts
+        parts = self.parts
         layers = layers and parts.early_exit is None
         keep = layers or parts.embedding_tap is None
         stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
