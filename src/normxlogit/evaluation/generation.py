@@ -260,8 +260,11 @@ def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator)
         InputError: If there is none.
     """
     start = sequence.prompt_tokens
-    spans = list(zip(sequence.offsets, sequence.special, strict=True))[start:]
-    seen = [g for g, ((a, b), special) in enumerate(spans) if not special and sequence.text[a:b].strip()]
+    seen = [
+        place - start
+        for place, (a, b) in enumerate(sequence.offsets)
+        if place >= start and not sequence.special[place] and sequence.text[a:b].strip()
+    ]
     if not seen:
         raise InputError("no token of the answer can be seen")
     return sorted(random.permutation(seen)[:count].tolist())
