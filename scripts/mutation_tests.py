@@ -22,7 +22,10 @@ import torch
 
 PACKAGE = "src/normxlogit"
 
-EVERYWHERE = ["tests/test_conventions.py", "tests/test_promises.py"]
+CONVENTIONS = "tests/test_conventions.py"
+"""What looks at every definition: within seconds."""
+
+EVERYWHERE = [CONVENTIONS, "tests/test_promises.py"]
 """What holds for all rooms."""
 
 PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]
@@ -186,7 +189,7 @@ def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit
     """Return the tests that run a place in the code, as many as go into some seconds, the cheapest file first.
 
     What is run by importing a module, such as a constant or a default, may matter to all tests of the room; those that
-    run something of the module come first.
+    look at every definition of the package come first, then those that run something of the module.
     """
     seen = record.lines.get(str(path), {})
     lines = lines_of(path, place)
@@ -198,11 +201,10 @@ def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit
         file = name.partition("::")[0]
         files[file] = files.get(file, 0.0) + record.seconds[name]
 
-    def order(name: str) -> tuple[bool, bool, bool, float, str, float]:
+    def order(name: str) -> tuple[bool, bool, float, str, float]:
         file = name.partition("::")[0]
-        declares = not lines and file == EVERYWHERE[0]  # which is about what modules declare
-        own = Path(file).name == f"test_{path.name}"
-        return not declares, not own, name not in module, files[file], file, record.seconds[name]
+        early = Path(file).name in (f"test_{path.name}", Path(CONVENTIONS).name)
+        return not early, name not in module, files[file], file, record.seconds[name]
 
     chosen, taken = [], 0.0
     for name in sorted(names, key=order):

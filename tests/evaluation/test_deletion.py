@@ -68,6 +68,17 @@ def test_a_causal_model_reads_at_the_last_token_that_is_left():
     assert "cat" not in curve.units
 
 
+def test_the_only_word_goes_although_the_answer_is_read_there():
+    model = tiny.model("llama", "CausalLM")
+    explainer = Explainer(model, tiny.tokenizer_for("llama"))
+    curve = deletion_curve(explainer, explainer("bad", target="sat"))
+    assert (curve.units, curve.shares) == (("bad",), (0, 1))
+    left = torch.tensor([[tiny.VOCABULARY["bad"]], [tiny.IDS["eos_token_id"]]])
+    with torch.no_grad():
+        wanted = model(left).logits[:, 0].softmax(-1)[:, tiny.VOCABULARY["sat"]]
+    np.testing.assert_allclose(curve.highest_first, wanted, atol=1e-5)
+
+
 def test_a_masked_model_keeps_its_mask():
     explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
     a = explainer(tiny.MASKED)

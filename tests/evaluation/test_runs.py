@@ -1,4 +1,4 @@
-"""Runs that stop and go on, N/A, tables and figures."""
+"""Runs that stop and go on, N/A, and the paper's tables."""
 
 import inspect
 import json
@@ -10,8 +10,8 @@ from normxlogit.cli.options import methods_of
 from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
-from normxlogit.evaluation.runs import Runs, run_methods
-from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, method_named, registry
+from normxlogit.evaluation.runs import Refused, Runs, run_methods
+from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, list_methods, method_named, registry
 from normxlogit.paper import tables
 from tests import tiny
 
@@ -51,6 +51,36 @@ def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     assert told == [(method.spec, len(EXAMPLES)) for method in methods], "each is told of once, or a bar would run over"
     assert not calls
     assert again == first
+
+
+def test_progress_is_told_once_for_each_method_also_of_one_that_is_refused(explainer, refusing):
+    told = []
+    runs.run_methods(explainer, EXAMPLES, [Random(), method_named(refusing)], on_progress=lambda *x: told.append(x))
+    assert told == [("random", 3, 3), ("refusing", 3, 3)]
+    assert runs.under("SST-2", None) is None
+    runs.under("SST-2", lambda *step: told.append(step))("lime", 1, 3)
+    assert told[2:] == [("SST-2 lime", 1, 3)]
+
+
+def test_the_seed_is_the_bootstraps_and_zero_unless_given(explainer):
+    examples = [Example(f"{one} {other}", 0) for one in ("good", "bad", "cat", "not") for other in ("film", "the mat")]
+    found = {seed: run_methods(explainer, examples, [NormXLogit()], seed=seed) for seed in (0, 1)}
+    assert found[0] != found[1]
+    assert run_methods(explainer, examples, [NormXLogit()]) == found[0] == [Runs(explainer, examples)(NormXLogit())]
+    assert evaluate(explainer, examples, [NormXLogit()]) == found[0]
+
+
+def test_a_refusal_says_what_is_missing(explainer, tmp_path, refusing):
+    run = Runs(explainer, EXAMPLES, tmp_path)
+    assert run(method_named(refusing)) == run(method_named(refusing)) == Refused("refusing", "no model will do")
+
+
+def test_both_norms_are_measured_of_methods_that_have_one():
+    specs = [method.spec for method in runs.all_methods()]
+    assert len(specs) == len(set(specs)) == len(list_methods()) + 2
+    assert [spec for spec in specs if ":" in spec] == [
+        f"{name}:norm_of=word_embedding" for name in specs if name in ("normxlogit", "input-norm")
+    ]
 
 
 def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):

@@ -94,6 +94,18 @@ def test_pieces_of_tokens_that_go_back_repeat_no_text():
     assert "".join(back._shap().data) == "ab cd e"
 
 
+def test_a_table_of_several_methods_says_which_and_counts_texts():
+    one, two = make_attribution(), make_attribution(("Bad", "film"), (2.0, 1.0), text="Bad film")
+    steps = [{"settings": {"steps": n}, "method": "integrated-gradients"} for n in (10, 20)]
+    both = [dataclasses.replace(a, **changes) for a in (one, two, two) for changes in steps]
+    rows = list(csv.DictReader(io.StringIO(Attributions(both).to_csv())))
+    told = list(dict.fromkeys((row["text_index"], row["method"]) for row in rows))
+    assert told == [(str(i), f"integrated-gradients:steps={n}") for i in range(3) for n in (10, 20)]
+    alone = csv.DictReader(io.StringIO(Attributions([one, one]).to_csv()))
+    assert "method" not in alone.fieldnames
+    assert {row["text_index"] for row in alone} == {"0", "1"}
+
+
 def test_numbers_that_are_not_finite_are_saved_and_loaded(tmp_path):
     odd = Attributions([make_attribution(("a",), (np.nan,), text="a", prediction=Prediction("x", 0, np.inf, np.nan))])
     for name in ("a.json", "a.parquet"):

@@ -10,6 +10,7 @@ from normxlogit.surgery.frozen_products import same
 from normxlogit.surgery.frozen_rules import still
 from tests.surgery.slopes import X, slope_of
 
+A = torch.linspace(-1, 1, 16).reshape(4, 4)
 WEIGHT = torch.tensor([1.0, 2.0, -1.0, 0.5])
 
 
@@ -61,6 +62,43 @@ def test_a_pool_over_three_axes_holds_what_it_chose(pool):
     slope, _ = slope_of(lambda x: pool(x, 2), x)
     wanted = torch.autograd.functional.jacobian(lambda x: pool(x, 2), x).reshape(slope.shape)
     torch.testing.assert_close(slope, wanted)
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+def test_a_log_softmax_holds_its_normaliser(dim):
+    slope, held = slope_of(lambda x: F.log_softmax(x, dim), X)
+    torch.testing.assert_close(slope, torch.eye(8))
+    assert held["log_softmax", "the normaliser"] == 1
+
+
+def test_a_norm_whose_bias_flows_lets_it():
+    def function(x):
+        return F.layer_norm(x, (4,), WEIGHT, (x @ torch.ones(4, 4))[0])
+
+    slope, _ = slope_of(function, X)
+    blocks = [WEIGHT[:, None] * (torch.eye(4) - 0.25) / (row.var(correction=0) + 1e-5).sqrt() for row in X]
+    wanted = torch.block_diag(*blocks)
+    wanted[:, :4] += 1  # the first row is in every bias
+    torch.testing.assert_close(slope, wanted, atol=1e-5, rtol=1e-4)
+
+
+CONSTANT = {
+    "layer_norm": lambda x: F.layer_norm(A, (4,)),
+    "rms_norm": lambda x: F.rms_norm(A, (4,)),
+    "group_norm": lambda x: F.group_norm(A, 2),
+    "batch_norm": lambda x: F.batch_norm(A, None, None, training=True),
+    "log_softmax": lambda x: F.log_softmax(A, -1),
+    "convolution": lambda x: F.conv1d(A[None], torch.ones(2, 4, 1))[0],
+    "glu": lambda x: F.glu(torch.cat((A, A), -1)),
+    "pool": lambda x: F.max_pool1d(A[None], 2)[0],
+}
+
+
+@pytest.mark.parametrize("name", CONSTANT)
+def test_a_layer_of_something_that_does_not_flow_is_a_constant(name):
+    slope, held = slope_of(lambda x: x.sum() + CONSTANT[name](x), X)
+    torch.testing.assert_close(slope, torch.ones_like(slope))
+    assert not held
 
 
 class Pair(NamedTuple):

@@ -77,6 +77,8 @@ class Settings:
             self._check_prompts()
 
     def _check_texts(self) -> None:
+        if self.merge is not None and not self.words:
+            raise InputError("merge says how tokens make words, and words are not asked for: give words too")
         for name in ("of", "max_new_tokens"):
             if getattr(self, name) is not None:
                 raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")

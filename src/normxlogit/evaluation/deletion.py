@@ -95,8 +95,8 @@ def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
     if a.has_words:
         found = [(word.text, word.tokens, float(word.score)) for word in a.words()]
     else:
-        every = zip(a.tokens, a.scores.tolist(), a.special_tokens_mask, strict=True)
-        found = [(token, (i,), score) for i, (token, score, special) in enumerate(every) if not special]
+        seen = [i for i, special in enumerate(a.special_tokens_mask) if not special]
+        found = [(a.tokens[i], (i,), float(a.scores[i])) for i in seen]
     return [unit for unit in found if kept not in unit[1] or len(found) == 1]
 
 

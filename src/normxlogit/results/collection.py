@@ -1,7 +1,7 @@
 """The results of several texts: a list that slices, draws itself, saves, loads and becomes a table."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overload
 
@@ -11,7 +11,7 @@ from ..errors import DataError
 from .attribution import Attribution, Prediction
 from .base import FORMAT_VERSION, Result
 from .citations import Citations
-from .fields import document
+from .fields import document, setting_text
 from .files import json_text, read_json, write_text
 from .generation import GenerationAttribution
 from .parquet import read_parquet, to_dataset, write_parquet
@@ -229,6 +229,8 @@ class Attributions(list[R]):
     def to_pandas(self) -> "DataFrame":
         """Return the scores as a pandas table, one row a token; `text_index` says which text it is of.
 
+        Where there are results of several methods, those of one text have one index, and a column says which it is of.
+
         Raises:
             DataError: If pandas is missing.
         """
@@ -288,7 +290,16 @@ class Attributions(list[R]):
         return found
 
     def _stacked(self) -> dict[str, list[Any]]:
-        return stacked([result._columns() for result in self])
+        tables = [result._columns() for result in self]
+        told = [_method(result) for result in self]
+        places = list(range(len(self)))
+        if len(set(told)) > 1:
+            places = _text_indices([(_text(result), name) for result, name in zip(self, told, strict=True)])
+            tables = [
+                {"method": [name] * len(next(iter(table.values()))), **table}
+                for name, table in zip(told, tables, strict=True)
+            ]
+        return stacked(tables, places)
 
 
 def _is_right(said: Prediction, gold: Any) -> bool | None:
@@ -298,3 +309,25 @@ def _is_right(said: Prediction, gold: Any) -> bool | None:
     except TypeError:  # pandas.NA
         missing = True
     return None if missing else bool(gold in (said.label, said.id)) or str(gold) == str(said.id)
+
+
+def _method(result: Result) -> str:
+    """Return a result's method as it is typed, with its settings."""
+    name: str = result.method  # type: ignore[attr-defined]
+    settings = ",".join(f"{key}={setting_text(value)}" for key, value in result.settings.items())
+    return f"{name}:{settings}" if settings else name
+
+
+def _text(result: Result) -> tuple[Any, ...]:
+    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "tokens"))
+
+
+def _text_indices(results: Sequence[tuple[Any, str]]) -> list[int]:
+    """Return which text each result is of, from texts and methods: results of one text stand together."""
+    found: list[int] = []
+    seen: set[str] = set()
+    for place, (text, method) in enumerate(results):
+        same = place > 0 and text == results[place - 1][0] and method not in seen
+        seen = {*seen, method} if same else {method}
+        found.append(found[-1] + (not same) if found else 0)
+    return found

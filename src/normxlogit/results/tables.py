@@ -88,11 +88,11 @@ def text_pieces(
     return pieces
 
 
-def stacked(tables: Sequence[Columns]) -> Columns:
+def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
     """Put tables below each other, with the number of each in front; a column that one lacks is None there."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     lengths = [len(next(iter(table.values()))) for table in tables]
-    return {"text_index": [i for i, length in enumerate(lengths) for _ in range(length)]} | {
+    return {"text_index": [i for i, length in zip(places, lengths, strict=True) for _ in range(length)]} | {
         name: [v for t, length in zip(tables, lengths, strict=True) for v in t.get(name, [None] * length)]
         for name in names
     }
