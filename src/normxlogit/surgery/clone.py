@@ -98,17 +98,22 @@ def clone(model: nn.Module) -> nn.Module:
         state.pop("_compiled_call_impl", None)
         for name, value in state.items():
             if isinstance(value, PretrainedConfig):
-                state[name] = copy.deepcopy(value, configs)
-                if whole:
-                    state[name].return_dict = True  # the form of the output, which is read by name here
-                if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
-                    state[name].rescale_every = 0
+                state[name] = _own_config(value, state, configs, whole)
             elif name in HOOKS:
                 state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
             elif id(value) in twins or isinstance(value, (*BOUND, tuple)):
                 state[name] = _rebound(value, twins)
     clone: nn.Module = twins[id(model)]
     return clone
+
+
+def _own_config(config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], whole: bool) -> Any:
+    copied = copy.deepcopy(config, configs)
+    if whole:
+        copied.return_dict = True  # the form of the output, which is read by name here
+    if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
+        copied.rescale_every = 0
+    return copied
 
 
 def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
