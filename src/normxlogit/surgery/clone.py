@@ -29,11 +29,15 @@ __all__ = [
 ]
 
 
-BOUND = (types.FunctionType, types.MethodType, functools.partial)
-"""What may be bound to a module, or be a compiled form of what is."""
+BOUND = (types.FunctionType, types.MethodType, functools.partial, tuple)
+"""What may be bound to a module, or be a compiled form of what is, or hold such."""
+
+PLAIN = frozenset((bool, int, float, str, type(None)))
 
 HELD = (dict, list, set, OrderedDict, defaultdict)
 """What a model may keep on itself and change while it reads; a copy has its own."""
+
+HOLDING = frozenset((*HELD, tuple))
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
@@ -87,7 +91,7 @@ def clone(model: nn.Module) -> nn.Module:
     held: list[Any] = []
     for copied in made:
         for name, value in copied.__dict__.items():
-            if name not in TABLES:
+            if type(value) in HOLDING and name not in TABLES:
                 _copy_held(value, twins, held)
     for container in held:
         _bind_inside(container, twins)
@@ -97,11 +101,14 @@ def clone(model: nn.Module) -> nn.Module:
         state["training"] = False
         state.pop("_compiled_call_impl", None)
         for name, value in state.items():
+            if type(value) in PLAIN or (name in TABLES and name not in HOOKS):
+                continue
             if isinstance(value, PretrainedConfig):
                 state[name] = _own_config(value, state, configs, whole)
             elif name in HOOKS:
-                state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
-            elif id(value) in twins or isinstance(value, (*BOUND, tuple)):
+                if value:
+                    state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
+            elif id(value) in twins or isinstance(value, BOUND):
                 state[name] = _rebound(value, twins)
     clone: nn.Module = twins[id(model)]
     return clone
