@@ -88,13 +88,7 @@ def clone(model: nn.Module) -> nn.Module:
         twins[place] = twins[id(module)]
     made = list({id(twin): twin for twin in twins.values()}.values())
     whole = isinstance(unwrapped(model), PreTrainedModel)
-    held: list[Any] = []
-    for copied in made:
-        for name, value in copied.__dict__.items():
-            if type(value) in HOLDING and name not in TABLES:
-                _copy_held(value, twins, held)
-    for container in held:
-        _bind_inside(container, twins)
+    _own_containers(made, twins)
     for copied in made:
         state = copied.__dict__
         state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
@@ -257,6 +251,17 @@ def _content(cell: types.CellType) -> Any:
 def _refers(value: Any, twins: dict[int, Any]) -> bool:
     """Return whether a value is one that was copied, or a method of one."""
     return id(value) in twins or (isinstance(value, types.MethodType) and id(value.__self__) in twins)
+
+
+def _own_containers(made: list[nn.Module], twins: dict[int, Any]) -> None:
+    """Copy what copied modules keep in containers, before functions that refer to these are bound."""
+    held: list[Any] = []
+    for copied in made:
+        for name, value in copied.__dict__.items():
+            if type(value) in HOLDING and name not in TABLES:
+                _copy_held(value, twins, held)
+    for container in held:
+        _bind_inside(container, twins)
 
 
 def _copy_held(value: Any, twins: dict[int, Any], found: list[Any]) -> None:
