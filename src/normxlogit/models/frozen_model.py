@@ -311,7 +311,9 @@ class FrozenModel:
                 kept = slice(-PROOF_TOKENS, None) if self.model.pad_left else slice(PROOF_TOKENS)
                 inputs = {name: value[:, kept] for name, value in inputs.items()}
                 place = mask[:, kept].int().cumsum(-1).argmax(-1)  # (1,), the last token
-                rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
+                rows = (
+                    torch.arange(PROOF_ROWS, device=place.device) * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)
+                )
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
             trial = type(self)(self.model)  # what a pass of the proof writes on its modules must be in no answer
