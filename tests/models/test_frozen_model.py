@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from normxlogit import UnsupportedModelError
+from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
@@ -119,3 +119,17 @@ def test_a_new_network_sees_through_what_the_proof_had_to_see_through():
     second = FrozenModel.of(task)
     assert second is not first
     assert second._network.opened
+
+
+def test_a_buffer_that_the_owner_changed_is_followed():
+    """As training changes what batch norms remember, which makes no other module of them."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    model.classifier = torch.nn.Sequential(torch.nn.BatchNorm1d(32), torch.nn.Linear(32, 2)).eval()
+    explainer = Explainer(model, tokenizer)
+    before = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient").scores
+    with torch.no_grad():
+        model.classifier[0].running_var.fill_(0.2)
+        logit = model(**tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0, 0].item()
+    after = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient")
+    assert abs(after.scores - before).max() > 1e-3
+    assert after.scores.sum() + after.diagnostics["bias"] == pytest.approx(logit, abs=1e-5)

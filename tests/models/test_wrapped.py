@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normxlogit import ALL, Explainer
-from normxlogit.errors import UnsupportedModelError
+from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from tests import tiny
 
 peft = pytest.importorskip("peft")
@@ -108,6 +108,31 @@ def test_virtual_tokens_are_refused():
     wrapped = peft.get_peft_model(tiny.model("bert"), config)
     with pytest.raises(UnsupportedModelError, match="virtual tokens"):
         Explainer(wrapped, tiny.tokenizer_for("bert"))
+
+
+def test_an_adapter_that_the_text_switches_on_is_refused():
+    invoked = [tiny.VOCABULARY["film"]]
+    wrapped, _ = lora("llama", alora_invocation_tokens=invoked)
+    with pytest.raises(UnsupportedModelError, match="activated LoRA"):
+        Explainer(wrapped, tiny.tokenizer_for("llama"))
+
+
+@pytest.mark.parametrize("where", ["", "base_model"])
+def test_what_is_done_around_the_model_is_not_passed_over(where):
+    """As X-LoRA does, which reads a text twice; here it is a hook on what holds the adapters."""
+    wrapped, _ = lora("llama")
+    explainer = Explainer(wrapped, tiny.tokenizer_for("llama"))
+    explainer(TEXT)
+    wrapped.get_submodule(where).register_forward_hook(lambda _, __, output: {"logits": output.logits * 2})
+    with pytest.raises(HeadMismatchError, match="differ from the model's own"):
+        explainer(TEXT)
+
+
+def test_hooks_around_a_compiled_model_are_refused():
+    compiled = torch.compile(tiny.model("bert"))
+    compiled.register_forward_hook(lambda _, __, output: {"logits": output.logits * 2})
+    with pytest.raises(UnsupportedModelError, match=r"hooks are on what torch\.compile put around a BertFor"):
+        Explainer(compiled, tiny.tokenizer_for("bert"))
 
 
 @pytest.mark.parametrize("family", KINDS)

@@ -186,6 +186,28 @@ def test_what_is_not_linear_is_named_with_its_place(function, named):
         prove(model)
 
 
+class Fused(torch.autograd.Function):
+    """Works its slope out where autograd does not see it, as kernels of other packages do."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return nn.functional.silu(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, gradient = ctx.saved_tensors[0].detach(), gradient.detach()
+        gate = torch.sigmoid(x)
+        return gradient * (gate + x * gate * (1 - gate))
+
+
+def test_a_backward_of_a_functions_own_hides_what_it_depends_on_and_is_refused():
+    model = made("bert")
+    model.classifier = Head(model.classifier, Fused.apply)
+    with pytest.raises(UnsupportedModelError, match=r"Fused in classifier.* brings a backward pass of its own"):
+        prove(model)
+
+
 class Sine(nn.Module):
     def forward(self, x):
         return torch.sin(x)

@@ -155,7 +155,7 @@ def evaluate_sources(
     if not measured:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
     order = dict.fromkeys(["occlusion", *BASELINES, *asked, *published, *(name + EXCESS for name in asked)])
-    names = [name for name in order if name in measured[0]["methods"]]
+    names = [name for name in order if all(name in state["methods"] for state in measured)]
     return [summarise(name, [state["methods"][name] for state in measured], seed) for name in names], len(measured)
 
 
@@ -198,7 +198,7 @@ def measure_prompt(
         "tokens": len(sequence.offsets),
         "explained": [part.name for part in parts],
         "matters": bool(matter),
-        "leave_one_out": removed.tolist() if tokens else removed[0].tolist(),
+        "leave_one_out": removed.tolist() if tokens else removed.ravel().tolist(),
         "methods": {},
     }
     if not matter:
@@ -225,7 +225,7 @@ def measure_prompt(
             scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
     kept = random_ablations(len(sources), samples, seed + 1_000_003)
     measured = measure(kept) @ weights.T  # (N, K), which the logit of the probability ranks alike
-    whole = (measure(np.ones((1, len(sources)), bool)) @ weights.T)[0]  # (K,)
+    (whole,) = measure(np.ones((1, len(sources)), bool)) @ weights.T  # (K,)
     for name, (values, passes) in scores.items():
         each = []
         for k in matter:
@@ -236,7 +236,7 @@ def measure_prompt(
             each.append(
                 {
                     "drops": (whole[k] - measure(left) @ weights[k]).tolist(),
-                    "agrees": float(order[0] == int(removed[k].argmax())),
+                    "agrees": float(order[0] == removed[k].argmax()),
                     "best": float(removed[k].max()),
                     "spearman": _spearman(values[k], removed[k]),
                     "lds": _spearman(kept @ values[k], measured[:, k]),
@@ -245,7 +245,7 @@ def measure_prompt(
         means = {figure: np.mean([one[figure] for one in each], 0) for figure in each[0]}  # over the tokens
         drops = means.pop("drops").tolist()
         state["methods"][name] = {
-            "scores": values.tolist() if tokens else values[0].tolist(),
+            "scores": values.tolist() if tokens else values.ravel().tolist(),
             "drops": dict(zip(map(str, TOP), drops, strict=True)),
             "passes": passes,
             **{figure: float(value) for figure, value in means.items()},
@@ -260,8 +260,11 @@ def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator)
         InputError: If there is none.
     """
     start = sequence.prompt_tokens
-    spans = list(zip(sequence.offsets, sequence.special, strict=True))[start:]
-    seen = [g for g, ((a, b), special) in enumerate(spans) if not special and sequence.text[a:b].strip()]
+    seen = [
+        place - start
+        for place, (a, b) in enumerate(sequence.offsets)
+        if place >= start and not sequence.special[place] and sequence.text[a:b].strip()
+    ]
     if not seen:
         raise InputError("no token of the answer can be seen")
     return sorted(random.permutation(seen)[:count].tolist())
@@ -308,6 +311,4 @@ def _spearman(one: Array, other: Array) -> float:
     """Return the rank correlation, 0 where one of them is constant."""
     from scipy.stats import spearmanr
 
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
-        return 0.0
-    return float(spearmanr(one, other).statistic)
+    return float(spearmanr(one, other).statistic) if np.ptp(one) and np.ptp(other) else 0.0

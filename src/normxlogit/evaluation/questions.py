@@ -60,7 +60,7 @@ def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int =
                 found.append(Asked(row["question"], documents_by_name(row["documents"])))
                 if not isinstance(row["question"], str):
                     raise TypeError("a question is a text")
-        except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
+        except (ValueError, KeyError, TypeError, InputError) as error:
             raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
     if pairs and found:
         raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..surgery.clone import clone, one_choice_each, unwrapped
+from ..surgery.clone import clone, is_wrapped, one_choice_each, unwrapped
 from ..surgery.isolated import Isolated
 from ..surgery.layer_to_head import TrunkDone
 from ..surgery.parts import Parts
@@ -29,8 +29,8 @@ class _Seen(threading.local):
     """What the hooks of the current thread's forward pass saw."""
 
     active = False
-    stop = False
-    at_embedding = False
+    stop: bool
+    at_embedding: bool
     trunk: Any = None
     embedded: Tensor | None = None
 
@@ -46,10 +46,11 @@ class ModelCopy:
 
     Attributes:
         reference: A copy that nothing was changed on: it answers as the caller's model does.
+        asked: What the caller asks: a copy of an adapter with the model in it, otherwise `reference`.
         module: The copy that is explained, with the hooks.
         call: Runs `module`; nothing that a pass writes on its modules is left behind.
         adapted: Whether something was changed on `module` that could change its answer: it must be compared with that
-            of `reference`.
+            of `asked`.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         parts: What was found in `module`; None before the first batch.
         padding: The shortest and the longest text that were tried together; None before the first trial, and False
@@ -65,8 +66,9 @@ class ModelCopy:
         plain = unwrapped(given)
         know_recorders(plain)
         self.reference = cast(PreTrainedModel, clone(plain))
+        self.asked = clone(given) if is_wrapped(given) else self.reference
         self.module = cast(PreTrainedModel, clone(plain))
-        self.adapted = False
+        self.adapted = self.asked is not self.reference
         self.outputs: int | None = None
         self.call = Isolated(self.module)
         self.parts: Parts | None = None
@@ -96,7 +98,7 @@ class ModelCopy:
         """The word embeddings of `module`.
 
         Raises:
-            NotImplementedError: If the model reads no words.
+            UnsupportedModelError: If the model has no table of them.
         """
         with self.lock:  # each puts a hook on the module
             return self.__dict__.get("embeddings") or WordEmbeddings(self.module)
@@ -114,8 +116,8 @@ class ModelCopy:
             self.outputs = logits.shape[-1]
             return answering(task, logits, type(module).__name__)
         config = module.config.get_text_config()
-        self.adapted = task.kind == "choice"
-        if self.adapted:
+        if task.kind == "choice":
+            self.adapted = True
             one_choice_each(module)
         if not task.per_token and getattr(config, "pad_token_id", None) is None:
             config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
@@ -159,7 +161,7 @@ class ModelCopy:
         except TrunkDone:
             pass
         finally:
-            record.active = record.stop_early = False
+            record.active = False
 
 
 class Pinned(threading.local):

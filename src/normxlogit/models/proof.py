@@ -70,7 +70,7 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, T
     """
     with torch.inference_mode():
         found = answer_of(private_clone(copy.module)(**inputs))
-        wanted = answer_of(private_clone(copy.reference)(**given))
+        wanted = answer_of(private_clone(copy.asked)(**given))
     if found is None or wanted is None or not is_number(wanted):
         return  # `find_parts` says what is missing
     difference = (found - wanted).abs().max().item() if found.shape == wanted.shape else float("inf")

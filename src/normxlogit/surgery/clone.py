@@ -16,7 +16,16 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import UnsupportedModelError
 
-__all__ = ["clone", "instead_of", "one_choice_each", "override_forward", "replaced", "shallow_copy", "unwrapped"]
+__all__ = [
+    "clone",
+    "instead_of",
+    "is_wrapped",
+    "one_choice_each",
+    "override_forward",
+    "replaced",
+    "shallow_copy",
+    "unwrapped",
+]
 
 
 BOUND = (types.FunctionType, types.MethodType, functools.partial)
@@ -27,10 +36,16 @@ def unwrapped(model: nn.Module) -> nn.Module:
     """Return the model inside a compiled or PEFT-wrapped one; adapters stay where they were injected.
 
     Raises:
-        UnsupportedModelError: If the adapter adds virtual tokens to the input.
+        UnsupportedModelError: If the adapter adds virtual tokens to the input, or is switched on by the input.
     """
     model = _uncompiled(model)
     if hasattr(model, "get_base_model") and hasattr(model, "peft_config"):
+        configs: Any = model.peft_config
+        if any(getattr(config, "alora_invocation_tokens", None) for config in configs.values()):
+            raise UnsupportedModelError(
+                "an activated LoRA begins where its invocation tokens stand in the text, which is decided outside the "
+                "model that it was put into; use an adapter that lives in the weights, such as LoRA"
+            )
         if getattr(model, "active_peft_config", None) is not None and model.active_peft_config.is_prompt_learning:  # type: ignore[union-attr]
             raise UnsupportedModelError(
                 "prompt-learning adapters put virtual tokens before the text, which no token of the text stands for; "
@@ -38,6 +53,11 @@ def unwrapped(model: nn.Module) -> nn.Module:
             )
         model = _uncompiled(model.get_base_model())  # type: ignore[operator]
     return model
+
+
+def is_wrapped(model: nn.Module) -> bool:
+    """Return whether a model is called through something else than itself, which may do more."""
+    return unwrapped(model) is not _uncompiled(model)
 
 
 def clone(model: nn.Module) -> nn.Module:
@@ -61,7 +81,7 @@ def clone(model: nn.Module) -> nn.Module:
         for name, value in state.items():
             if isinstance(value, PretrainedConfig):
                 state[name] = copy.deepcopy(value, configs)
-                if isinstance(model, PreTrainedModel):
+                if isinstance(unwrapped(model), PreTrainedModel):
                     state[name].return_dict = True  # the form of the output, which is read by name here
                 if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
                     state[name].rescale_every = 0
@@ -142,7 +162,14 @@ def _own_tables(module: nn.Module) -> dict[str, Any]:
 def _uncompiled(module: nn.Module) -> nn.Module:
     """Return the module inside the one that `torch.compile` puts around it."""
     inner = module.__dict__.get("_modules", {}).get("_orig_mod")
-    return module if inner is None else _uncompiled(inner)
+    if inner is None:
+        return module
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise UnsupportedModelError(
+            f"hooks are on what torch.compile put around a {type(inner).__name__}; put them on the module itself, "
+            "before it is compiled"
+        )
+    return _uncompiled(inner)
 
 
 def _rebound(value: Any, twins: dict[int, nn.Module]) -> Any:

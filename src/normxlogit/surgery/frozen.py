@@ -27,7 +27,7 @@ from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
 from .frozen_modules import is_activation, name_of, opened
 from .frozen_ops import rule_for
-from .frozen_proof import blocking, nonlinear
+from .frozen_proof import blocking, hiding, nonlinear
 from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_on_the_way_back
 
@@ -340,6 +340,11 @@ class FrozenNetwork:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
                 "activations are quantised; load it in another precision, or use a method without gradients"
+            )
+        if hidden := hiding(answer, mode.places):
+            raise UnsupportedModelError(
+                f"{name} cannot be frozen: {', '.join(hidden[:3])} brings a backward pass of its own, as fused kernels "
+                "do, which cannot be seen through; load the model without them"
             )
         try:
             culprits = nonlinear(answer, leaf, mode.places)

@@ -5,8 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import BackwardCFunction
 
-__all__ = ["blocking", "nonlinear"]
+from . import frozen_maps as maps
+
+__all__ = ["blocking", "hiding", "nonlinear"]
 
 EXCLUDED = 1e4
 """A logit of this size is not an answer but a mask put in its place."""
@@ -29,6 +32,27 @@ def blocking(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None
         if node.name().rpartition("::")[2] in BLOCKED:
             function, path = known.get(node, ("an operation", ""))
             found[f"{function} in {path}" if path else function] = None
+    return list(found)
+
+
+def hiding(answer: Tensor, places: Mapping[Any, tuple[str, str]]) -> list[str]:
+    """Name the functions on the way to an answer that bring a backward of their own.
+
+    What such a function does forward cannot be frozen, and what its slope depends on need not show: a kernel that works
+    it out leaves no trace for autograd, so that no gradient of the gradient would tell.
+
+    Those of this package are the maps that hold.
+
+    Args:
+        answer: What was worked out, with its graph.
+        places: Function and module by node.
+    """
+    found: dict[str, None] = {}
+    for node in _nodes(answer):
+        own: Any = getattr(node, "_forward_cls", None) if isinstance(node, BackwardCFunction) else None
+        if own is not None and own.__module__ != maps.__name__:
+            _, path = places.get(node, ("", ""))
+            found[f"{own.__name__} in {path}" if path else own.__name__] = None
     return list(found)
 
 

@@ -27,6 +27,9 @@ Inputs = Mapping[str, Any]
 TOKENS_AT_ONCE = 65_536
 """Vocabulary logits computed at once where the rows cannot be cut out of the output embedding, in thousands."""
 
+ROWS_AT_ONCE = 4096
+"""Rows of the output embedding that the proof takes out of it at once."""
+
 
 def answer_of(output: Any) -> Tensor | None:
     """Return the logits of a task model's output; start and end logits side by side, (B, T, 2); None if none."""
@@ -117,6 +120,8 @@ class Headpiece:
         weight = getattr(embedding, "weight", None)
         if embedding is None or not isinstance(weight, Tensor) or weight.ndim != 2:
             return
+        if embedding._forward_hooks or embedding._forward_pre_hooks:
+            return  # they see the whole vocabulary, and may change single entries of it
         path = next((name for name, module in self._model.named_modules() if module is embedding), None)
         if path is not None:
             self._rows = _WantedRows(embedding)
@@ -162,17 +167,24 @@ class Headpiece:
             logits: The model's own logits for them, (N, V).
             tolerance: Largest allowed difference.
         """
-        rows = torch.linspace(0, logits.shape[-1] - 1, 7, device=hidden.device).long()
+        size = logits.shape[-1]
+        # Every row at one token, in an order in which what is done to an entry of the vocabulary by its index is seen.
+        parts = torch.arange(size - 1, -1, -1, device=hidden.device).split(ROWS_AT_ONCE)
+        several = torch.linspace(0, size - 1, 7, device=hidden.device).long()
         try:
-            wanted = self.tokens(hidden, rows)
-            proved = wanted.shape == (len(hidden), len(rows)) and bool(
-                (wanted - logits[:, rows]).abs().max() <= tolerance
+            proved = self._rows_agree(hidden, logits, several, tolerance) and all(
+                self._rows_agree(hidden[-1:], logits[-1:], rows, tolerance) for rows in parts
             )
         except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
             refuse_to_hide(error)
             proved = False
         if not proved:
             self._rows = self._row_model = None
+
+    def _rows_agree(self, hidden: Tensor, logits: Tensor, rows: Tensor, tolerance: float) -> bool:
+        found = self.tokens(hidden, rows)  # (N, R)
+        wanted = logits[:, rows]  # (N, R)
+        return found.shape == wanted.shape and bool((found - wanted).abs().max() <= tolerance)
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
         """Return chosen columns of the full logits, computed in pieces that bound the memory."""

@@ -194,12 +194,71 @@ def test_an_unsupported_model_is_told_what_is_needed_and_what_would_do(method):
     assert "normxlogit" in said.partition(";")[2]
 
 
-def test_layers_that_are_not_their_familys_are_refused():
-    class Doubling(torch.nn.Identity):
-        def forward(self, x):
-            return x * 2
+class Doubling(torch.nn.Identity):
+    def forward(self, x):
+        return x * 2
 
-    model = tiny.model("bert")
+
+def hooked(path, change):
+    def apply(model):
+        model.get_submodule(path).register_forward_hook(lambda _, __, output: change(output))
+
+    return apply
+
+
+def doubled(model):
     model.bert.encoder.layer[1].attention.output.dropout = Doubling()
+
+
+LAYER = "bert.encoder.layer.1."
+ATTENTION = hooked(LAYER + "attention.output.dense", torch.tanh)
+FIRST = hooked(LAYER + "attention.output.LayerNorm", lambda states: states * 1.01)
+SECOND = hooked(LAYER + "output.LayerNorm", lambda states: states * 1.01)
+INNER = hooked(LAYER + "intermediate.dense", lambda states: states * 1.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "methods"),
+    [
+        (doubled, "attention", ["decompx", "globenc", "alti"]),
+        (ATTENTION, "attention", ["decompx", "globenc", "alti"]),
+        (FIRST, "first norm", ["decompx", "globenc", "alti"]),
+        (SECOND, "second norm", ["decompx", "globenc", "alti"]),
+        (INNER, "feed-forward part", ["decompx"]),
+    ],
+)
+def test_layers_that_are_not_their_familys_are_refused(change, part, methods):
+    """Also where the answer would hardly tell: each layer is proved by itself."""
+    model = tiny.model("bert")
+    change(model)
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    for method in methods:
+        assert np.isfinite(explainer(tiny.TEXTS[2], method=method, layers=1).scores).all()  # below, all is as it was
+        with pytest.raises(UnsupportedModelError, match=f"the {part} of layer 2 gives something else"):
+            explainer(tiny.TEXTS[2], method=method, layers=[2, 3])
+
+
+@pytest.mark.parametrize("path", ["classifier", "bert.pooler"])
+@pytest.mark.parametrize("layers", [None, 1])
+def test_a_head_that_is_not_its_familys_is_refused(path, layers):
+    model = tiny.model("bert")
+    hooked(path, lambda states: states + 0.001)(model)
     with pytest.raises(HeadMismatchError, match="not those of its family"):
+        Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method="decompx", layers=layers)
+
+
+def test_a_head_of_several_maps_is_refused():
+    model = tiny.model("bert")
+    model.classifier = torch.nn.Sequential(torch.nn.Linear(32, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    with pytest.raises(UnsupportedModelError, match="needs a linear map where the model has a Sequential"):
         Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS[0], method="decompx")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["decompx", "globenc"])
+def test_a_head_of_rounded_weights_is_read_where_it_reads(method):
+    """No gradient goes through it, which elsewhere tells the positions that it reads."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    real = Explainer(model, tokenizer)(tiny.TEXTS[2], target=0, method=method).scores
+    rounded = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, torch.qint8)
+    close(Explainer(rounded, tokenizer)(tiny.TEXTS[2], target=0, method=method).scores, real, 0.1)

@@ -16,10 +16,13 @@ from ..base import Method, Request, Scores
 from ..registry import register
 from .encoder_layers import (
     ENCODERS,
+    ROUNDING,
+    TINY,
     EncoderLayer,
     HeadPaths,
     activation,
     encoder_layers,
+    floating,
     head_paths,
     linear,
     norm_parts,
@@ -30,8 +33,6 @@ from .matrix import explained, head_mixes, refused
 __all__ = ["DecompX", "decomposed"]
 
 Aggregate = Literal["auto", "head", "norm"]
-
-TINY = 1e-12
 
 
 @register("decompx", paper="Modarressi et al., 2023", needs=ENCODERS, per_layer=True, signed=True, passes="T forward")
@@ -64,6 +65,7 @@ class DecompX(Method):
         mask = run.batch.mask
         wanted = layers or (model.layer_count(),)
         scores = torch.zeros(*target.ids.shape, len(wanted), mask.shape[1], device=mask.device)  # (B, K, L, T)
+        exact = True
         try:
             head = None if norm else _Head(model, target)
             places = _places(model, run, target)  # (B, P)
@@ -79,22 +81,27 @@ class DecompX(Method):
                     if head is None:
                         found = torch.linalg.vector_norm(vectors[:, 0], dim=-1)[:, None]  # (b, 1, T)
                     else:
-                        found = head.read(vectors, layer.returned[text, own.to(rows.device)], texts)  # (b, K, T)
+                        states = layer.returned[text, own.to(rows.device)]  # (b, P, H)
+                        found = head.read(vectors, states, texts)  # (b, K, T)
+                        exact = exact and layer.exact and head.exact
+                        _prove(found, head.own(states.to(run.hidden.dtype), texts), exact)
                     for index, number in enumerate(wanted):
                         if number == layer.number:
                             scores[texts, :, index, :width] = found.to(scores.device)
+        except HeadMismatchError:
+            raise
         except UnsupportedModelError as error:
             raise refused("decompx", error, per_layer=bool(layers)) from None
         if head is not None and model.layer_count() in wanted:
-            full = run.hidden.dtype in (torch.float32, torch.float64)
-            _prove(scores[:, :, wanted.index(model.layer_count())], target.read(run.logits), 0.01 if full else 0.25)
+            _prove(scores[:, :, wanted.index(model.layer_count())], target.read(run.logits), exact)
         return Scores(scores)
 
 
-def _prove(scores: Tensor, logits: Tensor, tolerance: float) -> None:
+def _prove(scores: Tensor, logits: Tensor, exact: bool) -> None:
     """Refuse scores (B, K, T) that do not sum to the logits (B, K): then the model is not what its family says."""
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
-    if difference > tolerance * max(1.0, logits.abs().max().item()):
+    size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
+    if not difference <= (ROUNDING * size if exact else 0.25 * max(1.0, size)):
         raise HeadMismatchError(
             f"the contributions miss the model's logits by {difference:.2g}: its layers or its head are not those of "
             "its family"
@@ -133,6 +140,7 @@ def decomposed(
     """
     shares: Tensor | None = None
     for layer in encoder_layers(model, batch, layers):
+        layer.prove(batch.mask, feed_forward=True)
         width = batch.mask.shape[1]
         rows = torch.arange(width, device=layer.given.device)  # (T,)
         if places is not None and layer.number == layers[-1]:
@@ -244,6 +252,22 @@ class _Head:
         self.dense = linear(module(paths.dense)) if paths.dense else None
         self.act = activation(model.module, paths.activation) if paths.activation else None
         self.norm = module(paths.norm) if paths.norm else None
+
+        out, dense = module(paths.out), paths.dense and module(paths.dense)
+        self.exact = floating(out) and (not dense or floating(dense))
+        self._model, self._vocabulary = model, target.task.vocabulary
+
+    def own(self, states: Tensor, texts: slice) -> Tensor:
+        """Return what the model's own head says of the states that it reads, (b, P, H), as `read` does, (b, K)."""
+        count, places, _ = states.shape
+        answers = self._model.parts.head.tokens(states.flatten(0, 1), self.rows if self._vocabulary else None)
+        answers = (answers if self._vocabulary else answers[:, self.rows]).float().view(count, places, -1)  # (b, P, R)
+        if self.span:  # start is read at the first place, end at the second
+            answers = answers[:, self.rows.to(answers.device), torch.arange(len(self.rows), device=answers.device)]
+        else:
+            answers = answers[:, 0]  # (b, R)
+        index = torch.arange(texts.start, texts.start + count, device=self.target.ids.device)  # (b,)
+        return self.target.read(answers.to(index.device), index)
 
     def read(self, shares: Tensor, states: Tensor, texts: slice) -> Tensor:
         """Return each token's contribution to the explained logits, (b, K, T).

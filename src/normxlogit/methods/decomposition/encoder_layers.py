@@ -16,16 +16,24 @@ from .layer_calls import own_clone, record
 
 __all__ = [
     "ENCODERS",
+    "ROUNDING",
+    "TINY",
     "EncoderLayer",
     "HeadPaths",
     "LayerPaths",
     "activation",
     "encoder_layers",
+    "floating",
     "head_paths",
     "linear",
 ]
 
 ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
+
+ROUNDING, COARSE = 1e-4, 0.1
+"""What rounding explains of a layer's states, and what half precision and weights of few bits explain."""
+
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,7 @@ class EncoderLayer:
         pre_norm2: What the second LayerNorm was given, (B, T, H).
         returned: Its output, (B, T, H).
         parts: Its modules, by their names in `LayerPaths`.
+        dtype: The precision in which it worked.
     """
 
     number: int
@@ -155,6 +164,45 @@ class EncoderLayer:
     pre_norm2: Tensor
     returned: Tensor
     parts: dict[str, nn.Module]
+    dtype: torch.dtype
+
+    def prove(self, mask: Tensor, *, feed_forward: bool) -> None:
+        """Refuse a layer that does something else than its family's: its parts would not say what it did.
+
+        Args:
+            mask: True at real tokens, (B, T).
+            feed_forward: Whether what happens between the two norms matters, too.
+
+        Raises:
+            UnsupportedModelError: If it does.
+        """
+        maps = {name: linear(self.parts[name]) for name in ("output", "up", "down")}
+        carried = (self.attention @ self.value.transpose(1, 2)).transpose(1, 2).flatten(2)  # (B, T, heads * D)
+        found = [
+            ("attention", self.pre_norm1, _applied(maps["output"], carried) + self.given),
+            ("first norm", self.normed1, self._normed("norm1", self.pre_norm1)),
+            ("second norm", self.returned, self._normed("norm2", self.pre_norm2)),
+        ]
+        if feed_forward:
+            inner = _applied(maps["up"], self.normed1) * self.slope  # (B, T, F)
+            found.append(("feed-forward part", self.pre_norm2, _applied(maps["down"], inner) + self.normed1))
+        for what, real, expected in found:
+            difference = (expected - real)[mask].abs().max().item()
+            if not difference <= (ROUNDING if self.exact else COARSE) * max(real[mask].abs().max().item(), TINY):
+                raise UnsupportedModelError(
+                    f"needs layers that are their family's and nothing more, and the {what} of layer {self.number} "
+                    f"gives something else, by {difference:.2g}: a hook, an adapter or another module is there"
+                )
+
+    @property
+    def exact(self) -> bool:
+        """Whether it works in full precision, so that a difference is no rounding."""
+        maps = (part for name, part in self.parts.items() if name != "attention")
+        return self.dtype in (torch.float32, torch.float64) and all(map(floating, maps))
+
+    def _normed(self, name: str, states: Tensor) -> Tensor:
+        weight, bias, deviation = self.norm(name)
+        return weight * (states - states.mean(-1, keepdim=True)) / deviation[..., None] + bias  # (B, T, H)
 
     def norm(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
         """Return LayerNorm `name`'s weight (H,), bias (H,) and the standard deviation that it divided by, (B, T)."""
@@ -164,18 +212,40 @@ class EncoderLayer:
 
 def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...)."""
-    weight, bias, epsilon = attrgetter("weight", "bias", "eps")(norm)
+    weight, bias, epsilon = (getattr(norm, name, None) for name in ("weight", "bias", "eps"))
+    if not isinstance(weight, Tensor) or not isinstance(bias, Tensor) or not isinstance(epsilon, float):
+        raise UnsupportedModelError(
+            f"needs a LayerNorm with weight and bias where the model has a {type(norm).__name__}"
+        )
     deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
     return weight.float(), bias.float(), deviation
 
 
+def _applied(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
+    weight, bias = maps
+    return states @ weight.T + bias  # (..., out)
+
+
+def floating(module: nn.Module) -> bool:
+    """Return whether a module's weights are no rounded ones."""
+    weight = getattr(getattr(module, "base_layer", module), "weight", None)
+    return isinstance(weight, Tensor) and weight.is_floating_point()
+
+
 def linear(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
+    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included.
+
+    Raises:
+        UnsupportedModelError: If it does not say how many inputs it has, as no linear module does.
+    """
     weight = getattr(module, "weight", None)
-    if type(module) is nn.Linear and isinstance(weight, Tensor) and not weight.is_meta:
+    weight = weight if isinstance(weight, Tensor) else None  # a method of torch's quantised modules
+    if type(module) is nn.Linear and weight is not None and not weight.is_meta:
         bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
         return weight.float(), bias.float()
-    count: int = module.in_features  # type: ignore[assignment]
+    count = getattr(module, "in_features", None)
+    if not isinstance(count, int):
+        raise UnsupportedModelError(f"needs a linear map where the model has a {type(module).__name__}")
     device = torch.device("cpu") if weight is None or weight.is_meta else weight.device
     dtype = weight.dtype if weight is not None and weight.is_floating_point() else torch.float32
     bias = module(torch.zeros(1, count, device=device, dtype=dtype)).float()  # (1, out)
@@ -249,6 +319,7 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
             pre_norm2=seen["norm2"][0].float(),
             returned=call.returned.float(),
             parts=parts,
+            dtype=call.returned.dtype,
         )
 
 

@@ -88,14 +88,29 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
             run.positions[:, None].expand(-1, count) if run.positions.ndim == 1 else run.positions.gather(1, target.ids)
         )  # (B, K)
         return one_hot(places, width).float()
+    head, inputs = model.parts.head, run.batch.inputs
     with torch.inference_mode(False), torch.enable_grad():
         hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
-        answer = model.parts.head.whole(hidden, run.batch.inputs)  # (B, C)
-        (slope,) = torch.autograd.grad(answer.float().sum(), hidden)  # (B, T, H)
-    read = ((slope != 0).any(-1) & run.batch.mask).float()  # (B, T)
+        answer = head.whole(hidden, inputs)  # (B, C)
+        slope = None
+        if answer.requires_grad:
+            (slope,) = torch.autograd.grad(answer.float().sum(), hidden, allow_unused=True)  # (B, T, H)
+    if slope is not None:
+        moves = (slope != 0).any(-1)  # (B, T)
+    else:  # no gradient goes through rounded weights: another state in the place of each token's tells as well
+        changed = [head.whole(_turned(hidden.detach(), place), inputs) for place in range(width)]
+        moves = torch.stack([(other != answer).any(-1) for other in changed], 1)  # (B, T)
+    read = (moves & run.batch.mask).float()  # (B, T)
     if not read.any(-1).all():
         raise UnsupportedModelError("needs a head that reads real tokens, and this one reads none of a text's")
     return (read / read.sum(-1, keepdim=True))[:, None].expand(-1, count, -1)
+
+
+def _turned(hidden: Tensor, place: int) -> Tensor:
+    """Return states (B, T, H) with the coordinates of those at one place in another order."""
+    found = hidden.clone()
+    found[:, place] = found[:, place].roll(1, -1)
+    return found
 
 
 def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
