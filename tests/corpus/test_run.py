@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from transformers import ByT5Tokenizer
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus import folder as folders
@@ -126,6 +127,15 @@ def test_words_are_those_of_the_explainer(tmp_path, bert):
         assert row["words"] == [word.text for word in result.words()]
         assert row["word_scores"] == pytest.approx([word.score for word in result.words()], abs=1e-3)
         assert "text" not in row
+
+
+def test_a_tokenizer_without_offsets_gives_tokens_and_no_words(tmp_path):
+    made = Explainer(tiny.model("bert", "SequenceClassification", vocab_size=400), ByT5Tokenizer())
+    with pytest.raises(InputError, match="words need a tokenizer that reports character offsets"):
+        run(made, rows_of(["a movie"]), tmp_path, words=True)
+    assert not list(tmp_path.iterdir())
+    run(made, rows_of(["a movie"]), tmp_path)
+    assert "".join(results(tmp_path)["tokens"][0].as_py()) == "a movie</s>"
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
