@@ -24,7 +24,7 @@ def test_the_accelerator_where_there_is_one_else_the_cpu(monkeypatch, there):
     assert len(waited) == there
 
 
-@pytest.mark.parametrize("device", ["nonsense", "cuda:99", 2.5])
+@pytest.mark.parametrize("device", ["nonsense", "xpu:99", 2.5, 10**30, "hpu"])
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(monkeypatch, device):
     accelerator(monkeypatch, True)
     with pytest.raises(InputError, match=r"there is no device '.*' here: this machine has cpu and meta$"):

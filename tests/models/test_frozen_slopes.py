@@ -146,6 +146,7 @@ def test_its_states_are_the_owners_hidden_states(family):
         torch.testing.assert_close(
             batch.real(slopes.states[place]), batch.real(own.hidden_states[place]), rtol=1e-4, atol=1e-4
         )
+    torch.testing.assert_close(run.embedded[batch.mask], own.hidden_states[0][batch.mask], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(slopes.states[0], frozen.vectors(batch))
     torch.testing.assert_close(slopes.answer, own.logits, rtol=1e-4, atol=1e-4)
     one = slopes.only(2)

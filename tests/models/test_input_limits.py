@@ -184,6 +184,21 @@ class Offset(nn.Embedding):
         return super().forward(ids + self.offset)
 
 
+class Own(nn.Embedding):
+    """Finds its rows itself."""
+
+    def forward(self, ids):
+        return self.weight[ids]
+
+
+def inside(**modules):
+    """A module that holds others."""
+    made = nn.Module()
+    for name, module in modules.items():
+        setattr(made, name, module)
+    return made
+
+
 class Sines(nn.Module):
     """Grows with the text."""
 
@@ -220,6 +235,11 @@ class Sines(nn.Module):
         (Made(pos=Sines("other")), 10),
         (Made(None, pos=nn.ParameterList([torch.zeros(3, 1, 4), torch.zeros(1, 5, 4)])), 15),
         (Made(words=nn.ParameterList([torch.zeros(3, 1, 4), torch.zeros(1, 5, 4)])), None),
+        (Made(None, pos=inside(parts=nn.ParameterList([torch.zeros(3, 4)]))), 3),
+        (Made(None, pos=inside(a=inside(b=nn.ParameterList([torch.zeros(3, 4)])))), None),
+        (Made(None, pos=inside(words=nn.Embedding(8, 4))), None),
+        (Made(None, pos=Own(9, 4, padding_idx=1)), 9),
+        (Made(pos_table=torch.zeros(1, 1, 10, 4)), None),
     ],
 )
 def test_what_bounds_a_text_among_tables(made, limit):

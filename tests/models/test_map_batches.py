@@ -156,6 +156,35 @@ def test_texts_of_several_lengths_go_together_where_padding_changes_nothing(padd
     assert len(list(run_batches(idle(99, padding), encodings_of(4, 5, 3), lambda _: 0))) == groups
 
 
+@pytest.mark.parametrize(
+    ("tried", "lengths", "trial", "after"),
+    [
+        (None, (4,), None, None),
+        (None, (4, 4, 4), None, None),
+        (None, (4, 3), [3, 4], (3, 4)),
+        ((3, 5), (5, 3, 4), None, (3, 5)),
+        ((3, 5), (6, 3), [3, 6], (3, 6)),
+        ((3, 5), (2, 5), [2, 5], (2, 5)),
+        ((3, 5), (9, 6), [6, 9], (3, 9)),
+        ((3, 5), (2, 1), [1, 2], (1, 5)),
+        (False, (2, 9), None, False),
+    ],
+)
+def test_a_trial_is_made_for_lengths_beyond_those_that_were_tried(monkeypatch, tried, lengths, trial, after):
+    for ignores in (True, False):
+        model, seen = idle(99, tried), []
+        monkeypatch.setattr(
+            room,
+            "_ignores_padding",
+            lambda _, some, seen=seen, ignores=ignores: seen.append([len(e) for e in some]) or ignores,
+        )
+        groups = len(list(run_batches(model, encodings_of(*lengths), lambda _: 0)))
+        assert seen == ([] if trial is None else [trial])
+        apart = tried is False or (trial is not None and not ignores)
+        assert groups == (len(lengths) if apart else 1)
+        assert model.copy.padding == (after if trial is None or ignores else False)
+
+
 def test_texts_that_cannot_be_read_together_keep_their_order():
     tried = []
 

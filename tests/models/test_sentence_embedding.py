@@ -168,6 +168,16 @@ def test_files_that_say_something_else(tmp_path, steps, more, error, message):
         steps_from_files(files(tmp_path, *steps, **more))
 
 
+def test_a_file_that_cannot_be_opened(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError
+
+    source = files(tmp_path, ("Pooling", CLS))
+    monkeypatch.setattr(room.Path, "read_text", refuse)
+    with pytest.raises(InputError, match=r"modules\.json cannot be read"):
+        steps_from_files(source)
+
+
 def test_where_there_are_no_files(tmp_path, monkeypatch):
     assert steps_from_files(str(tmp_path)) is None
     assert steps_from_files("nobody/no-such-model") is None

@@ -52,7 +52,10 @@ def test_each_text_has_its_own():
     assert (found.ids.tolist(), found.labelled) == ([[1], [0]], False)
 
 
-@pytest.mark.parametrize("choice", [True, np.bool_(True), None, 1.0, torch.tensor([1, 2]), b"a", ["a"]])
+@pytest.mark.parametrize(
+    "choice",
+    [True, np.bool_(True), None, 1.0, torch.tensor([1, 2]), torch.tensor(1, device="meta"), b"a", ["a"]],
+)
 def test_what_is_no_choice(choice):
     assert not is_choice(choice)
     task, run = ran()

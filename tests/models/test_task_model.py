@@ -132,7 +132,14 @@ def test_parts_and_new_copies_are_there_when_they_are():
     with pytest.raises(UnsupportedModelError, match="has not read anything yet"):
         _ = task.parts
     first = task.copy
+    task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
     assert task.refresh() is False
+    assert first.parts is None, "nothing was read yet"
+    task.prepare(task.batch(task.encoder(tiny.TEXTS), [0, 1, 2]))
+    task.given.classifier = torch.nn.Linear(32, 2)
+    task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
+    assert task.parts is not first.parts, "a changed model is taken apart anew where the batch is made"
+    first = task.copy
     task.given.classifier = torch.nn.Linear(32, 2)
     assert task.refresh() is True
     assert task.copy is not first

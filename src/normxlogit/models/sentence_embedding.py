@@ -352,6 +352,6 @@ def _file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
     known = {key: options[key] for key in ("revision", "token") if key in options}
     try:
         found: str | None = cached_file(source, name, **known)
-    except (OSError, ValueError):  # no such file or model, or a name that is none
+    except OSError:  # no such file or model, or a name that is none
         return None
     return found

@@ -224,3 +224,24 @@ def test_value_zeroing_refuses_a_layer_that_gives_something_else_when_it_is_call
     call = SimpleNamespace(again=lambda *_: state + 1, returned=state, layer=torch.nn.Linear(2, 2))
     with pytest.raises(UnsupportedModelError, match="Linear gives something else"):
         _moved(call, torch.nn.Linear(2, 2), torch.ones(1, 3, dtype=torch.bool), 100)
+
+
+def test_value_zeroing_refuses_values_of_two_kinds():
+    """The first token of Longformer attends to values of its own, which would stay."""
+    settings = tiny.COMMON | tiny.INNER | tiny.IDS | {"attention_window": 4, "max_position_embeddings": 40}
+    config = transformers.AutoConfig.for_model("longformer", **settings)
+    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    with pytest.raises(UnsupportedModelError, match="value projection of their own"):
+        Explainer(model, tiny.tokenizer())("the movie", method="value-zeroing")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("words", "message"), [(28, "cannot on 28 copies of a text"), (27, "padding of its own")], ids=["even", "odd"]
+)
+def test_value_zeroing_refuses_layers_that_cannot_be_run_by_themselves(words, message):
+    options = {"attention_type": "block_sparse", "num_random_blocks": 1}
+    model, tokenizer = tiny.model("big_bird", **options), tiny.tokenizer_for("big_bird")
+    text = " ".join(["the"] * (words - 2))
+    with pytest.raises(UnsupportedModelError, match=message):
+        Explainer(model, tokenizer)(text, method="value-zeroing")

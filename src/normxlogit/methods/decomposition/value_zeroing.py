@@ -9,6 +9,7 @@ from torch.nn.functional import normalize
 from ...errors import UnsupportedModelError
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
+from ...surgery.memory import refuse_to_hide
 from ...surgery.parts import tolerance_for
 from ..registry import register
 from .layer_calls import LayerCall, own_clone, record
@@ -27,7 +28,9 @@ def _layers_with_values(copy: nn.Module) -> dict[nn.Module, list[nn.Module]]:
     """Return the model's layers (outermost members of its module lists) and their value projections."""
     found: dict[nn.Module, list[nn.Module]] = {}
     for path, module in copy.named_modules():
-        if path.rpartition(".")[2] not in VALUES or not hasattr(module, "in_features"):
+        name = path.rpartition(".")[2]
+        # Also values under other names, such as those of Longformer's global attention, to see that there are several.
+        if not (name in VALUES or "value" in name) or not hasattr(module, "in_features"):
             continue
         names = path.split(".")
         for depth in range(1, len(names)):
@@ -72,6 +75,11 @@ def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tens
     Raises:
         UnsupportedModelError: If the layer called again gives something else.
     """
+    if call.returned.shape[1] != mask.shape[1]:
+        raise UnsupportedModelError(
+            f"needs layers that read the text's tokens and no others, and the model gives {type(call.layer).__name__} "
+            "padding of its own"
+        )
     difference = (call.again() - call.returned)[mask].abs().max().item()
     if difference > tolerance_for(call.returned[mask]):
         raise UnsupportedModelError(
@@ -91,6 +99,12 @@ def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tens
         handle = value.register_forward_hook(zero)
         try:
             moved = normalize(call.again(texts).float(), dim=-1)  # (N, T, H)
+        except Exception as error:  # a layer may be of any form, and made for so many texts
+            refuse_to_hide(error)
+            raise UnsupportedModelError(
+                f"needs layers that can be run by themselves, and {type(call.layer).__name__} cannot on {len(texts)} "
+                f"copies of a text: {type(error).__name__}"
+            ) from error
         finally:
             handle.remove()
         # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.
