@@ -32,6 +32,11 @@ def test_alternatives_can_be_asked_for_layers():
     assert registry.alternatives(per_layer=True) == "normxlogit or logat work on any model with a head"
 
 
+def test_what_is_scored_token_by_token_is_known():
+    """Long texts, completions and the prompt's sources ask for it."""
+    assert {method.name for method in list_methods() if method.tokenwise} == {"normxlogit", "logat", "input-norm"}
+
+
 # --- methods of other packages ----------------------------------------------------------------------------------------
 
 
