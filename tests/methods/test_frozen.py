@@ -7,6 +7,7 @@ from torch import nn
 
 from normxlogit import ALL, Explainer, MethodError, UnsupportedModelError
 from normxlogit.methods import FrozenGradient
+from normxlogit.models.frozen_model import FrozenModel
 from tests import tiny
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -161,13 +162,16 @@ def test_it_follows_the_model():
     np.testing.assert_allclose(e(TEXT, method="frozen-gradient", target=0).scores, wanted, **CLOSE)
 
 
-def test_the_frozen_pass_is_the_only_one():
+def test_the_frozen_pass_is_the_only_one(monkeypatch):
     e = explainer("bert")
     e(TEXT, method="frozen-gradient")
-    calls = []
+    calls, run = [], FrozenModel.run
     e.model.module.register_forward_pre_hook(lambda *_: calls.append("plain"))
-    e(TEXT, method="frozen-gradient")
-    assert not calls
+    monkeypatch.setattr(FrozenModel, "run", lambda *a, **k: calls.append("frozen") or run(*a, **k))
+    for settings in ("", ":read_at=-1", ":baseline=mask"):
+        calls.clear()
+        e(TEXT, method=f"frozen-gradient{settings}")
+        assert calls == ["frozen"]
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,18 @@ def test_what_is_scored_token_by_token_is_known():
     assert {method.name for method in list_methods() if method.tokenwise} == {"normxlogit", "logat", "input-norm"}
 
 
+def test_what_scores_have_a_sign_and_what_layers_is_known():
+    known = {method.name: method for method in list_methods()}
+    assert {name for name, method in known.items() if method.per_layer} == {
+        "normxlogit", "logat", "frozen-gradient", "decompx",
+        "alti", "attention-rollout", "globenc", "value-zeroing",
+    }  # fmt: skip
+    assert {name for name, method in known.items() if method.signed} == {
+        "normxlogit", "logat", "frozen-gradient", "decompx",
+        "gradient-x-input", "integrated-gradients", "guided-lime", "kernel-shap", "lime", "occlusion",
+    }  # fmt: skip
+
+
 # --- methods of other packages ----------------------------------------------------------------------------------------
 
 
