@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from transformers import ByT5Tokenizer
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus import folder as folders
@@ -127,6 +128,18 @@ def test_words_are_those_of_the_explainer(tmp_path, bert):
         assert row["words"] == [word.text for word in result.words()]
         assert row["word_scores"] == pytest.approx([word.score for word in result.words()], abs=1e-3)
         assert "text" not in row
+
+
+def test_white_space_is_no_text_even_where_it_has_tokens(tmp_path):
+    backend = Tokenizer(models.BPE({"Ġ": 0, "a": 1}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="a")
+    made = Explainer(tiny.model("bert", "SequenceClassification"), tokenizer)
+    with pytest.raises(InputError, match="is empty"):
+        made("  ")
+    run(made, rows_of(["a", "  ", "a a"]), tmp_path)
+    assert results(tmp_path)["row"].to_pylist() == [0, 2]
+    assert errors(tmp_path) == {1: "the text is empty; there is no token to explain"}
 
 
 def test_a_tokenizer_without_offsets_gives_tokens_and_no_words(tmp_path):

@@ -223,3 +223,18 @@ def test_the_command(runs, capsys, tmp_path):
     code, _, err = command(capsys, "summarize", tmp_path)
     assert (code, err.count("\n")) == (2, 1)
     assert "no corpus run there" in err
+
+
+def test_a_summary_steers_no_terminal_and_has_colours_on_one_only(tmp_path, capsys, monkeypatch):
+    rows = [{"text": text, "key": "\x1b[31mred\u202e"} for text in texts(4)]
+    attribute(explainer(), rows, tmp_path / "run", id_column="key")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    code, shown, _ = command(capsys, "summarize", tmp_path / "run", "--min-count", "1")
+    assert code == 0
+    assert "\x1b[" in shown
+    assert "\x1b[31mred" not in shown
+    assert command(capsys, "summarize", tmp_path / "run", "--min-count", "1", "--output", tmp_path / "s.txt")[0] == 0
+    written = (tmp_path / "s.txt").read_text(encoding="utf-8")
+    assert "red" in written
+    assert not {"\x1b", "\u202e"} & set(written)

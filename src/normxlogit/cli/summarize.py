@@ -1,11 +1,13 @@
 """The command that sums up a corpus run."""
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import InputError
+from ..results.characters import safe
 from .console import Format, check_run_output, deliver, format_for, quiet
 from .options import OutputFile, OutputFormat
 
@@ -33,18 +35,19 @@ def summarize(
         from ..corpus import summarize as run
 
         found = run(folder, gold=gold, against=against, top=top, min_count=min_count)
-    deliver(_written(found, kind), output)
+    deliver(_written(found, kind, to_file=output is not None), output)
 
 
-def _written(found: "Summary", kind: Format) -> str:
+def _written(found: "Summary", kind: Format, *, to_file: bool) -> str:
     if kind is Format.json:
         return json.dumps(found.to_dict(), indent=1) + "\n"
     from ..corpus.summary_page import page
+    from ..render.terminal import wants_color
 
-    return page(found) if kind is Format.html else _tables(found)
+    return page(found) if kind is Format.html else _tables(found, color=not to_file and wants_color(sys.stdout))
 
 
-def _tables(found: "Summary") -> str:
+def _tables(found: "Summary", *, color: bool) -> str:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -52,13 +55,13 @@ def _tables(found: "Summary") -> str:
 
     from ..corpus.summary_page import sections
 
-    console = Console(width=120, highlight=False)
+    console = Console(width=120, highlight=False, force_terminal=color, color_system="auto" if color else None)
     with console.capture() as capture:
         left = "" if found.complete else "; the run is not finished"
         facts = f"{found.rows:,} texts, {found.method} on {found.model}, {found.errors:,} errors{left}\n"
-        console.print(Text(facts))
+        console.print(Text(safe(facts)))
         for section in sections(found):
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(section.heading), title_justify="left")
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(safe(section.heading)), title_justify="left")
             for place, name in enumerate(section.names):
                 table.add_column(name, justify="left" if place == 0 else "right", overflow="fold")
             with_texts = any(line.examples for line in section.lines)
@@ -66,8 +69,8 @@ def _tables(found: "Summary") -> str:
                 table.add_column("texts", overflow="fold")
             for line in section.lines:
                 shown = [", ".join(line.examples)] if with_texts else []
-                table.add_row(*(Text(cell) for cell in [*line.cells, *shown]))
+                table.add_row(*(Text(safe(cell)) for cell in [*line.cells, *shown]))
             if section.note:
-                console.print(Text(section.note))
+                console.print(Text(safe(section.note)))
             console.print(table)
     return "\n".join(line.rstrip() for line in capture.get().split("\n")) + "\n"

@@ -179,6 +179,9 @@ class Encoder:
         words = columns.sequences != SPECIAL  # (N,)
         counts = columns.per_text(words)  # (B,)
         doubtful: npt.NDArray[np.bool_] = counts == 0  # (B,)
+        pairs = columns.pairs or [None] * len(columns)
+        blank = [not f"{one}{other or ''}".strip() for one, other in zip(columns.texts, pairs, strict=True)]
+        doubtful |= np.array(blank, dtype=bool)  # some tokenizers make tokens of white space
         if self.limit is not None and long_text != "window":
             doubtful |= columns.lengths > self.limit
         if self.vocabulary is not None:
