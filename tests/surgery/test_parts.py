@@ -5,8 +5,9 @@ import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.parts import EmbeddingTap, find_parts, tolerance_for
+from normxlogit.surgery.parts import EmbeddingTap, find_parts
 from normxlogit.surgery.plain_module import as_task_model
+from normxlogit.surgery.same_answer import tolerance_for
 from tests import plain, tiny
 
 INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
