@@ -22,14 +22,20 @@ import torch
 
 PACKAGE = "src/normxlogit"
 
+CONVENTIONS = "tests/test_conventions.py"
+"""What looks at every definition: within seconds."""
+
+EVERYWHERE = [CONVENTIONS, "tests/test_promises.py"]
+"""What holds for all rooms."""
+
 PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]
-"""Where embedding models and models of two sides are tested, from their files to how they are measured."""
+"""Where embedding models and models of two sides are measured, too."""
 
 ROOMS = {
-    "surgery": ["tests/surgery", "tests/test_promises.py"],
-    "models": ["tests/models", "tests/inputs", "tests/pipeline", "tests/test_promises.py"],
-    "methods": ["tests/methods", "tests/test_promises.py"],
-    "evaluation": ["tests/evaluation", *PAIRS],
+    "surgery": ["tests/surgery", "tests/models", *EVERYWHERE],
+    "models": ["tests/models", "tests/inputs", "tests/pipeline", *EVERYWHERE],
+    "methods": ["tests/methods", *EVERYWHERE],
+    "evaluation": ["tests/evaluation", *PAIRS, *EVERYWHERE],
 }
 """The rooms of the numeric core and the tests that must notice a change in them."""
 
@@ -183,7 +189,7 @@ def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit
     """Return the tests that run a place in the code, as many as go into some seconds, the cheapest file first.
 
     What is run by importing a module, such as a constant or a default, may matter to all tests of the room; those that
-    run something of the module come first.
+    look at every definition of the package come first, then those that run something of the module.
     """
     seen = record.lines.get(str(path), {})
     lines = lines_of(path, place)
@@ -197,7 +203,8 @@ def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit
 
     def order(name: str) -> tuple[bool, bool, float, str, float]:
         file = name.partition("::")[0]
-        return Path(file).name != f"test_{path.name}", name not in module, files[file], file, record.seconds[name]
+        early = Path(file).name in (f"test_{path.name}", Path(CONVENTIONS).name)
+        return not early, name not in module, files[file], file, record.seconds[name]
 
     chosen, taken = [], 0.0
     for name in sorted(names, key=order):

@@ -309,7 +309,7 @@ FILES = [
     Call("load junk", lambda: Attributions.load("junk.parquet"), DataError, "not Parquet"),
     Call("load a table", lambda: Attributions.load("x.csv"), DataError, "holds scores only"),
     Call("save into nothing", lambda: explainer("bert")("x").save("no/a.json"), DataError, "cannot write no/a.json"),
-    Call("save over a folder", lambda: explainer("bert")("x").save("docs"), DataError, "it is a folder"),
+    Call("save over a folder", lambda: explainer("bert")("x").save("docs"), DataError, "must end in"),
     Call("save at a NUL", lambda: explainer("bert")("x").save("a\0.json"), DataError, r"a\x00.json"),
     Call("save as a sheet", lambda: explainer("bert")(["x"]).save("out.xlsx"), DataError, "must end in"),
     Call("draw into nothing", lambda: explainer("bert")("x").to_html("no/a.html"), DataError, "cannot write"),

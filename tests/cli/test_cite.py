@@ -19,11 +19,15 @@ def write(folder, **files):
 def test_files_of_one_name_are_all_read(tmp_path, monkeypatch):
     write(tmp_path, x_txt="one", a__x_txt="two", a__y_txt="three")
     monkeypatch.chdir(tmp_path)
-    assert read_documents(["a/x.txt", "x.txt"]) == {"a/x.txt": "two", "x.txt": "one"}
-    assert read_documents(["x.txt", "a"]) == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
-    assert read_documents([str(tmp_path)]) == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
+    assert read_documents(["a/x.txt", "x.txt"])[0] == {"a/x.txt": "two", "x.txt": "one"}
+    assert read_documents(["x.txt", "a"])[0] == {"x.txt": "one", "a/x.txt": "two", "y.txt": "three"}
+    assert read_documents([str(tmp_path)])[0] == {"a/x.txt": "two", "y.txt": "three", "x.txt": "one"}
     write(tmp_path, b__x_txt="four")
-    assert read_documents([str(tmp_path / "a"), "b/x.txt"]) == {"a/x.txt": "two", "y.txt": "three", "b/x.txt": "four"}
+    assert read_documents([str(tmp_path / "a"), "b/x.txt"])[0] == {
+        "a/x.txt": "two",
+        "y.txt": "three",
+        "b/x.txt": "four",
+    }
 
 
 def test_a_file_is_read_once_however_often_it_is_named(tmp_path, monkeypatch):
@@ -31,9 +35,9 @@ def test_a_file_is_read_once_however_often_it_is_named(tmp_path, monkeypatch):
     (tmp_path / "a/link.txt").symlink_to(tmp_path / "a/x.txt")
     (tmp_path / "a/b/loop").symlink_to(tmp_path / "a", target_is_directory=True)
     monkeypatch.chdir(tmp_path)
-    assert sorted(read_documents(["a", "a/x.txt", "./a/../a/x.txt"]).values()) == ["one", "two"]
+    assert sorted(read_documents(["a", "a/x.txt", "./a/../a/x.txt"])[0].values()) == ["one", "two"]
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"typed")))
-    assert read_documents(["-", "-"]) == {"standard input": "typed"}
+    assert read_documents(["-", "-"])[0] == {"standard input": "typed"}
 
 
 def test_hidden_files_are_left_out_unless_they_are_named(tmp_path, monkeypatch):
@@ -42,13 +46,31 @@ def test_hidden_files_are_left_out_unless_they_are_named(tmp_path, monkeypatch):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"\x00\x05\xff")
-    assert read_documents([str(tmp_path)]) == {"x.txt": "one"}
+    assert read_documents([str(tmp_path)])[0] == {"x.txt": "one"}
     with pytest.raises(DataError, match="not UTF-8"):
         read_documents([str(tmp_path / "._x.txt")])
     (tmp_path / ".hidden/z.txt").write_bytes(b"two")
-    assert read_documents([str(tmp_path / ".hidden")]) == {"z.txt": "two"}
+    assert read_documents([str(tmp_path / ".hidden")])[0] == {"z.txt": "two"}
 
 
 def test_marks_and_line_ends_of_windows_are_no_text(tmp_path):
     (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbfOne.\r\n\r\nTwo.\r\n")
-    assert read_documents([str(tmp_path / "x.txt")]) == {"x.txt": "One.\n\nTwo.\n"}
+    assert read_documents([str(tmp_path / "x.txt")])[0] == {"x.txt": "One.\n\nTwo.\n"}
+
+
+def test_what_a_folder_holds_that_is_no_text_is_left_out_with_a_note(tmp_path):
+    write(tmp_path, a__x_txt="one")
+    (tmp_path / "a/latin.txt").write_bytes("caf\xe9".encode("latin-1"))
+    (tmp_path / "a/wide.txt").write_bytes("one".encode("utf-16-le"))
+    found, notes = read_documents([str(tmp_path / "a")])
+    assert found == {"x.txt": "one"}
+    assert [note.partition(str(tmp_path))[2] for note in notes] == [
+        "/a/latin.txt is not UTF-8 text; it was left out",
+        "/a/wide.txt is not UTF-8 text; it was left out",
+    ]
+    for places in (["a/latin.txt"], ["a", "a/latin.txt"], ["a/wide.txt"]):
+        with pytest.raises(DataError, match=r"is not UTF-8 text$"):
+            read_documents([str(tmp_path / place) for place in places])
+    (tmp_path / "a/x.txt").unlink()
+    with pytest.raises(DataError, match=r"latin\.txt is not UTF-8 text$"):
+        read_documents([str(tmp_path / "a")])

@@ -219,3 +219,17 @@ def test_help_needs_no_heavy_import(arguments):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT)
     assert run.returncode == 0, run.stderr
     assert "Usage" in run.stdout
+
+
+def test_a_prompt_on_standard_input_has_no_byte_order_mark(run, monkeypatch):
+    seen = []
+
+    class Writer:
+        def generate(self, prompt, **options):
+            seen.append(prompt)
+            raise InputError("asked")
+
+    monkeypatch.setattr("normxlogit.explainer.Explainer.from_pretrained", lambda *args, **options: Writer())
+    monkeypatch.setattr("sys.stdin", piped("\ufeffOnce upon\r\n".encode()))
+    run("generate", "--model", "gpt")
+    assert seen == ["Once upon"]

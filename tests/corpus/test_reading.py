@@ -138,3 +138,56 @@ def test_files_that_are_not_what_they_seem(tmp_path):
     assert len(rows(read(open_source(tmp_path / "in.data", "text")))) == 2
     with pytest.raises(DataError, match="no format 'xml'"):
         open_source(tmp_path / "in.data", "xml")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("cut.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 50)[:30], "cut.jsonl.gz: Compressed file ended"),
+        ("cut.txt.gz", gzip.compress(b"a text\n" * 50)[:30], "cut.txt.gz: Compressed file ended"),
+        ("wrong.jsonl.xz", b"hello", "cannot read .*wrong.jsonl.xz: Input format not supported"),
+        ("wide.jsonl", '{"text": "a"}\n'.encode("utf-16"), "wide.jsonl: not jsonl: UTF-16"),
+        ("wide.csv", "text\na\n".encode("utf-16"), "wide.csv: not csv: UTF-16"),
+        ("wide.txt", "a\nb\n".encode("utf-16-le"), "wide.txt: not text: UTF-16"),
+        ("twice.csv", b"text,text\na,b\n", "2 columns are called 'text'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_broken_packing_and_other_encodings_are_refused(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=says):
+        read(open_source(tmp_path / name))
+
+
+def test_what_this_machine_cannot_unpack_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("fsspec.utils.infer_compression", lambda name: None)
+    (tmp_path / "in.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd")
+    with pytest.raises(DataError, match=r"in\.jsonl\.zst: cannot be unpacked here"):
+        read(open_source(tmp_path / "in.jsonl.zst"))
+
+
+def test_a_second_file_with_a_column_twice_is_refused(tmp_path):
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table([["a"], ["b"]], names=["text", "text"]), tmp_path / "2.parquet")
+    with pytest.raises(DataError, match=r"2\.parquet: 2 columns are called 'text'"):
+        read(open_source(tmp_path))
+
+
+def test_a_name_may_look_like_a_pattern(tmp_path):
+    (tmp_path / "in[1].txt").write_text("one\n")
+    (tmp_path / "in1.txt").write_text("two\n")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in[1].txt")))] == ["one"]
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in[0-9].txt")))] == ["two"]
+
+
+@pytest.mark.parametrize("rest", ['"open\nthree\nfour\n', '"open,x\nthree,y\n', 'two,"open\n'])
+def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path, rest):
+    (tmp_path / "in.csv").write_text(f"text,more\none,x\n{rest}")
+    with pytest.raises(DataError, match=r"in\.csv: a quote is not closed"):
+        read(open_source(tmp_path / "in.csv"))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
+    (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']

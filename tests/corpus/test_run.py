@@ -1,13 +1,15 @@
 """A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
 
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from transformers import ByT5Tokenizer
 
-from normxlogit import ALL, Attributions, attribute
+from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus import folder as folders
 from normxlogit.corpus import progress_bar
 from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
@@ -125,6 +127,15 @@ def test_words_are_those_of_the_explainer(tmp_path, bert):
         assert row["words"] == [word.text for word in result.words()]
         assert row["word_scores"] == pytest.approx([word.score for word in result.words()], abs=1e-3)
         assert "text" not in row
+
+
+def test_a_tokenizer_without_offsets_gives_tokens_and_no_words(tmp_path):
+    made = Explainer(tiny.model("bert", "SequenceClassification", vocab_size=400), ByT5Tokenizer())
+    with pytest.raises(InputError, match="words need a tokenizer that reports character offsets"):
+        run(made, rows_of(["a movie"]), tmp_path, words=True)
+    assert not list(tmp_path.iterdir())
+    run(made, rows_of(["a movie"]), tmp_path)
+    assert "".join(results(tmp_path)["tokens"][0].as_py()) == "a movie</s>"
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
@@ -255,6 +266,45 @@ def test_a_shard_that_is_gone_is_made_again(tmp_path, bert):
     assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
 
 
+@pytest.mark.parametrize("content", [b"", b"PAR1 half of it"])
+def test_a_shard_that_is_broken_is_made_again(tmp_path, bert, content):
+    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
+    run(bert, path, tmp_path / "out")
+    (tmp_path / "out/shards/00000001.parquet").write_bytes(content)
+    assert run(bert, path, tmp_path / "out").fresh == 16
+    assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
+
+
+def test_a_run_that_is_turned_away_leaves_the_other_ones_files(tmp_path, bert):
+    folder = folders.Folder(tmp_path)
+    folder.create()
+    half = tmp_path / "shards/.writing-abc.parquet"
+    with folder.locked():
+        half.write_bytes(b"half of it")
+        with pytest.raises(DataError, match="another run is writing"):
+            run(bert, rows_of(texts(4)), tmp_path)
+        assert half.exists()
+    run(bert, rows_of(texts(4)), tmp_path)
+    assert not half.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model": "x"}, {"settings": []}, {"complete": "yes"}, {"input": [{"x": 1}]}, {"shards": [{"shard": "0"}]}],
+    ids=str,
+)
+def test_a_manifest_of_other_fields_is_refused(tmp_path, bert, changes):
+    run(bert, rows_of(texts(4)), tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest | changes))
+    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
+        run(bert, rows_of(texts(4)), tmp_path)
+    manifest["shards"][0]["rows"] = "4"
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
+        summarize(tmp_path)
+
+
 def test_what_changed_is_refused_by_name(tmp_path, bert):
     path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
     out = tmp_path / "out"
@@ -288,6 +338,64 @@ def test_rows_that_changed_under_the_same_name_are_refused(tmp_path, bert):
     changed[3]["text"] = "another text"
     with pytest.raises(DataError, match="rows 0 to 15 of the input have changed"):
         run(bert, changed, out)
+
+
+def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, bert):
+    wrong = [{"text": i, "body": text} for i, text in enumerate(texts(40))]
+    for _ in range(2):  # when it is done already, too
+        with pytest.raises(DataError, match=r"none of 40 rows has a result, see .*; row 0: not text: column 'text'"):
+            run(bert, wrong, tmp_path)
+    assert len(errors(tmp_path)) == 40
+    assert run(bert, wrong[:20], tmp_path, text_column="body").errors == 0
+    assert results(tmp_path)["row"].to_pylist() == list(range(20))
+    assert errors(tmp_path) == {}
+
+
+def test_a_setting_that_fits_no_row_of_a_few_is_an_error(tmp_path, bert):
+    with pytest.raises(DataError, match=r"none of 3 rows has a result, .*row 0: read_at=99"):
+        run(bert, rows_of(texts(3)), tmp_path, method="frozen-gradient:read_at=99")
+
+
+def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):
+    jsonl(tmp_path / "in.jsonl", rows_of(texts(4)))
+    for output in (tmp_path, tmp_path / "out"):
+        with pytest.raises(DataError, match="which is read as a whole; give another --output"):
+            run(bert, tmp_path, output)
+    assert not (tmp_path / "shards").exists()
+    assert run(bert, tmp_path / "in.jsonl", tmp_path / "out").rows == 4
+
+
+def test_labels_tell_models_apart(tmp_path):
+    model, tokenizer = tiny.model("bert", "SequenceClassification"), tiny.tokenizer()
+    run(Explainer(model, tokenizer), rows_of(texts(4)), tmp_path)
+    with pytest.raises(DataError, match="other weights, labels"):
+        run(Explainer(model, tokenizer, labels=["bad", "good"]), rows_of(texts(4)), tmp_path)
+
+
+def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):
+    run(bert, rows_of(texts(32)), tmp_path)
+    for changed, says in [
+        ([*texts(31), "another text"], "rows 16 to 31 of the input have changed"),
+        (texts(16), "the input has 16 rows, and 32 were explained before"),
+        (texts(40), "was made of fewer rows than the input has now"),
+    ]:
+        with pytest.raises(DataError, match=says):
+            run(bert, rows_of(changed), tmp_path)
+    assert run(bert, rows_of(texts(32)), tmp_path).fresh == 0
+    large = jsonl(tmp_path / "in.jsonl", [{"text": "x" * 40_000} for _ in range(64)])  # 2.5 MB
+    run(bert, large, tmp_path / "files")
+    content = bytearray(large.read_bytes())
+    content[len(content) // 2] = ord("y")  # beyond what a digest of both ends sees
+    large.write_bytes(content)
+    with pytest.raises(DataError, match="rows 32 to 47 of the input have changed"):
+        run(bert, large, tmp_path / "files")
+
+
+def test_a_stopped_run_is_not_ended_by_a_shorter_input(tmp_path, bert):
+    with pytest.raises(KeyboardInterrupt):
+        run(bert, rows_of(texts(80)), tmp_path, watch=lambda now: now.rows > 32 and interrupt())
+    with pytest.raises(DataError, match=r"the input has 16 rows, and \d+ were explained before"):
+        run(bert, rows_of(texts(16)), tmp_path)
 
 
 def test_a_folder_has_one_run_at_a_time(tmp_path, bert):

@@ -112,6 +112,24 @@ def test_runs_whose_rows_share_ids_are_compared_row_by_row(tmp_path):
     assert found["same answer"] == pytest.approx(np.mean([a == b for a, b in zip(one, two, strict=True)]))
 
 
+def test_examples_whose_rows_share_an_id_show_their_own_texts(tmp_path):
+    rows = [{"text": t, "key": "same" if i < 4 else f"k{i}"} for i, t in enumerate(texts(8))]
+    attribute(explainer(), rows, tmp_path, id_column="key", keep_text=True)
+    summary = summarize(tmp_path, min_count=1)
+    named = {f"same (row {i})" if i < 4 else f"k{i}": row["text"] for i, row in enumerate(rows)}
+    assert summary.texts.items() <= named.items()
+    assert {name for name in summary.texts if name.startswith("same")} > {"same (row 0)"}
+    for unit in summary.highest:
+        assert unit.examples
+        assert all(unit.text.removeprefix("##") in named[name] for name in unit.examples)
+
+
+def test_a_folder_whose_name_is_a_pattern_is_that_folder_alone(tmp_path):
+    for name, count in (("run*", 4), ("run2", 8)):
+        attribute(explainer(), [{"text": t} for t in texts(count)], tmp_path / name)
+    assert summarize(tmp_path / "run*").rows == 4
+
+
 def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
     rows = [{"text": None if i % 4 == 0 else t} for i, t in enumerate(texts(24))]
     attribute(explainer(), rows, tmp_path, shard_rows=8)
@@ -124,6 +142,31 @@ def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, ca
     assert (summary.rows, summary.errors, summary.complete) == (12, 4, False)
     assert "the run is not finished" in page(summary)
     assert "4 errors; the run is not finished" in command(capsys, "summarize", tmp_path)[1]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"half of it"])
+def test_a_run_whose_shard_is_gone_or_broken_is_not_finished(tmp_path, content):
+    attribute(explainer(), [{"text": t} for t in texts(24)], tmp_path, shard_rows=8)
+    shard = tmp_path / "shards/00000000.parquet"
+    shard.unlink()
+    if content is not None:
+        shard.write_bytes(content)
+    summary = summarize(tmp_path)
+    assert (summary.rows, summary.complete) == (16, False)
+
+
+def test_right_labels_are_names_or_numbers_of_the_input(tmp_path):
+    rows = [{"text": t, "several": [1], "named": {"x": 1}} for t in texts(4)]
+    attribute(explainer(), rows, tmp_path, keep=["several", "named"])
+    for gold, says in (
+        ("several", "names or numbers"),
+        ("named", "names or numbers"),
+        ("tokens", "one of the run's own"),
+        ("row", "one of the run's own"),
+        ("nope", "keep it with --keep nope"),
+    ):
+        with pytest.raises(DataError, match=says):
+            summarize(tmp_path, gold=gold)
 
 
 def test_a_run_without_a_row_says_so(tmp_path):

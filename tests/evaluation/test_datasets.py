@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from normxlogit import DataError, Explainer
-from normxlogit.evaluation.datasets import Example, load_examples, task_named
+from normxlogit.evaluation.datasets import Example, load_examples, read_rows, task_named
 
-pytest.importorskip("datasets")
+datasets = pytest.importorskip("datasets")
 
 
 def write(path, rows):
@@ -24,6 +24,113 @@ def test_glue_columns_by_task(tmp_path):
     folder.mkdir()
     write(folder / "train.jsonl", [{"sentence1": "a", "sentence2": "b", "label": 2.5}])
     assert load_examples("stsb", split="train", data_dir=tmp_path) == [Example(("a", "b"), 2.5)]
+    write(tmp_path / "train.jsonl", [{"sentence1": "c", "sentence2": "d", "label": 0}])
+    assert load_examples("stsb", split="train", data_dir=tmp_path)[0].text == ("a", "b"), "a task's folder comes first"
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """What a stand-in for the hub was asked for; it has the columns of all tasks."""
+    asked = []
+    row = dict.fromkeys(("sentence", "premise", "hypothesis", "question", "sentence1", "sentence2"), "x") | {"label": 1}
+
+    def load_dataset(*names, split):
+        asked.append((*names, split))
+        return datasets.Dataset.from_list([row] * 3)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    return asked
+
+
+def test_tasks_are_those_of_glue_on_the_hub(hub):
+    assert load_examples("sst2", limit=2) == [Example("x", 1)] * 2
+    for task in ("mnli", "qnli", "stsb"):
+        assert load_examples(task, limit=9) == [Example(("x", "x"), 1)] * 3
+    load_examples("mnli", split="train")
+    load_examples("someone/else", split="test")
+    glue = "nyu-mll/glue"
+    assert hub == [
+        (glue, "sst2", "validation"),
+        (glue, "mnli", "validation_mismatched"),
+        (glue, "qnli", "validation"),
+        (glue, "stsb", "validation"),
+        (glue, "mnli", "train"),
+        ("someone/else", "test"),
+    ]
+
+
+def test_a_hub_that_cannot_be_reached_is_named(monkeypatch):
+    def fails(*_, **__):
+        raise ConnectionError("no network\nand many more words")
+
+    monkeypatch.setattr(datasets, "load_dataset", fails)
+    with pytest.raises(
+        DataError, match=r"^mnli \(validation\): not to be had from the hub \(no network\); pass data_dir$"
+    ):
+        load_examples("mnli")
+
+
+def test_columns_are_guessed_by_the_tasks(tmp_path):
+    rows = {
+        ("text",): "fine",
+        ("sentence",): "fine",
+        ("question", "sentence"): "fine",
+        ("sentence1", "sentence2"): ("fine", "fine"),
+        ("premise", "hypothesis", "text"): ("fine", "fine"),
+    }
+    for place, (columns, text) in enumerate(rows.items()):
+        path = write(tmp_path / f"{place}.jsonl", [dict.fromkeys(columns, "fine") | {"label": 0}])
+        assert load_examples(path) == [Example(text, 0)]
+    path = write(tmp_path / "pair.jsonl", [{"one": "a", "two": "b", "label": 0}])
+    assert load_examples(path, columns=["two", "one"]) == [Example(("b", "a"), 0)]
+
+
+@pytest.mark.parametrize("label", [True, float("nan"), None, "1"])
+def test_a_label_is_a_number(tmp_path, label):
+    path = write(tmp_path / "labels.jsonl", [{"sentence": "fine", "label": label}])
+    with pytest.raises(DataError, match=rf"labels.jsonl, row 0, column 'label': no number but {label!r}"):
+        load_examples(path)
+
+
+def test_files_without_rows_are_refused(tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    some = write(tmp_path / "some.jsonl", [{"sentence": "fine", "label": 1}])
+    for path, options in ((tmp_path / "empty.jsonl", {}), (some, {"limit": 0})):
+        with pytest.raises(DataError, match=r"jsonl: empty$"):
+            load_examples(path, **options)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_reading_a_file_is_silent_and_leaves_the_callers_settings(tmp_path, shown, capfd):
+    path = write(tmp_path / "rows.jsonl", [{"sentence": "fine", "label": 1}])
+    (tmp_path / "broken.jsonl").write_text("{this is not JSON\n")
+    was = datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
+    try:
+        (datasets.enable_progress_bars if shown else datasets.disable_progress_bars)()
+        datasets.logging.set_verbosity(datasets.logging.INFO)
+        read_rows(path)
+        assert datasets.are_progress_bars_disabled() is not shown
+        with pytest.raises(DataError, match=r"broken.jsonl: cannot be read as json: \S"):
+            read_rows(tmp_path / "broken.jsonl")
+        assert datasets.are_progress_bars_disabled() is not shown
+        assert datasets.logging.get_verbosity() == datasets.logging.INFO
+    finally:
+        (datasets.disable_progress_bars if was[0] else datasets.enable_progress_bars)()
+        datasets.logging.set_verbosity(was[1])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_first_line_of_the_cause_says_why_a_file_cannot_be_read(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise errors.pop(0)
+
+    wrapped = datasets.exceptions.DatasetGenerationError("an error occurred")
+    wrapped.__cause__ = OSError("\nno disk\nand more")
+    errors = [wrapped, ValueError("bad bytes\nand more")]
+    monkeypatch.setattr(datasets, "load_dataset", fails)
+    for reason in ("no disk", "bad bytes"):
+        with pytest.raises(DataError, match=rf"rows.csv: cannot be read as csv: {reason}$"):
+            read_rows(tmp_path / "rows.csv")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

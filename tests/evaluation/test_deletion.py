@@ -1,13 +1,16 @@
 """Deletion curves against a plain loop over the model."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from normxlogit import DataError, Explainer, UnsupportedModelError
 from normxlogit.evaluation.deletion import DeletionCurve, deletion_curve
+from normxlogit.models.signals import SignalModel
 from tests import tiny
-from tests.factories import make_attribution
 
 TEXT = tiny.TEXTS[2]
 
@@ -65,6 +68,17 @@ def test_a_causal_model_reads_at_the_last_token_that_is_left():
     assert "cat" not in curve.units
 
 
+def test_the_only_word_goes_although_the_answer_is_read_there():
+    model = tiny.model("llama", "CausalLM")
+    explainer = Explainer(model, tiny.tokenizer_for("llama"))
+    curve = deletion_curve(explainer, explainer("bad", target="sat"))
+    assert (curve.units, curve.shares) == (("bad",), (0, 1))
+    left = torch.tensor([[tiny.VOCABULARY["bad"]], [tiny.IDS["eos_token_id"]]])
+    with torch.no_grad():
+        wanted = model(left).logits[:, 0].softmax(-1)[:, tiny.VOCABULARY["sat"]]
+    np.testing.assert_allclose(curve.highest_first, wanted, atol=1e-5)
+
+
 def test_a_masked_model_keeps_its_mask():
     explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
     a = explainer(tiny.MASKED)
@@ -80,18 +94,76 @@ def test_a_mask_that_stands_first_is_read_there():
     assert deletion_curve(explainer, a).highest_first[0] == pytest.approx(a.prediction.probability, rel=1e-4)
 
 
-def test_long_texts_lose_several_words_at_once():
+@pytest.mark.parametrize(("text", "specials", "position"), [(TEXT, False, 4), ("bad", True, 1), ("bad", False, 0)])
+def test_a_label_is_read_at_the_last_token_before_its_own_that_is_left(text, specials, position):
+    model, tokenizer = tiny.model("gpt2", "TokenClassification"), tiny.tokenizer(specials=specials)
+    explainer = Explainer(model, tokenizer)
+    a = explainer(text, position=position, target=1, method="random")
+    ids = tokenizer(text)["input_ids"]
+    order = np.argsort(-a.scores, kind="stable").tolist()
+    order = [place for place in order if not a.special_tokens_mask[place]]
+    values = []
+    for count in range(len(order) + 1):
+        left = [place for place in range(len(ids)) if place not in order[:count]]
+        before = sum(place <= position for place in left)
+        row = torch.tensor([[ids[place] for place in left] or [tiny.IDS["eos_token_id"]]])
+        with torch.no_grad():
+            values.append(float(model(row).logits[0, max(before - 1, 0)].softmax(-1)[1]))
+    np.testing.assert_allclose(deletion_curve(explainer, a).highest_first, values, atol=1e-5)
+    assert np.ptp(values) > 1e-3
+
+
+def test_of_a_pair_both_texts_lose_words():
+    model, tokenizer = tiny.model("roberta"), tiny.tokenizer_for("roberta")
+    explainer = Explainer(model, tokenizer)
+    a = explainer(tiny.PAIR, method="random", target=1)
+    order = [i for word in sorted(a.words(), key=lambda word: -word.score) for i in word.tokens]
+    curve = deletion_curve(explainer, a)
+    wanted = by_hand(
+        model, tokenizer(*tiny.PAIR)["input_ids"], order, tokenizer.mask_token_id, lambda x: float(x.softmax(-1)[1])
+    )
+    np.testing.assert_allclose(curve.highest_first, wanted, atol=1e-5)
+    assert len(curve.units) == 10
+
+
+def test_tokens_are_taken_away_where_words_cannot_be_told():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    curve = deletion_curve(explainer, explainer(TEXT), points=4)
-    assert len(curve.shares) == 5
-    assert (curve.shares[0], curve.shares[-1]) == (0, 1)
+    a = explainer("the cats", method="random")
+    scores = np.array([9, 1, 3, 2, 9], np.float32)
+    assert a.tokens[1:-1] == ("the", "cat", "##s")
+    wordless = replace(a, scores=scores, offsets=None, word_ids=None)
+    curve = deletion_curve(explainer, wordless)
+    assert curve.units == ("cat", "##s", "the")
+    assert curve.shares == pytest.approx((0, 1 / 3, 2 / 3, 1))
+    assert deletion_curve(explainer, replace(a, scores=scores)).units == ("cats", "the")
+    nothing = replace(wordless, special_tokens_mask=(True,) * 5)
+    with pytest.raises(DataError, match="nothing to take away but special tokens"):
+        deletion_curve(explainer, nothing)
+
+
+def test_words_of_the_same_score_go_in_their_order():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    a = explainer(TEXT)
+    assert deletion_curve(explainer, replace(a, scores=np.zeros_like(a.scores))).units == tuple(TEXT.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "points"), [({"points": 4}, 4), ({"points": 5}, 5), ({"points": 99}, 33), ({}, 20)]
+)
+def test_long_texts_lose_several_words_at_once(options, points):
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    a = explainer(" ".join(["good", "bad", "cat"] * 11), method="random")
+    curve = deletion_curve(explainer, a, **options)
+    assert curve.shares == tuple(round(33 * place / points) / 33 for place in range(points + 1))
     assert curve.highest_first[0] == curve.lowest_first[0]
     assert curve.highest_first[-1] == pytest.approx(curve.lowest_first[-1])
 
 
 def test_the_gap_is_the_area_between():
-    curve = DeletionCurve("x", "probability", ("a", "b"), (0.0, 0.5, 1.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0), True)
-    assert curve.gap == pytest.approx(0.5)
+    shares, highest, lowest = (0.0, 0.25, 0.75, 1.0), (0.9, 0.2, 0.4, 0.1), (0.9, 0.8, 0.3, 0.1)
+    curve = DeletionCurve("x", "probability", ("a", "b", "c", "d"), shares, highest, lowest, True)
+    triangles = 0.25 * 0.6 / 2, 0.5 * (0.6 - 0.1) / 2, -0.25 * 0.1 / 2
+    assert curve.gap == pytest.approx(sum(triangles))
 
 
 def test_what_has_no_curve_says_why():
@@ -99,8 +171,19 @@ def test_what_has_no_curve_says_why():
     several = explainer(TEXT, layers=[1, 2])
     with pytest.raises(DataError, match="one score for each token"):
         deletion_curve(explainer, several)
-    with pytest.raises(DataError, match="not those that this model reads"):
-        deletion_curve(explainer, make_attribution())
+    own = explainer(TEXT)
+    with pytest.raises(DataError, match="needs the text"):
+        deletion_curve(explainer, replace(own, text=None))
+    for token in (0, tiny.SIZE):
+        with pytest.raises(DataError, match="not those that this model reads"):
+            deletion_curve(explainer, replace(own, token_ids=(*own.token_ids[:-1], token)))
     reader = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="not of question-answering"):
         deletion_curve(reader, reader(tiny.PAIR))
+    chooser = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="not of multiple-choice"):
+        deletion_curve(chooser, own)
+    painter = object.__new__(SignalModel)
+    painter.task = SimpleNamespace(kind="single-label", name="image-classification")
+    with pytest.raises(UnsupportedModelError, match="not of image-classification"):
+        deletion_curve(SimpleNamespace(model=painter), own)

@@ -1,5 +1,7 @@
 """AOPC and its relatives, recomputed by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +66,8 @@ def test_equals_a_plain_loop(method, protocol):
     assert result.sufficiency == pytest.approx(sufficiency, abs=1e-5)
     assert result.quality == pytest.approx(accuracy, abs=1e-9)
     assert result.quality_name == "accuracy"
+    said = [int(model(**tokenizer(e.text, return_tensors="pt")).logits.argmax()) for e in EXAMPLES]
+    assert result.whole_quality == np.mean([a == e.label for a, e in zip(said, EXAMPLES, strict=True)])
     low, high = result.aopc_interval
     assert low < result.aopc < high
     assert np.ptp(curve) > 0.01, "the model must react, or this test sees nothing"
@@ -100,6 +104,8 @@ def test_regression_gives_pearson_with_gold():
     assert min(changes) < -1e-3 < 1e-3 < max(changes), "the size of a change counts, whatever its sign"
     assert min(kept) < -1e-3
     assert result.quality_name == "pearson"
+    whole = [ask(tokenizer(*example.text), ()) for example in examples]
+    assert result.whole_quality == pytest.approx(np.corrcoef(whole, [4.5, 1.0, 0.5])[0, 1], abs=1e-4)
 
 
 def test_autoregressive_models_lose_tokens_instead():
@@ -138,9 +144,42 @@ def test_scores_of_another_library():
     measured = faithfulness.measure_attributions(explainer, ours, labels)
     (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit")
     assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
-    foreign = Explainer(tiny.model("gpt2"), tiny.tokenizer_for("gpt2"))
-    with pytest.raises(DataError, match="attribution 0"):
-        faithfulness.measure_attributions(foreign, ours, labels)
+    pairs = [Example(tiny.PAIR, 0), Example(("bad film", "good film"), 1)]
+    measured = faithfulness.measure_attributions(explainer, explainer([e.text for e in pairs]), [0, 1])
+    (direct,) = faithfulness.evaluate(explainer, pairs, "normxlogit")
+    assert faithfulness.summarise("theirs", measured).aopc == pytest.approx(direct.aopc)
+    by_protocol = faithfulness.measure_attributions(explainer, ours, labels, protocol="published")
+    (direct,) = faithfulness.evaluate(explainer, EXAMPLES, "normxlogit", protocol="published")
+    assert faithfulness.summarise("theirs", by_protocol).aopc == pytest.approx(direct.aopc)
+
+
+def test_scores_that_are_not_of_this_models_tokens_are_refused():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    good, bad = explainer(TEXTS[:2])
+
+    def measured(other):
+        return faithfulness.measure_attributions(explainer, [good, other], [0, 1])
+
+    for token in (0, tiny.SIZE):
+        with pytest.raises(DataError, match="the tokens of attribution 1 are not those"):
+            measured(replace(bad, token_ids=(*bad.token_ids[:-1], token)))
+    for other in (replace(bad, text=None), explainer(TEXTS[1], layers=[1, 2])):
+        with pytest.raises(DataError, match="attribution 1 needs its text and one score for each token"):
+            measured(other)
+    (encoding,) = explainer.encode(TEXTS[:1])
+    with pytest.raises(ValueError, match="shorter"):
+        faithfulness.measure(faithfulness.Answers(explainer), [encoding, encoding], [good.scores], [0, 1])
+    for count in (len(encoding) - 1, len(encoding) + 1):
+        with pytest.raises(DataError, match=f"{count} scores for {len(encoding)} tokens"):
+            faithfulness.split(encoding, np.zeros(count), 0.5, "default")
+
+
+def test_progress_is_told_after_each_chunk_of_texts():
+    explainer, told = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")), []
+    faithfulness.evaluate(
+        explainer, EXAMPLES[:2] * 65, ["random", "logat"], on_progress=lambda *step: told.append(step)
+    )
+    assert told == [(method, done, 130) for method in ("random", "logat") for done in (64, 128, 130)]
 
 
 def test_each_distinct_text_is_asked_once():
@@ -167,12 +206,23 @@ def test_a_paired_test_tells_methods_apart():
     assert faithfulness.paired_p_value(a, b) < 1e-6
     assert faithfulness.paired_p_value(b, a) == faithfulness.paired_p_value(a, b), "it has two sides"
     assert faithfulness.paired_p_value(a, a) == 1.0
+    for one, other in ((a, replace(b, texts=39)), (replace(a, texts=39), b)):
+        with pytest.raises(DataError, match=f"a was measured on {one.texts} texts, b on {other.texts}"):
+            faithfulness.paired_p_value(one, other)
 
 
 def test_outputs_that_are_all_the_same_do_not_correlate():
     outputs = np.stack([np.ones(4), np.arange(4)], 1)
     measured = faithfulness.Measured(outputs, outputs, outputs, np.arange(4.0), True)
     np.testing.assert_allclose(measured.quality(), [0, 1])
+
+
+def test_quality_is_the_share_that_equals_gold():
+    outputs = np.array([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    measured = faithfulness.Measured(outputs, outputs, outputs, np.array([0.0, 1.0, 1.0, 2.0]), False)
+    np.testing.assert_allclose(measured.quality(), [0.5, 0.5, 0.25])
+    assert measured.whole_quality() is None
+    assert replace(measured, whole=np.array([0.0, 1.0, 1.0, 0.0])).whole_quality() == 0.75
 
 
 def test_the_published_protocol_reads_ninety_tokens():
@@ -195,8 +245,22 @@ def test_intervals_are_quantiles_of_resampled_texts():
     )
     rows = np.random.default_rng(4).integers(0, 30, (2000, 30))
     for values, interval in ((drop, found.aopc_interval), (kept, found.sufficiency_interval)):
-        means = sorted(values.mean(1)[row].mean() for row in rows)
-        np.testing.assert_allclose(interval, [means[50], means[1949]], atol=2e-3)
+        np.testing.assert_allclose(interval, np.quantile([values.mean(1)[row].mean() for row in rows], [0.025, 0.975]))
+
+
+def test_a_summary_holds_the_means_over_texts_and_over_levels():
+    rng = np.random.default_rng(1)
+    drop, kept = rng.random((30, 9)), rng.normal(size=(30, 9))
+    measured = faithfulness.Measured(drop, kept, np.zeros((30, 9)), np.arange(30.0) % 3, False)
+    found = faithfulness.summarise("a", measured)
+    assert found == faithfulness.summarise("a", measured, seed=0, resamples=2000)
+    assert (found.texts, found.levels) == (30, (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9))
+    assert found.per_text == pytest.approx([sum(row) / 9 for row in drop])
+    for name, values in (("aopc", drop), ("sufficiency", kept)):
+        assert getattr(found, name) == pytest.approx(sum(map(sum, values)) / 270)
+        assert found.curves[name] == pytest.approx([sum(column) / 30 for column in values.T])
+    assert found.curves["quality"] == pytest.approx([1 / 3] * 9)
+    assert found.whole_quality is None
 
 
 def test_what_was_asked_before_is_not_asked_again():
@@ -207,15 +271,33 @@ def test_what_was_asked_before_is_not_asked_again():
     assert faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers) == first
 
 
+def test_the_seed_is_the_bootstraps_and_zero_unless_given():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    examples = [Example(f"{one} {other}", 0) for one in ("good", "bad", "cat", "not") for other in ("film", "the mat")]
+    found = [faithfulness.evaluate(explainer, examples, "normxlogit", seed=seed) for seed in (0, 1)]
+    assert faithfulness.evaluate(explainer, examples, "normxlogit") == found[0] != found[1]
+
+
 def test_labels_and_models_that_do_not_fit():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     with pytest.raises(DataError, match="example 1 has label 2; the model knows 0 LABEL_0, 1 LABEL_1"):
         faithfulness.evaluate(explainer, [Example("fine", 0), Example("fine", 2)])
     with pytest.raises(DataError, match="no examples"):
         faithfulness.evaluate(explainer, [])
-    lm = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
-    with pytest.raises(UnsupportedModelError, match="masked-lm"):
-        faithfulness.evaluate(lm, EXAMPLES)
+    for label in (-1, 0.5, 1.5):
+        with pytest.raises(DataError, match=f"example 0 has label {label};"):
+            faithfulness.evaluate(explainer, [Example("fine", label), Example("fine", 1)])
+    for kind, name in (("MaskedLM", "masked-lm"), ("TokenClassification", "token-classification")):
+        other = Explainer(tiny.model("bert", kind), tiny.tokenizer_for("bert"))
+        with pytest.raises(UnsupportedModelError, match=f"regression models, not on {name}"):
+            faithfulness.evaluate(other, EXAMPLES)
+        with pytest.raises(UnsupportedModelError, match=f"sst2 needs a model that classifies texts, .* for {name}"):
+            faithfulness.check_head(other.model, task_named("sst2"))
+    several = tiny.model("bert", problem_type="multi_label_classification")
+    with pytest.raises(UnsupportedModelError, match="classifiers of one label"):
+        faithfulness.evaluate(Explainer(several, tiny.tokenizer_for("bert")), EXAMPLES)
+    with pytest.raises(ValueError, match="must be 'default' or 'published', not 'paper'"):
+        faithfulness.evaluate(explainer, EXAMPLES, protocol="paper")
 
 
 @pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])

@@ -1,17 +1,15 @@
 """Faithfulness against cost: what is counted, what is kept, what is drawn."""
 
-import json
-
-import numpy as np
 import pytest
 import torch
 
-from normxlogit import DataError, Explainer
+from normxlogit import DataError, Explainer, UnsupportedModelError
 from normxlogit.evaluation import faithfulness, frontier_report
 from normxlogit.evaluation import frontier as module
 from normxlogit.evaluation import timing as clock
 from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.frontier import Cost, Point, default_methods, frontier, measure_cost, run_frontier
+from normxlogit.inputs.batching import batches
 from normxlogit.methods import Lime, NormXLogit, Random, method_named
 from tests import tiny
 
@@ -72,7 +70,6 @@ def test_costs_are_in_forward_passes_over_the_same_texts(explainer, tokens_as_ti
     assert measure_cost(explainer, encodings, NormXLogit(), rounds=2) == Cost(1.0, (1.0, 1.0), 2)
     count = len(encodings[0]) - 2
     (one,) = explainer.encode(tiny.TEXTS[:1])
-    assert measure_cost(explainer, [one], method_named("occlusion"), rounds=1).passes == count + 2
     passes = 1 + len({tuple(row) for row in _kept(count, 60)})
     assert measure_cost(explainer, [one], Lime(60), rounds=9) == Cost(passes, (passes, passes), 3), "slow: few rounds"
 
@@ -82,15 +79,50 @@ def _kept(count, samples):
     return [torch.randint(0, 2, (count,), generator=generator).tolist() for _ in range(samples)]
 
 
+def test_more_than_twenty_passes_are_timed_in_three_rounds(explainer, tokens_as_time):
+    explainer(tiny.TEXTS)  # the model is taken apart
+    tokens_as_time(explainer)
+    for words, passes, rounds in ((18, 20, 4), (19, 21, 3)):
+        texts = explainer.encode([" ".join(["good"] * words)])
+        assert measure_cost(explainer, texts, method_named("occlusion"), rounds=4) == Cost(
+            passes, (passes, passes), rounds
+        )
+        assert measure_cost(explainer, texts, method_named("occlusion"), rounds=2).rounds == 2
+
+
 def test_a_cost_is_the_median_of_neighbours_in_time(explainer, monkeypatch):
     seconds = {"forward": (5.0, 5.0, 50.0), "method": (2.0, 4.0, 30.0)}  # the machine was busy in the last round
+    asked = []
 
     def in_turn(sides, *, rounds, warmup):
+        asked.append((rounds, warmup))
         return {name: clock.Timing(name, seconds[name][:rounds]) for name in sides}
 
     monkeypatch.setattr(module, "in_turn", in_turn)
     found = measure_cost(explainer, explainer.encode(tiny.TEXTS), Random(), rounds=3)
     assert found == Cost(3.0, (2.0, 4.0), 3)
+    assert asked == [(1, 0), (3, 0)]
+
+
+def test_a_round_has_five_plain_passes_over_the_texts_as_they_are_batched(explainer, tokens_as_time, monkeypatch):
+    encodings = explainer.encode(tiny.TEXTS)
+    now, read = tokens_as_time(explainer), []
+
+    def in_turn(sides, *, rounds, warmup):
+        before = now[0]
+        sides["forward"]()
+        read.append(now[0] - before)
+        return {name: clock.Timing(name, (1.0,) * rounds) for name in sides}
+
+    monkeypatch.setattr(module, "in_turn", in_turn)
+    for padding in (None, False):  # a model that takes no padding reads each text alone
+        explainer.model.copy.padding = padding
+        measure_cost(explainer, encodings, Random(), rounds=1)
+    alone = sum(map(len, encodings))
+    assert read[2:] == [5 * alone] * 2
+    assert read[0] == 5 * sum(
+        max(len(encodings[i]) for i in group) * len(group) for group in batches(encodings, explainer.model.batch_tokens)
+    )
 
 
 def test_timed_texts_are_of_all_lengths(explainer):
@@ -98,17 +130,29 @@ def test_timed_texts_are_of_all_lengths(explainer):
     lengths = [len(e) - 2 for e in module._spread_out(encodings)]
     assert lengths == list(range(2, 33, 2)), "sixteen of thirty-two"
     assert module._spread_out(encodings[:2]) == encodings[1::-1]
+    of_thirty = [len(e) - 2 for e in module._spread_out(encodings[2:])]
+    assert of_thirty == [int((place + 0.5) * 30 / 16) + 1 for place in range(16)], "at the middle of each sixteenth"
 
 
 def test_the_frontier_is_what_no_cheaper_setting_reaches():
     assert [p.method for p in frontier(POINTS)] == ["random", "normxlogit", "frozen-gradient", "occlusion"]
     assert frontier([]) == []
     assert frontier(POINTS[-1:]) == []
+    twins = [point("a", 1.0, 0.1), point("b", 1.0, 0.2), point("c", 2.0, 0.2), point("d", 3.0, -0.5)]
+    assert [p.method for p in frontier(twins)] == ["b"], "of the same cost the better one, of the same AOPC the cheaper"
+    assert [p.method for p in frontier([*twins[3:], Point("e", twins[0].result)])] == ["d"], (
+        "what has no cost is left out"
+    )
 
 
 def test_figures_are_those_of_faithfulness(explainer):
-    found = run_frontier(explainer, EXAMPLES, [NormXLogit(), Random()], rounds=1)
-    assert [p.result for p in found] == faithfulness.evaluate(explainer, EXAMPLES, [NormXLogit(), Random()])
+    texts = [f"{one} {other}" for one in ("good", "bad", "cat", "not") for other in ("film", "the mat")]
+    examples, methods = [Example(text, 0) for text in texts], [NormXLogit(), Random()]
+    found = run_frontier(explainer, examples, methods, rounds=1)
+    assert [p.result for p in found] == faithfulness.evaluate(explainer, examples, methods)
+    others = run_frontier(explainer, examples, methods, rounds=1, seed=1)
+    assert [p.result for p in others] == faithfulness.evaluate(explainer, examples, methods, seed=1)
+    assert others[0].result != found[0].result
     assert all(p.cost.passes > 0 and not p.reason for p in found)
 
 
@@ -142,6 +186,7 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert len(kept) == 2, "a result and a cost"
     first = run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1)
+    assert len(list(tmp_path.iterdir())) == 5
     assert all((tmp_path / name).read_text() == text for name, text in kept.items())
     monkeypatch.setattr(module, "measure_cost", None)
     monkeypatch.setattr(explainer.model, "answer", None)
@@ -149,55 +194,40 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     assert first[2].reason
 
 
-def test_settings_fit_the_model(explainer):
-    specs = [m.spec for m in default_methods(explainer)]
-    assert "frozen-gradient:points=0.3,baseline=mask" in specs
-    assert "guided-lime:samples=8" in specs
-    assert len(set(specs)) == len(specs)
-    assert "integrated-gradients:steps=20" in specs
-    without = [m.spec for m in default_methods(maskless())]
-    assert "frozen-gradient:points=0.3,baseline=pad" in without
-    assert not any("mask" in spec for spec in without)
-    deep = Explainer(tiny.model("bert", num_hidden_layers=5), tiny.tokenizer_for("bert"))
-    assert "frozen-gradient:read_at=-3" in [m.spec for m in default_methods(deep)]
+def test_settings_fit_the_model(explainer, monkeypatch):
+    def specs(explainer):
+        return [method.spec for method in default_methods(explainer)]
 
-
-def test_the_table_begins_with_the_cheapest_and_marks_the_frontier():
-    lines = frontier_report.frontier_table(POINTS).splitlines()[2:]
-    assert [line.split("|")[1].strip() for line in lines] == [
-        "random",
-        "logat",
-        "normxlogit",
-        "frozen-gradient:read_at=-1",
-        "frozen-gradient",
-        "occlusion",
-        "lime",
-        "decompx",
+    frozen = ["read_at=-1", "read_at=-2", "read_at=all", None, "baseline=mask"]
+    frozen += [f"points={points},baseline=mask" for points in ("0.3", "0.5", "0.3+0.7")]
+    guided = ["samples=8", "samples=16", None, "samples=64", "prior=frozen-gradient", "prior=normxlogit"]
+    names = [
+        *("random", "input-norm", "logat", "normxlogit"),
+        *(f"frozen-gradient:{setting}" if setting else "frozen-gradient" for setting in frozen),
+        *("gradient-x-input", "decompx"),
+        *("integrated-gradients:steps=20", "integrated-gradients:steps=20,baseline=mask"),
+        *("integrated-gradients", "integrated-gradients:baseline=mask", "occlusion"),
+        *(f"guided-lime:{setting}" if setting else "guided-lime" for setting in guided),
+        *("lime:samples=32", "lime", "kernel-shap"),
     ]
-    assert lines[0] == "| random | 1 | **0.250** | 0.200 to 0.300 | 0.100 | 0.020 to 0.200 |"
-    assert "| 0.280 |" in lines[3]
-    assert lines[-1] == "| decompx | N/A: needs an encoder / of some kind | | | | |"
+    wanted = list(dict.fromkeys(method_named(name).spec for name in names))
+    assert specs(explainer) == wanted
+    assert specs(maskless()) == [name.replace("baseline=mask", "baseline=pad") for name in wanted]
+    deep = Explainer(tiny.model("bert", num_hidden_layers=5), tiny.tokenizer_for("bert"))
+    assert specs(deep) == [name.replace("read_at=-2", "read_at=-3") for name in wanted]
+
+    def refuses():
+        raise UnsupportedModelError("no layers")
+
+    monkeypatch.setattr(explainer.model, "layer_count", refuses)
+    assert specs(explainer) == [name for name in wanted if "read_at=-2" not in name], "its rows will say so"
 
 
-def test_bars_reach_from_the_lower_end_of_the_interval_to_the_upper():
-    (axes,) = frontier_report.frontier_figure({"one": POINTS[:1]}).axes
-    (bar,) = axes.containers[0].lines[2][0].get_segments()  # (2, 2)
-    np.testing.assert_allclose(bar, [[200, 0.55], [200, 0.65]])
-
-
-def test_what_is_written_can_be_read(tmp_path):
-    panels = {"one": POINTS, "two": POINTS[:2], "three": POINTS[-1:]}
-    about = {title: {"texts": 3} for title in panels}
-    frontier_report.write_frontier(tmp_path / "out", panels, about, torch.device("cpu"))
-    text = (tmp_path / "out" / "frontier.md").read_text()
-    assert text == frontier_report.frontier_text(panels, about)
-    assert text.startswith("one: texts 3\n\n| method |")
-    state = json.loads((tmp_path / "out" / "frontier.json").read_text())
-    assert [panel["title"] for panel in state["panels"]] == list(panels)
-    assert state["environment"]["device"] == "cpu"
-    assert state["panels"][0]["points"][0]["cost"]["passes"] == 200.0
-    assert state["panels"][2]["points"][0]["reason"].startswith("needs")
-    drawn = (tmp_path / "out" / "frontier.svg").read_text()
-    assert "frozen-gradient:read_at=-1" in drawn
-    assert "decompx" not in drawn
-    assert (tmp_path / "out" / "frontier.png").stat().st_size > 1000
+def test_the_default_methods_are_measured_in_nine_rounds(explainer, tokens_as_time, monkeypatch):
+    monkeypatch.setattr(module, "default_methods", lambda explainer: [NormXLogit()])
+    explainer(tiny.TEXTS)
+    tokens_as_time(explainer)
+    told = []
+    (found,) = run_frontier(explainer, EXAMPLES, on_progress=lambda *step: told.append(step))
+    assert (found.method, found.cost) == ("normxlogit", Cost(1.0, (1.0, 1.0), 9))
+    assert told == [("normxlogit", 3, 3)]

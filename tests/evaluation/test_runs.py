@@ -1,18 +1,17 @@
-"""Runs that stop and go on, N/A, tables and figures."""
+"""Runs that stop and go on, N/A, and the paper's tables."""
 
 import inspect
 import json
 
 import pytest
-import torch
 
 from normxlogit import DataError, Explainer, Method, MethodError, UnsupportedModelError, register
 from normxlogit.cli.options import methods_of
-from normxlogit.evaluation import report, result_cache, runs
+from normxlogit.evaluation import runs
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import Faithfulness, evaluate
-from normxlogit.evaluation.runs import Runs, run_methods
-from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, method_named, registry
+from normxlogit.evaluation.faithfulness import evaluate
+from normxlogit.evaluation.runs import Refused, Runs, run_methods
+from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, list_methods, method_named, registry
 from normxlogit.paper import tables
 from tests import tiny
 
@@ -37,11 +36,6 @@ def refusing():
     del registry._METHODS["refusing"]
 
 
-def result(name, aopc, quality=0.5, kind="accuracy"):
-    curves = {"aopc": (aopc,) * 9, "sufficiency": (0.1,) * 9, "quality": (quality,) * 9}
-    return Faithfulness(name, aopc, (aopc - 0.1, aopc + 0.1), 0.1, (0.0, 0.2), quality, kind, curves, 3, (aopc,) * 3)
-
-
 def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     methods = [NormXLogit(), NormXLogit(norm_of="word_embedding"), method_named(refusing)]
     first = runs.run_methods(explainer, EXAMPLES, methods, folder=tmp_path)
@@ -59,27 +53,54 @@ def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     assert again == first
 
 
+def test_progress_is_told_once_for_each_method_also_of_one_that_is_refused(explainer, refusing):
+    told = []
+    runs.run_methods(explainer, EXAMPLES, [Random(), method_named(refusing)], on_progress=lambda *x: told.append(x))
+    assert told == [("random", 3, 3), ("refusing", 3, 3)]
+    assert runs.under("SST-2", None) is None
+    runs.under("SST-2", lambda *step: told.append(step))("lime", 1, 3)
+    assert told[2:] == [("SST-2 lime", 1, 3)]
+
+
+def test_the_seed_is_the_bootstraps_and_zero_unless_given(explainer):
+    examples = [Example(f"{one} {other}", 0) for one in ("good", "bad", "cat", "not") for other in ("film", "the mat")]
+    found = {seed: run_methods(explainer, examples, [NormXLogit()], seed=seed) for seed in (0, 1)}
+    assert found[0] != found[1]
+    assert run_methods(explainer, examples, [NormXLogit()]) == found[0] == [Runs(explainer, examples)(NormXLogit())]
+    assert evaluate(explainer, examples, [NormXLogit()]) == found[0]
+
+
+def test_a_refusal_says_what_is_missing(explainer, tmp_path, refusing):
+    run = Runs(explainer, EXAMPLES, tmp_path)
+    assert run(method_named(refusing)) == run(method_named(refusing)) == Refused("refusing", "no model will do")
+
+
+def test_both_norms_are_measured_of_methods_that_have_one():
+    specs = [method.spec for method in runs.all_methods()]
+    assert len(specs) == len(set(specs)) == len(list_methods()) + 2
+    assert [spec for spec in specs if ":" in spec] == [
+        f"{name}:norm_of=word_embedding" for name in specs if name in ("normxlogit", "input-norm")
+    ]
+
+
 def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
     runs.run_methods(explainer, EXAMPLES[:2], [Random()], folder=tmp_path)
     runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
     other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
     runs.run_methods(other, EXAMPLES, [Random()], folder=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 4
+    named = Explainer(explainer.model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
+    runs.run_methods(named, EXAMPLES, [Random()], folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_the_fingerprint_sees_every_weight_and_no_thread_count(explainer):
-    first = result_cache.fingerprint(explainer)
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(threads + 1)
-        assert result_cache.fingerprint(explainer) == first
-    finally:
-        torch.set_num_threads(threads)
-    with torch.no_grad():
-        list(explainer.model.module.parameters())[-1].view(-1)[-1] += 1e-6
-    assert result_cache.fingerprint(explainer) != first
+def test_a_broken_file_of_a_run_is_named(explainer, tmp_path):
+    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_text('{"drop')
+    with pytest.raises(DataError, match=f"{file.name}: not JSON"):
+        runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
 
 
 def test_methods_of_a_command_line():
@@ -93,37 +114,6 @@ def test_methods_of_a_command_line():
             methods_of(wrong)
     assert methods_of("all") == runs.all_methods()
     assert NormXLogit(norm_of="word_embedding") in runs.all_methods()
-
-
-def test_table_orders_marks_and_names_what_is_missing():
-    results = [result("low", 0.2), None, result("high", 0.4), result("middle", 0.3)]
-    lines = report.faithfulness_table(results, ["low", "absent", "high", "middle"]).splitlines()
-    assert [line.split("|")[1].strip() for line in lines[2:]] == ["high", "middle", "low", "absent"]
-    assert "**0.400**" in lines[2]
-    assert "<u>0.300</u>" in lines[3]
-    assert "N/A" in lines[5]
-    assert [line.split("|")[6].strip() != "" for line in lines[2:]] == [False, True, True, False], (
-        "the best has no rival"
-    )
-
-
-def test_grid_prints_ours_beside_theirs():
-    cells = {("a", "X"): 0.2, ("b", "X"): 0.4, ("c", "X"): None, ("a", "Y"): 0.2, ("b", "Y"): 0.4}
-    text = report.grid(["a", "b", "c"], ["X", "Y"], cells, {("a", "X"): 0.25}, lower_is_better=["Y"])
-    rows = {line.split("|")[1].strip(): line for line in text.splitlines()[2:]}
-    assert rows["a"] == "| a | <u>0.200</u> (0.250) | **0.200** |"
-    assert rows["b"] == "| b | **0.400** | <u>0.400</u> |"
-    assert rows["c"] == "| c | N/A |  |"
-
-
-def test_written_results(tmp_path):
-    report.write_faithfulness(tmp_path, [result("a", 0.2), None], ["a", "b"], {"dataset": "toy", "texts": 3})
-    state = json.loads((tmp_path / "results.json").read_text())
-    assert state["results"][0]["aopc"] == 0.2
-    assert state["methods"] == ["a", "b"]
-    assert "dataset: toy" in (tmp_path / "results.md").read_text()
-    for name in ("aopc.svg", "aopc.png", "quality.svg", "quality.png"):
-        assert (tmp_path / name).stat().st_size > 1000
 
 
 @pytest.mark.parametrize(

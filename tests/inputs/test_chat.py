@@ -56,6 +56,41 @@ def test_a_content_that_the_template_rewrites_or_leaves_out_is_not_claimed():
     assert contents(FIRST_ONLY, MESSAGES)[1] == []
 
 
+NAMED = [{"role": "user", "content": "ok"}, {"role": "assistant", "content": "a < b, yes"}, *MESSAGES[1:]]
+NAMED += [{"role": "user", "content": "yes"}, {"role": "user", "content": "user"}]
+
+
+@pytest.mark.parametrize(
+    ("template", "lost"),
+    [
+        (PLAIN.replace("m['content']", "m['content'] | replace('<', '&lt;')"), [1]),
+        (PLAIN.replace("m['content']", "m['content'].split(',')[-1]"), [1]),
+        (PLAIN.replace("m['content']", "m['content'] | upper"), [0, 1, 2, 3, 4]),
+        (PLAIN.replace("m['content']", "m['content'] * 2"), [0, 1, 2, 3, 4]),
+        (PLAIN.replace("</>", "</{{ m['content'] | length }}>"), [3, 4]),
+    ],
+)
+def test_a_content_that_a_template_changes_is_not_found_in_another_one(template, lost):
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = template
+    read = read_prompt(tokenizer, NAMED)
+    assert [c.message for c in read.contents] == [i for i in range(5) if i not in lost]
+    for content in read.contents:
+        before = read.text[: content.start]
+        assert read.text[content.start : content.end] == NAMED[content.message]["content"].strip()
+        assert before.count("<user>") + before.count("<assistant>") == content.message + 1
+    assert len(read.notes) == len(lost)
+    assert all(f"message {i} " in note for i, note in zip(lost, read.notes, strict=True))
+
+
+def test_a_message_in_parts_is_no_source_and_said_so():
+    tokenizer = tiny.tokenizer()
+    tokenizer.chat_template = PLAIN
+    read = read_prompt(tokenizer, [{"role": "user", "content": [{"type": "text", "text": "ok"}]}, MESSAGES[0]])
+    assert [c.message for c in read.contents] == [1]
+    assert read.notes == ("message 0 is no plain text, so it is not among the sources",)
+
+
 def test_a_text_is_all_content():
     assert read_prompt(tiny.tokenizer(), "a text").contents is None
 

@@ -11,7 +11,7 @@ from transformers import BertForSequenceClassification
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.models.loading import load
 
-from .test_loading import configured, saved
+from .test_checkpoints import configured, saved
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1234\n"
 

@@ -1,5 +1,7 @@
 """Which way to take a model apart, and any module that maps token ids to logits."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,15 @@ from torch import nn
 
 from normxlogit import ALL, Explainer
 from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
-from normxlogit.models.factory import as_language_model, task_model
+from normxlogit.models.embedding_model import EmbeddingModel
+from normxlogit.models.factory import (
+    as_language_model,
+    check_answers,
+    model_summary,
+    module_and_reader,
+    task_model,
+)
+from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
 from normxlogit.models.seq2seq import Seq2SeqModel
 from tests import plain, tiny
 
@@ -172,3 +182,87 @@ def test_what_a_model_writes_is_explained_by_the_callers_model():
     writing = as_language_model(reading)
     assert isinstance(writing, Seq2SeqModel)
     assert writing.given is bart
+
+
+# --- what a caller passes, and how it is called ---------------------------------------------------------------------
+
+
+def reads(*_, **__):
+    """Stands for a tokenizer: anything that can be called."""
+
+
+class Pooling(nn.Module):
+    """What sentence-transformers calls a pooling."""
+
+
+def embedder():
+    made = nn.Sequential(nn.Linear(1, 1), Pooling())
+    made.tokenizer = reads
+    return made
+
+
+def test_a_pipeline_brings_its_reader_and_a_reader_that_is_given_comes_first():
+    model, other = nn.Linear(1, 1), lambda: None
+    for name in ("tokenizer", "image_processor", "feature_extractor"):
+        pipeline = SimpleNamespace(model=model, tokenizer=None) if name != "tokenizer" else SimpleNamespace(model=model)
+        setattr(pipeline, name, reads)
+        assert module_and_reader(pipeline, None) == (model, reads)
+        assert module_and_reader(pipeline, other) == (model, other)
+    sentences = embedder()
+    assert module_and_reader(sentences, None) == (sentences, reads)
+    assert module_and_reader(sentences, other) == (sentences, other)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "message"),
+    [
+        ("bert", reads, "takes a model or a pipeline, not str"),
+        (SimpleNamespace(model="bert"), reads, "not SimpleNamespace"),
+        (SimpleNamespace(tokenizer=reads), None, "not SimpleNamespace"),
+        (nn.Linear(1, 1), None, "the model needs its tokenizer"),
+        (SimpleNamespace(model=nn.Linear(1, 1)), None, "the model needs its tokenizer"),
+        (nn.Linear(1, 1), "bert", "must be one that was loaded, not a str"),
+        (nn.Linear(1, 1), SimpleNamespace, "must be one that was loaded, not the class SimpleNamespace"),
+    ],
+)
+def test_what_is_no_model_or_reader_is_refused(model, tokenizer, message):
+    with pytest.raises(InputError, match=message):
+        module_and_reader(model, tokenizer)
+
+
+def named(count):
+    return {"id2label": {i: f"L{i}" for i in range(count)}, "label2id": {f"L{i}": i for i in range(count)}}
+
+
+def test_a_summary_has_name_task_labels_and_layers():
+    def summary(model, name="m"):
+        return model_summary(task_model(model, tiny.tokenizer_for("bert"), name, 8192))
+
+    assert summary(tiny.model("bert", **named(2))) == (
+        "'m', task='sequence-classification', labels=['L0', 'L1'], layers=3"
+    )
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5'], " in summary(tiny.model("bert", **named(6)))
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5', ... 2 more], " in summary(tiny.model("bert", **named(8)))
+    assert summary(tiny.model("bert", "MaskedLM")) == "'m', task='masked-lm', layers=3"
+    plainly = explainer(plain.grown(plain.Transformer()), labels=plain.LABELS).model
+    assert model_summary(plainly) == "'Transformer', task='sequence-classification', labels=['no', 'yes', 'maybe']"
+
+
+def test_which_models_embed_and_which_give_a_text_an_answer():
+    tokenizer, bare = tiny.tokenizer_for("bert"), tiny.model("bert").bert
+    embeds = [task_model(bare, tokenizer, None, 8192, "embedding", pooling="mean")]
+    embeds += [task_model(SentenceEmbedding(bare, Steps()), tokenizer, None, 8192)]
+    for found in embeds:
+        assert isinstance(found, EmbeddingModel)
+        with pytest.raises(UnsupportedModelError, match="answers a text with a vector"):
+            check_answers(found)
+    with pytest.raises(InputError, match="pooling= is for embedding models"):
+        task_model(tiny.model("bert"), tokenizer, None, 8192, pooling="mean")
+    reading = task_model(tiny.model("bart", "SequenceClassification"), tiny.tokenizer(), None, 8192)
+    check_answers(reading)
+    assert as_language_model(reading) is reading
+    writing = task_model(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer(), None, 77)
+    assert (type(writing), writing.batch_tokens) == (Seq2SeqModel, 77)
+    assert as_language_model(writing) is writing
+    with pytest.raises(UnsupportedModelError, match="T5ForConditionalGeneration reads its source"):
+        check_answers(writing)

@@ -1,288 +1,274 @@
-"""From a folder to a model with its head, and one line for what cannot be loaded."""
+"""What loading asks of transformers, which names it refuses, and what it says: each rule by itself."""
 
-import contextlib
-import json
-import sys
-import time
+import errno
+from types import SimpleNamespace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from transformers import BertForSequenceClassification, BertModel, LlamaForCausalLM
+import transformers
 
-from normxlogit import Explainer, InputError, UnsupportedModelError
-from normxlogit.models.loading import default_model_folder, load
-from normxlogit.paper.finetuning.classification import finetune
+from normxlogit import InputError, UnsupportedModelError
+from normxlogit.models import loading
+from normxlogit.models.loading import load
 from tests import tiny
 
-
-def saved(path, family, kind, **options):
-    model = tiny.model(family, kind, **options)
-    model.save_pretrained(path)
-    tiny.tokenizer_for(family).save_pretrained(path)
-    return model
+from .test_checkpoints import configured, saved
 
 
-def test_the_model_in_the_package():
-    load()
-    start = time.perf_counter()
-    model, _ = load()
-    assert time.perf_counter() - start < 1
-    assert isinstance(model, BertForSequenceClassification)
-    assert model.dtype == torch.float32, "half precision in the file, full precision on a CPU"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model")
+    saved(path, "bert", "SequenceClassification")
+    return path
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Note what each class of transformers is asked for."""
+    seen = {}
+    for name in ("AutoConfig", "AutoTokenizer", "AutoModelForSequenceClassification"):
+        own = getattr(transformers, name).from_pretrained
+
+        def noted(*given, own=own, name=name, **options):
+            seen.setdefault(name, options)  # later ones are its own
+            return own(*given, **{key: value for key, value in options.items() if key not in ("token", "revision")})
+
+        monkeypatch.setattr(f"transformers.{name}.from_pretrained", noted)
+    return seen
+
+
+def test_what_transformers_is_asked_for(folder, asked):
+    model, _ = load(folder)
     assert not model.training
-    assert model.config.id2label == {0: "negative", 1: "positive"}
-    size = sum(file.stat().st_size for file in default_model_folder().iterdir())
-    assert size < 16e6
-
-
-def test_the_head_that_the_configuration_names(tmp_path):
-    saved(tmp_path / "lm", "llama", "CausalLM")
-    assert isinstance(load(tmp_path / "lm")[0], LlamaForCausalLM)
-    saved(tmp_path / "mlm", "bert", "MaskedLM")
-    assert type(load(str(tmp_path / "mlm"))[0]).__name__ == "BertForMaskedLM"
-    result = Explainer.from_pretrained(tmp_path / "mlm")(tiny.MASKED)
-    assert result.model == str(tmp_path / "mlm")
-
-
-def test_precision(tmp_path):
-    tiny.model("bert").half().save_pretrained(tmp_path)
-    tiny.tokenizer_for("bert").save_pretrained(tmp_path)
-    assert load(tmp_path)[0].dtype == torch.float32
-    assert load(tmp_path, dtype=torch.bfloat16)[0].dtype == torch.bfloat16
-
-
-def test_what_cannot_be_loaded(tmp_path):
-    with pytest.raises(InputError, match="no such model folder"):
-        load(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="cannot load"):
-        load("nobody/no-such-model")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="cannot load"):
-        load(tmp_path / "empty")
-    bare = tmp_path / "bare"
-    BertModel(tiny.model("bert").config).save_pretrained(bare)
-    with pytest.raises(UnsupportedModelError, match=r"BertModel is a bare encoder.*BertForSequenceClassification"):
-        load(bare)
-
-
-def test_pickled_weights_only_when_asked_by_name(tmp_path):
-    model = saved(tmp_path, "bert", "SequenceClassification")
-    (tmp_path / "model.safetensors").unlink()
-    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(InputError, match="allow_pickle=True"):
-        load(tmp_path)
-    loaded, _ = load(tmp_path, allow_pickle=True)
-    torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
-
-
-@pytest.mark.parametrize("kind", ["bert", "of-the-repository"])
-def test_code_of_a_repository_runs_only_when_asked_by_name(tmp_path, kind):
-    folder, ran = tmp_path / "model", tmp_path / "ran"
-    saved(folder, "bert", "SequenceClassification")
-    (folder / "own.py").write_text(
-        f"open({str(ran)!r}, 'w').close()\n"
-        "from transformers import BertConfig, BertForSequenceClassification\n"
-        "class Config(BertConfig): pass\n"
-        "class Model(BertForSequenceClassification): config_class = Config\n"
-    )
-    places = {"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"}
-    configured(folder, model_type=kind, auto_map=places)
-    try:
-        load(folder)
-    except InputError:
-        assert kind != "bert", "whose code transformers has"
-    assert not ran.exists()
-    with contextlib.suppress(Exception):  # whatever it makes of it
-        load(folder, trust_remote_code=True)
-    assert ran.exists()
-
-
-# --- weights that are not there -------------------------------------------------------------------------------------
-
-
-def configured(folder, **changes):
-    """Change the configuration that was saved in a folder."""
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-
-
-def without_head(folder):
-    weights = load_file(folder / "model.safetensors")
-    kept = {name: value for name, value in weights.items() if "classifier" not in name}
-    save_file(kept, folder / "model.safetensors", {"format": "pt"})
-
-
-def test_a_head_that_was_removed_from_the_file(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    without_head(tmp_path)
-    with pytest.raises(InputError, match=r"lacks classifier.bias, classifier.weight: .*allow_missing_weights=True"):
-        load(tmp_path)
-    with pytest.raises(InputError, match="lacks classifier"):
-        Explainer.from_pretrained(tmp_path)
-    allowed = Explainer.from_pretrained(tmp_path, allow_missing_weights=True)
-    assert len(allowed("the cat sat")) == 5
-
-
-def test_a_language_model_loaded_as_a_classifier(tmp_path):
-    saved(tmp_path, "bert", "MaskedLM")
-    with pytest.raises(InputError, match=r"as a BertForSequenceClassification lacks .*classifier.weight"):
-        load(tmp_path, task="sequence-classification")
-
-
-def test_many_missing_weights_are_counted(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, num_hidden_layers=5)
-    with pytest.raises(InputError, match=r"lacks (bert\.encoder\.layer\.3[^,]*, ){5}[^,]* and 26 more: "):
-        load(tmp_path)
-
-
-@pytest.mark.parametrize("named", [[], None, "BertModel", 5])
-def test_a_configuration_that_names_no_class(tmp_path, named):
-    model = saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, architectures=named)
-    with pytest.raises((UnsupportedModelError, InputError), match=r"pass task=|configuration cannot be read"):
-        load(tmp_path)
-    if not named:
-        loaded, _ = load(tmp_path, task="sequence-classification")
-        torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
-
-
-def test_a_configuration_that_names_a_class_of_another_head(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, architectures=["RobertaForMaskedLM"])
-    with pytest.raises(InputError, match=r"as a BertForMaskedLM lacks cls.predictions"):
-        load(tmp_path)
-
-
-def test_weights_of_other_shapes(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, id2label={str(i): f"L{i}" for i in range(5)}, label2id={f"L{i}": i for i in range(5)})
-    with pytest.raises(InputError, match=r"has other shapes of classifier.bias \(2,\) for \(5,\), classifier.weight"):
-        load(tmp_path)
-    assert load(tmp_path, allow_missing_weights=True)[0].num_labels == 5
-
-
-@pytest.mark.parametrize(
-    ("family", "kind"),
-    [
-        *[(family, "SequenceClassification") for family in tiny.CLASSIFIERS],
-        *[(family, "MaskedLM") for family in tiny.MASKED_LMS],
-        *[(family, "CausalLM") for family in tiny.CAUSAL_LMS],
-    ],
-)
-def test_tied_weights_are_not_missing(tmp_path, family, kind):
-    model = saved(tmp_path, family, kind)
-    loaded, _ = load(tmp_path)
-    for name, value in model.state_dict().items():
-        torch.testing.assert_close(loaded.state_dict()[name], value)
-
-
-# --- a tokenizer that is not there ----------------------------------------------------------------------------------
-
-
-def test_a_checkpoint_with_more_layers_than_its_configuration_counts(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, num_hidden_layers=2)
-    with pytest.raises(InputError, match=r"more layers than its configuration counts \(bert.encoder.layer.2.attention"):
-        load(tmp_path)
-    assert load(tmp_path, num_hidden_layers=1)[0].config.num_hidden_layers == 1, "asked for by name"
-
-
-def test_weights_that_the_model_has_no_use_for_change_nothing(tmp_path):
-    model = saved(tmp_path, "bert", "SequenceClassification")
-    weights = load_file(tmp_path / "model.safetensors")
-    more = {
-        "cls.predictions.bias": torch.zeros(9),
-        "bert.embeddings.position_ids": torch.arange(40),
-        "layer.9.x": torch.ones(1),
+    assert asked["AutoConfig"] == asked["AutoTokenizer"] == {"trust_remote_code": False}
+    assert asked["AutoModelForSequenceClassification"] == {
+        "dtype": "auto",
+        "trust_remote_code": False,
+        "use_safetensors": True,
+        "ignore_mismatched_sizes": True,
+        "output_loading_info": True,
     }
-    save_file(weights | more, tmp_path / "model.safetensors", {"format": "pt"})
-    torch.testing.assert_close(load(tmp_path)[0].state_dict(), model.state_dict())
+    asked.clear()
+    load(folder, trust_remote_code=True, allow_pickle=True, revision="r", token="t", attn_implementation="eager")
+    assert asked["AutoConfig"] == asked["AutoTokenizer"] == {"trust_remote_code": True, "revision": "r", "token": "t"}
+    given = asked["AutoModelForSequenceClassification"]
+    assert (given["trust_remote_code"], given["attn_implementation"], given["revision"]) == (True, "eager", "r")
+    assert "use_safetensors" not in given
+    asked.clear()
+    load(folder, use_safetensors=None)
+    assert asked["AutoModelForSequenceClassification"]["use_safetensors"] is None, "as the caller says"
+
+
+def test_half_precision_becomes_full_on_a_cpu_and_nowhere_else(tmp_path, asked):
+    saved(tmp_path, "bert", "SequenceClassification")
+    for named, options, wanted in [
+        ("float16", {}, torch.float32),
+        ("float16", {"device": "cpu"}, torch.float32),
+        ("float16", {"device": "meta"}, "auto"),
+        ("bfloat16", {}, "auto"),
+        ("float16", {"dtype": "auto"}, "auto"),
+        ("float16", {"dtype": "float64"}, "float64"),
+        ("float16", {"dtype": torch.bfloat16}, torch.bfloat16),
+        ("float16", {"device_map": "cpu"}, "auto"),
+    ]:
+        configured(tmp_path, dtype=named)
+        asked.clear()
+        model, _ = load(tmp_path, **options)
+        assert asked["AutoModelForSequenceClassification"]["dtype"] == wanted
+        assert model.device.type == options.get("device", "cpu")
 
 
 @pytest.mark.parametrize(
-    ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("xlnet", "SequenceClassification")]
-)
-def test_a_folder_without_a_tokenizer(tmp_path, family, kind):
-    tiny.model(family, kind).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=r"has no tokenizer: its files \(such as tokenizer.json\) are missing"):
-        load(tmp_path)
-
-
-def without_tokenizer_json(folder):
-    saved(folder, "bert", "SequenceClassification")
-    (folder / "tokenizer.json").unlink()
-
-
-def test_a_folder_without_tokenizer_json(tmp_path):
-    without_tokenizer_json(tmp_path)
-    with pytest.raises(InputError, match=r"its tokenizer cannot be read(, a file is missing|: there is no)"):
-        load(tmp_path)
-
-
-def test_a_package_that_only_other_tokenizer_files_need_is_not_all_that_is_said(tmp_path, monkeypatch):
-    def from_pretrained(*_, **__):
-        raise ImportError(
-            "\n X requires the protobuf library but it was not found in your environment. Check out\nthis"
-        )
-
-    without_tokenizer_json(tmp_path)
-    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
-    with pytest.raises(InputError, match=r"there is no tokenizer.json, .*protobuf"):
-        load(tmp_path)
-
-
-def sentencepiece_only(folder):
-    """A DeBERTa whose tokenizer is an spm.model and nothing else, as on the hub."""
-    tiny.model("deberta-v2").save_pretrained(folder)
-    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "vocab_type": "spm"}')
-    return folder
-
-
-def test_a_sentencepiece_file_is_enough(tmp_path):
-    sentencepiece = pytest.importorskip("sentencepiece")
-    with open(sentencepiece_only(tmp_path) / "spm.model", "wb") as file:
-        places = {f"{name}_id": place for place, name in enumerate(("pad", "bos", "eos", "unk"))}
-        names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(tiny.TEXTS * 20),
-            model_writer=file,
-            vocab_size=60,
-            hard_vocab_limit=False,
-            minloglevel=2,
-            **places,
-            **names,
-        )
-    a = Explainer.from_pretrained(tmp_path)("a fine film")
-    assert a.tokens[0] == "[CLS]"
-    assert "".join(a.tokens[1:-1]).replace("▁", " ").split() == ["a", "fine", "film"]
-
-
-@pytest.mark.parametrize(
-    "error",
+    ("name", "said"),
     [
-        ValueError("`tiktoken` is required to read a `tiktoken` file. Install it with `pip install tiktoken`."),
-        ImportError("\nSentencePieceExtractor requires the SentencePiece library but it was not found. Check"),
-        ImportError("\n X requires the protobuf library but it was not found in your environment."),
+        ("", "'' is no name of a model"),
+        (" ", "' ' is no name of a model"),
+        ("a\0b", "is no name of a model"),
+        ("./nowhere", "no such model folder"),
+        ("/nowhere", "no such model folder"),
+        ("a/b/c", "no such model folder"),
+        ("~/nowhere", "/nowhere: no such model folder"),
+        (__file__, "no such model folder"),
     ],
 )
-def test_a_sentencepiece_file_without_its_package_says_what_to_install(tmp_path, monkeypatch, error):
-    def from_pretrained(*_, **__):
-        raise error
+def test_names_of_nothing(name, said):
+    with pytest.raises(InputError, match=said):
+        loading._source(name)
+    assert loading._source(None) == str(loading.default_model_folder())
+    assert loading._source("owner/name") == "owner/name"
 
-    (sentencepiece_only(tmp_path) / "spm.model").write_bytes(b"\n\x0e\n\x05")
-    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
-    monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    remedy = r"its SentencePiece file .*pip install 'normxlogit\[sentencepiece\]'"
-    with pytest.raises(InputError, match=remedy):
-        load(tmp_path)
-    pytest.importorskip("datasets")
-    (tmp_path / "train.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
-    (tmp_path / "validation.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
-    with pytest.raises(InputError, match=remedy):
-        finetune("sst2", tmp_path, tmp_path / "out", data_dir=tmp_path)
-    (tmp_path / "spm.model").unlink()
-    with pytest.raises(InputError) as told:
-        load(tmp_path)
-    assert "SentencePiece file" not in str(told.value)
+
+def test_a_name_that_no_file_can_have(monkeypatch):
+    def exists(_):
+        raise OSError(errno.ENAMETOOLONG, "File name too long")
+
+    monkeypatch.setattr(loading.Path, "exists", exists)
+    with pytest.raises(InputError, match=r"is no name of a model: File name too long$"):
+        loading._source("x" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [("one\ntwo", "one"), (" one:\n two\nthree", "one: two"), ("", "ValueError"), ("one: 1\ntwo", "one: 1")],
+)
+def test_an_error_is_told_in_its_first_line(message, line):
+    assert loading._first_line(ValueError(message)) == line
+
+
+def test_what_is_said_of_an_error(tmp_path):
+    def cause(error, part="the model", source=str(tmp_path)):
+        return loading._cause(error, source, part)
+
+    assert cause(ValueError("x")).startswith(
+        "the model cannot be read, a file is missing, broken or of another version"
+    )
+    assert cause(OSError("x\ny")) == cause(ImportError("x\ny")) == "x"
+    assert cause(ImportError("needs GGUF")) == "GGUF files need the package gguf; run: pip install gguf"
+    assert cause(ValueError("gguf")).startswith("the model cannot be read")
+    tokenizer = "its tokenizer cannot be read: there is no tokenizer.json"
+    assert cause(ImportError("x"), "its tokenizer").startswith(tokenizer)
+    assert not cause(OSError("x"), "its tokenizer").startswith(tokenizer)
+    (tmp_path / "tokenizer.json").touch()
+    assert cause(ImportError("x"), "its tokenizer") == "x"
+    pickled = "; allow_pickle=True would read weights that are not safetensors"
+    assert cause(OSError("no model.safetensors")) == "no model.safetensors"
+    assert cause(OSError("no model.safetensors"), source="owner/name").endswith(pickled)
+    (tmp_path / "pytorch_model.bin").touch()
+    assert cause(OSError("no model.safetensors")).endswith(pickled)
+    assert cause(OSError("no weights")) == "no weights"
+
+
+def test_a_package_that_is_not_there_is_missed(tmp_path, monkeypatch):
+    assert loading._installed("torch")
+    assert not loading._installed("no_such_package")
+    assert not loading._installed("no_such_package.part")
+    error = ValueError("needs SentencePiece")
+    monkeypatch.setattr(loading, "_installed", lambda name: name != "google.protobuf")
+    assert loading.sentencepiece_remedy(ValueError("else"), "owner/name") is None
+    assert "normxlogit[sentencepiece]" in loading.sentencepiece_remedy(error, "owner/name")
+    assert loading.sentencepiece_remedy(error, tmp_path) is None, "a folder that has no such file"
+    (tmp_path / "spm.model").touch()
+    assert loading.sentencepiece_remedy(error, tmp_path)
+    monkeypatch.setattr(loading, "_installed", lambda name: True)
+    assert loading.sentencepiece_remedy(error, tmp_path) is None
+
+
+def test_the_first_broken_file_is_named(tmp_path):
+    assert loading._broken_file(str(tmp_path / "nowhere")) is None
+    for name in ("a.txt", "b.md"):
+        (tmp_path / name).touch()
+    (tmp_path / "c.json").write_text("{}")
+    assert loading._broken_file(str(tmp_path)) is None, "an empty text may be meant"
+    (tmp_path / "d.txt").write_text("version https://git-lfs.github.com/spec/v1")
+    assert loading._broken_file(str(tmp_path)).startswith("d.txt is a pointer of Git LFS")
+    (tmp_path / "a.model").touch()
+    assert loading._broken_file(str(tmp_path)) == "a.model is empty; download it again"
+
+
+def test_fewer_layers_may_be_asked_for_by_a_configuration(folder):
+    config = transformers.AutoConfig.from_pretrained(folder, num_hidden_layers=2)
+    assert load(folder, config=config)[0].config.num_hidden_layers == 2
+
+
+# --- weights --------------------------------------------------------------------------------------------------------
+
+
+def holding(*names):
+    return SimpleNamespace(state_dict=lambda: dict.fromkeys(names))
+
+
+def test_a_list_of_weights_is_cut():
+    assert loading._some(["a"]) == "a"
+    assert loading._some(list("abcdef")) == "a, b, c, d, e, f"
+    assert loading._some(list("abcdefgh")) == "a, b, c, d, e, f and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("unused", "beyond"),
+    [
+        (["h.0.x", "h.1.x"], None),
+        (["h.2.x"], r"h\.2\.x\)"),
+        (["h.10.x", "h.2.x"], r"h\.10\.x, h\.2\.x\)"),
+        (["other.9", "h.9.y"], None),
+        (["e.0.3.x"], r"e\.0\.3\.x"),
+        (["e.1.2.x"], None),
+        ([], None),
+        (None, None),
+    ],
+)
+def test_layers_that_the_configuration_does_not_count(unused, beyond):
+    model = holding("h.0.x", "h.1.x", "e.1.0.x", "e.0.2.x", "y")
+    if beyond is None:
+        loading._check_layers("m", model, {"unexpected_keys": unused})
+        return
+    with pytest.raises(InputError, match=rf"m holds more layers than its configuration counts \({beyond}"):
+        loading._check_layers("m", model, {"unexpected_keys": unused})
+
+
+def test_weights_that_are_not_there():
+    whole = {"missing_keys": [], "mismatched_keys": []}
+    model, bare = torch.nn.Linear(1, 1), tiny.model("bert").bert
+    loading._check_weights("m", model, whole)
+    loading._check_weights("m", bare, whole | {"missing_keys": ["pooler.dense.weight"]})
+    for given, info, said in [
+        (model, {"missing_keys": ["pooler.w"]}, "m as a Linear lacks pooler.w: its answers"),
+        (bare, {"missing_keys": ["x", "pooler.w"]}, "m as a BertModel lacks x: its"),
+        (
+            model,
+            {
+                "missing_keys": ["b", "a"],
+                "mismatched_keys": [("k", (2,), torch.Size([5]))],
+                "error_msgs": ["e", "d", "e"],
+            },
+            r"lacks a, b and has other shapes of k \(2,\) for \(5,\) and cannot give d, e: ",
+        ),
+        (model, {"conversion_errors": {"k": 1}}, "cannot give k: "),
+    ]:
+        with pytest.raises(InputError, match=said):
+            loading._check_weights("m", given, whole | info)
+
+
+def test_a_tokenizer_that_knows_nothing_but_special_tokens():
+    def made(*names):
+        return SimpleNamespace(get_vocab=lambda: dict.fromkeys(names), all_special_tokens=["[A]", "[B]"])
+
+    loading._check_tokenizer("m", made("[A]", "word"))
+    for names in ((), ("[A]",), ("[A]", "[B]")):
+        with pytest.raises(InputError, match="m has no tokenizer"):
+            loading._check_tokenizer("m", made(*names))
+
+
+# --- the task -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("architectures", "kind", "gguf", "found"),
+    [
+        (["BertForMaskedLM"], "bert", False, "masked-lm"),
+        ([5, "Unknown", "BertForMaskedLM", "LlamaForCausalLM"], "bert", False, "masked-lm"),
+        (None, "llama", True, "causal-lm"),
+        (None, "llama", False, "m does not say which head it has; pass task="),
+        ("LlamaForCausalLM", "llama", False, "does not say which head"),
+        ([], "distilbert", True, "does not say which head"),
+        ([5], "bert", False, "does not say which head"),
+        (["Unknown", "Other"], "bert", False, "m: Unknown has no head of a supported kind"),
+    ],
+)
+def test_the_task_that_a_configuration_declares(architectures, kind, gguf, found):
+    config = SimpleNamespace(architectures=architectures, model_type=kind)
+    if " " not in found:
+        assert loading._declared_task("m", config, gguf=gguf) == found
+        return
+    with pytest.raises(UnsupportedModelError, match=found):
+        loading._declared_task("m", config, gguf=gguf)
+
+
+def test_a_bare_trunk_beside_which_a_pooling_is_written_embeds(monkeypatch):
+    config = SimpleNamespace(architectures=["BertModel"], model_type="bert")
+    for there in (True, False):
+        monkeypatch.setattr(loading, "is_embedding_folder", lambda source, there=there: there)
+        if there:
+            assert loading._declared_task("m", config, gguf=False) == "embedding"
+        else:
+            with pytest.raises(UnsupportedModelError, match="m: BertModel is a bare encoder"):
+                loading._declared_task("m", config, gguf=False)

@@ -1,12 +1,17 @@
 """Batches that a model can take: padded where that changes nothing, smaller where memory runs out."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import InputError
-from normxlogit.models.map_batches import run_batches
+from normxlogit.inputs.encoding import Encoding
+from normxlogit.models import map_batches as room
+from normxlogit.models.map_batches import map_batches, run_batches
+from normxlogit.surgery.parts import EXCLUDED
 from tests import tiny
 from tests.architectures.base import build, stir
 
@@ -110,3 +115,152 @@ def test_no_memory_for_one_text_and_other_errors():
 
     with pytest.raises(RuntimeError, match="broken"):
         groups(explainer, encodings, broken)
+
+
+# --- with a model that does nothing ---------------------------------------------------------------------------------
+
+
+def encodings_of(*lengths):
+    return [Encoding({"input_ids": [7] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in lengths]
+
+
+def idle(budget=12, padding=True, mixes=False):
+    copy = SimpleNamespace(mixes_texts=mixes, padding=padding)
+    return SimpleNamespace(batch_tokens=budget, copy=copy, refresh=lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("options", "share", "sizes"),
+    [({}, 1, [3, 1]), ({}, 2, [1, 1, 1, 1]), ({"budget": 24}, 2, [3, 1]), ({"mixes": True}, 1, [1, 1, 1, 1])],
+)
+def test_a_batch_has_its_share_of_the_budget(options, share, sizes):
+    found = [len(places) for places, _ in run_batches(idle(**options), encodings_of(4, 4, 4, 4), lambda _: 0, share)]
+    assert found == sizes
+    assert map_batches(idle(**options), encodings_of(4, 4, 4, 4), lambda p: [10 * i for i in p], share) == [
+        0,
+        10,
+        20,
+        30,
+    ]
+
+
+def test_a_share_is_one_if_nobody_says():
+    assert len(list(run_batches(idle(), encodings_of(4, 4, 4), lambda _: 0))) == 1
+    sizes = []
+    map_batches(idle(), encodings_of(4, 4, 4), lambda places: sizes.append(len(places)) or places)
+    assert sizes == [3]
+
+
+@pytest.mark.parametrize(("padding", "groups"), [(True, 1), ((1, 9), 1), (False, 3)])
+def test_texts_of_several_lengths_go_together_where_padding_changes_nothing(padding, groups):
+    assert len(list(run_batches(idle(99, padding), encodings_of(4, 5, 3), lambda _: 0))) == groups
+
+
+@pytest.mark.parametrize(
+    ("tried", "lengths", "trial", "after"),
+    [
+        (None, (4,), None, None),
+        (None, (4, 4, 4), None, None),
+        (None, (4, 3), [3, 4], (3, 4)),
+        ((3, 5), (5, 3, 4), None, (3, 5)),
+        ((3, 5), (6, 3), [3, 6], (3, 6)),
+        ((3, 5), (2, 5), [2, 5], (2, 5)),
+        ((3, 5), (9, 6), [6, 9], (3, 9)),
+        ((3, 5), (2, 1), [1, 2], (1, 5)),
+        (False, (2, 9), None, False),
+    ],
+)
+def test_a_trial_is_made_for_lengths_beyond_those_that_were_tried(monkeypatch, tried, lengths, trial, after):
+    for ignores in (True, False):
+        model, seen = idle(99, tried), []
+        monkeypatch.setattr(
+            room,
+            "_ignores_padding",
+            lambda _, some, seen=seen, ignores=ignores: seen.append([len(e) for e in some]) or ignores,
+        )
+        groups = len(list(run_batches(model, encodings_of(*lengths), lambda _: 0)))
+        assert seen == ([] if trial is None else [trial])
+        apart = tried is False or (trial is not None and not ignores)
+        assert groups == (len(lengths) if apart else 1)
+        assert model.copy.padding == (after if trial is None or ignores else False)
+
+
+def test_texts_that_cannot_be_read_together_keep_their_order():
+    tried = []
+
+    def work(places):
+        tried.append(list(places))
+        if len(places) > 1:
+            raise InputError("no") from ValueError()
+        return places
+
+    model = idle()
+    assert [places for places, _ in run_batches(model, encodings_of(4, 4, 4, 4), work)] == [[0], [1], [2], [3]]
+    assert tried == [[0, 1, 2], [0], [1], [2], [3]]
+    assert model.batch_tokens == 12
+    for count, cause in ((1, ValueError()), (2, None)):
+
+        def refused(_, cause=cause):
+            raise InputError("no") from cause
+
+        with pytest.raises(InputError, match="no"):
+            list(run_batches(idle(), encodings_of(*[4] * count), refused))
+
+
+@pytest.mark.parametrize(
+    ("budget", "lengths", "fits", "left"),
+    [(100, (4, 4, 4, 4), 2, 8), (12, (4, 4, 4), 2, 6), (7, (4, 4), 0, None), (1000, (4,), 0, None), (9, (4, 4), 1, 4)],
+)
+def test_the_budget_after_memory_ran_out(budget, lengths, fits, left):
+    model = idle(budget)
+
+    def work(places):
+        if len(places) > fits:
+            raise MemoryError
+        return places
+
+    if left is None:
+        with pytest.raises(InputError, match="not enough memory to explain a single text of 4 tokens"):
+            list(run_batches(model, encodings_of(*lengths), work))
+        assert model.batch_tokens == 4
+        return
+    found = [places for places, _ in run_batches(model, encodings_of(*lengths), work)]
+    assert sorted(i for group in found for i in group) == list(range(len(lengths)))
+    assert model.batch_tokens == left
+
+
+def test_the_device_gives_back_what_it_kept_when_memory_ran_out(monkeypatch):
+    emptied = []
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(1))
+    for there in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        with pytest.raises(InputError, match="not enough memory"):
+            list(run_batches(idle(4), encodings_of(4), raising(MemoryError)))
+        assert len(emptied) == 1
+
+
+def raising(error):
+    def work(_):
+        raise error
+
+    return work
+
+
+def test_a_trial_without_memory_for_two_leaves_each_text_alone(monkeypatch):
+    monkeypatch.setattr(room, "_ignores_padding", lambda *_: raising(MemoryError)(0))
+    model = idle(99, None)
+    assert [places for places, _ in run_batches(model, encodings_of(3, 4), lambda _: 0)] == [[1], [0]]
+    assert model.copy.padding is None, "it is tried again"
+
+
+@pytest.mark.parametrize(
+    ("change", "same"), [(0.0, True), (9e-4, True), (2e-3, False), (-2e-3, False), (torch.nan, False)]
+)
+def test_states_are_the_same_beside_another_text_but_for_rounding(change, same):
+    alone = torch.tensor([1.0, -10.0])
+    assert room._agree(alone, alone + change, 1e-6) is same
+    assert room._agree(alone, alone + 0.01, 0.02)
+    alone = torch.tensor([1.0, -EXCLUDED, EXCLUDED * 2])  # what a head excludes says nothing
+    assert room._agree(alone, alone + torch.tensor([0.0, 5e30, -5e30]), 0.0)
+    assert not room._agree(alone, alone + torch.tensor([0.1, 0.0, 0.0]), 0.0)
+    assert room._agree(alone[1:], -alone[1:], 0.0)

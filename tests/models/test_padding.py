@@ -4,6 +4,7 @@ import pytest
 
 from normxlogit.models.padding import filler_id, padding_id
 from tests import plain, tiny
+from tests.architectures.base import build
 
 
 @pytest.mark.parametrize(
@@ -34,3 +35,17 @@ def test_the_token_of_one_token_sequences_is_no_padding(eos, pad, filler):
     config = tiny.model("llama").config
     config.eos_token_id = eos
     assert filler_id(config, pad) == filler
+
+
+def test_a_model_without_a_table_takes_any_id():
+    model = build("sequence-classification", "canine")
+    model.config.pad_token_id = 60_000
+    assert padding_id(model, model.config, _With(1, 3)) == (60_000, True)
+
+
+def test_the_first_id_is_chosen_that_there_is():
+    model = tiny.model("llama")
+    for own, pads, eos, found in [(0, 1, 3, 0), (tiny.SIZE - 1, 1, 3, tiny.SIZE - 1), (tiny.SIZE, 1, 3, 1),
+                                  (None, tiny.SIZE, 3, 3), (-1, -1, -1, 0), (None, None, None, 0)]:  # fmt: skip
+        model.config.pad_token_id = own
+        assert padding_id(model, model.config, _With(pads, eos)) == (found, found == own)

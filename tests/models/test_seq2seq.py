@@ -1,11 +1,14 @@
 """Encoder-decoder language models: the decoder's tokens by the methods that read its states alone."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 import transformers
 
 from normxlogit import Explainer, GenerationAttribution, InputError, UnsupportedModelError
+from normxlogit.models.seq2seq import Seq2SeqModel, _as_decoder
 from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 
@@ -142,3 +145,107 @@ def test_sources_of_several_lengths_are_read_as_each_alone(family):
     length = alone["source_mask"].shape[1]
     assert both["source_mask"][..., 0].sum(1).tolist() == [both["source_mask"].shape[1], length]
     torch.testing.assert_close(both["encoder_states"][1, :length], alone["encoder_states"][0], rtol=1e-4, atol=1e-5)
+
+
+# --- the decoder and its sources, by themselves -----------------------------------------------------------------------
+
+
+def begun(*sources, family="t5"):
+    model = Seq2SeqModel(writer(family), tiny.tokenizer())
+    return model, [model.begin(source) for source in sources]
+
+
+def test_a_text_begins_with_the_decoders_first_token_and_its_source():
+    model, (first,) = begun("the cat")
+    assert (first.ids, first.tokens, first.special, first.sequence_ids) == ([2], ("[CLS]",), (True,), (None,))
+    assert (first.text, first.offsets) == ("", ((0, 0),))
+    assert first.source.ids == tiny.tokenizer()("the cat").input_ids
+    model.given.config.decoder_start_token_id = None
+    model.given.generation_config.decoder_start_token_id = 5
+    assert model.begin("the cat").ids == [5], "the settings of generation name one"
+    model.given.generation_config.decoder_start_token_id = None
+    with pytest.raises(InputError, match="no decoder_start_token_id to begin with"):
+        model.begin("the cat")
+
+
+def test_a_source_fills_what_the_model_reads():
+    model, _ = begun()
+    limit = model.encoder.limit
+    assert len(model.begin("the " * (limit - 2)).source) == limit
+    with pytest.raises(InputError, match=f"the prompt has {limit + 1} tokens and the model reads {limit}; shorten it"):
+        model.begin("the " * (limit - 1))
+
+
+def test_a_completion_has_no_second_first_token():
+    model, _ = begun()
+    assert model.target_ids("the cat") == [5, 43, 3], "the tokenizer's [CLS] is the decoder's first token"
+    model.given.config.decoder_start_token_id = 7
+    model.refresh()
+    assert model.target_ids("the cat") == [2, 5, 43, 3]
+    assert model.task.name == "seq2seq-lm"
+    assert model.copy.adapted
+
+
+def test_sources_are_padded_and_masked_on_the_right():
+    model, texts = begun("the cat sat", "bad")
+    batch = model.batch(texts, [4, 5])
+    assert batch.indices == [4, 5]
+    assert batch.inputs["source_mask"][..., 0].tolist() == [[1] * 5, [1, 1, 1, 0, 0]]
+    assert batch.inputs["encoder_states"].shape == (2, 5, 32)
+    both = model.with_source(texts[1])
+    assert both.inputs["source"].tolist() == [[[i] for i in texts[1].source.ids]]
+    assert both.inputs["source_mask"].tolist() == [[[1]] * 3]
+    assert (both.indices, both.encodings) == ([0], [texts[1]])
+
+
+def test_a_source_is_read_once_while_texts_of_it_follow_one_another(monkeypatch):
+    model, (text, other) = begun("the cat sat", "bad")
+    read = []
+    model.copy.reference.get_encoder().register_forward_hook(lambda *_: read.append(1))
+    monkeypatch.setattr("normxlogit.models.seq2seq.private_clone", lambda module: module)
+    for texts, count in [
+        ([text], 1),
+        ([text], 1),
+        ([text, text, text], 1),
+        ([text, other], 2),
+        ([other], 3),
+        ([text], 4),
+    ]:
+        batch = model._collated(texts, list(range(len(texts))))
+        assert len(read) == count
+        alone = model.given.get_encoder()(torch.tensor([texts[-1].source.ids])).last_hidden_state.detach()
+        found = batch.inputs["encoder_states"][-1, : alone.shape[1]]
+        torch.testing.assert_close(found, alone[0], rtol=1e-4, atol=1e-5)
+    model.begin("bad")
+    model._collated([text], [0])
+    assert len(read) == 5, "forgotten where a new text begins"
+
+
+def test_a_decoder_is_called_with_states_a_source_or_nothing():
+    class Own:
+        config = SimpleNamespace(encoder=SimpleNamespace(hidden_size=6))
+
+        def parameters(self):
+            return iter([torch.zeros(1, dtype=torch.float64)])
+
+        def forward(self, **inputs):
+            return inputs
+
+    call, ids, states = Own().forward, torch.tensor([[7, 8]]), torch.ones(1, 3, 6)
+    mask = torch.ones(1, 3, 1)
+    found = _as_decoder(call, ids, encoder_states=states, source_mask=mask, attention_mask=torch.zeros(1, 2))
+    assert found.pop("encoder_outputs").last_hidden_state is states
+    assert found.pop("attention_mask").shape == (1, 3)
+    assert found == {"decoder_input_ids": ids, "use_cache": False}
+    found = _as_decoder(call, ids, source=torch.tensor([[[4], [5]]]), attention_mask=1)
+    assert found.pop("input_ids").tolist() == [[4, 5]]
+    assert found == {"decoder_input_ids": ids, "use_cache": False}
+    alone = _as_decoder(call, torch.tensor([[7], [8]]))["encoder_outputs"].last_hidden_state
+    assert (alone.shape, alone.dtype, bool(alone.any())) == ((2, 1, 6), torch.float64, False)
+    vectors = torch.ones(4, 1, 6)
+    found = _as_decoder(call, inputs_embeds=vectors)
+    assert found["decoder_inputs_embeds"] is vectors
+    assert found["encoder_outputs"].last_hidden_state.shape == (4, 1, 6)
+    assert found.keys() == {"decoder_inputs_embeds", "encoder_outputs", "use_cache"}
+    Own.config = SimpleNamespace()
+    assert _as_decoder(call, ids)["encoder_outputs"].last_hidden_state.shape == (1, 1, 1)

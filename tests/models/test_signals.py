@@ -1,10 +1,12 @@
 """Models of pictures: called like text models, read in their own units, followed when they change."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import transformers
 
-from normxlogit.errors import HeadMismatchError, InputError
+from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
 from normxlogit.models import signals
 from normxlogit.models.signals import SignalModel
 
@@ -68,3 +70,82 @@ def test_a_head_that_gives_no_number_for_a_token_is_refused(monkeypatch):
 def test_nothing_to_read():
     with pytest.raises(InputError, match="no picture or sound"):
         SignalModel(vit(), None).signal_batch([], [], [])
+
+
+def test_a_token_stands_in_every_place_that_a_head_looks_at(monkeypatch):
+    """A head that leaves out the first two places finds a number from three copies on."""
+    for needed, most, found in [(1, 16, [1]), (3, 16, [1, 2, 3]), (3, 3, [1, 2, 3]), (3, 2, None)]:
+        monkeypatch.setattr(signals, "MOST_PLACES", most)
+        model, head, places = SignalModel(vit(), None), SimpleNamespace(copies=1), []
+
+        def tokens(hidden, head=head, places=places, needed=needed):
+            places.append(head.copies)
+            assert hidden.shape == (1, 32)
+            return torch.full((1, 3), torch.nan if head.copies < needed else 1.0)
+
+        head.tokens = tokens
+        if found is None:
+            with pytest.raises(HeadMismatchError, match="no number for a single token"):
+                model._settle(model.copy, SimpleNamespace(head=head))
+        else:
+            model._settle(model.copy, SimpleNamespace(head=head))
+            assert places == found
+
+
+def test_a_head_of_no_known_width_is_not_tried():
+    model = SignalModel(vit(), None)
+    model.config = SimpleNamespace()
+    model._settle(model.copy, SimpleNamespace(head=None))
+    model.config = SimpleNamespace(vision_config=SimpleNamespace(hidden_size=5))
+    seen = []
+    model._settle(model.copy, SimpleNamespace(head=SimpleNamespace(tokens=lambda x: seen.append(x.shape) or x)))
+    assert seen == [(1, 5)]
+
+
+def test_how_long_a_waveform_is_the_model_says_itself_and_any_other_signal_is_tried_once():
+    model = SignalModel(vit(), None)
+    assert (model.pad_id, model.copy.padding, model.device.type) == (0, None, "cpu")
+    passes = []
+    model.module.register_forward_hook(lambda *_: passes.append(1))
+    for size, length, count in ((16, 5, None), (16, 5, 0)):
+        passes.clear()
+        assert model.length({"pixel_values": torch.rand(3, size, size)}) == length
+        assert count is None or len(passes) == count, "its shape is known"
+    asked = []
+
+    class Waves:
+        def _get_feat_extract_output_lengths(self, length):
+            asked.append(int(length))
+            return length // 10
+
+    waves = SimpleNamespace(module=Waves(), _lengths={})
+    assert SignalModel.length(waves, {"input_values": torch.zeros(95)}) == 9
+    assert SignalModel.length(waves, {"input_values": torch.zeros(95)}) == 9
+    assert asked == [95]
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        None,
+        (),
+        (torch.zeros(1, 4, 2, 2),),
+        (torch.zeros(1, 9, 2), torch.zeros(1, 4, 2)),
+        (torch.zeros(1, 4, 2), torch.zeros(1, 4)),
+    ],
+)
+def test_a_trunk_that_keeps_no_state_for_each_patch_is_refused(monkeypatch, states):
+    model = SignalModel(vit(), None)
+    monkeypatch.setattr(signals, "private_clone", lambda _: lambda **inputs: {"hidden_states": states})
+    with pytest.raises(UnsupportedModelError, match="ViTForImageClassification keeps no state for each patch or frame"):
+        model.length({"pixel_values": torch.rand(3, 16, 16)})
+
+
+def test_signals_are_stacked_as_texts_are():
+    model = SignalModel(vit(), None)
+    pictures, batch = batch_of(model, 3)
+    assert torch.equal(batch.inputs["pixel_values"], torch.stack([p["pixel_values"] for p in pictures]))
+    assert batch.inputs["input_ids"].tolist() == [[0] * 5] * 3
+    assert batch.inputs["attention_mask"].tolist() == [[1] * 5] * 3
+    assert batch.mask.dtype == torch.bool
+    assert batch.indices == [0, 1, 2]

@@ -1,283 +1,182 @@
-"""The model's own answer, whatever the settings, the dtype, the compiler, and the texts before and beside."""
+"""A task model: what it is called, what a pass computes and keeps, and what it refuses."""
 
-import copy
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-import transformers
 
-from normxlogit import ALL, Explainer
-from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
+from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
-
-TEXT = tiny.TEXTS[2]
-CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+from tests.models.test_own_answers import CLOSE, logits_of
 
 
-def logits_of(model, ids):
-    with torch.no_grad():
-        return model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long)).logits[0]
+def made(family="bert", kind="SequenceClassification", texts=tiny.TEXTS, **options):
+    task = TaskModel(tiny.model(family, kind, **options), tiny.tokenizer_for(family))
+    return task, task.batch(task.encoder(texts), list(range(len(texts))))
 
 
-# --- padding that the model does not know -----------------------------------------------------------------------------
+def test_what_a_model_is_called_and_reads_at_once():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    assert TaskModel(model, tokenizer).name == "BertForSequenceClassification"
+    model.config._name_or_path = "there/it-is"
+    assert TaskModel(model, tokenizer).name == "there/it-is"
+    assert [TaskModel(model, tokenizer, name).name for name in ("", "mine", Path("a/b"))] == [
+        "there/it-is",
+        "mine",
+        "a/b",
+    ]
+    assert TaskModel(model, tokenizer).batch_tokens == 8192
 
 
-def without_pad(family, pad=None):
-    model = tiny.model(family, num_labels=3)
-    model.config.pad_token_id = pad
-    tokenizer = tiny.tokenizer(specials=False)
-    tokenizer.pad_token = tokenizer.eos_token
-    return model, tokenizer
+def test_on_which_side_is_padded_and_where_padding_would_be_taken_for_text():
+    for family, kind, left in [
+        ("xlnet", "SequenceClassification", True),
+        ("xlnet", "TokenClassification", False),
+        ("electra", "MultipleChoice", False),
+    ]:
+        assert TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family)).pad_left is left
+    for family, kind, pad, together in [
+        ("llama", "SequenceClassification", None, False),
+        ("llama", "SequenceClassification", 0, None),
+        ("llama", "CausalLM", None, None),
+        ("xlnet", "SequenceClassification", None, None),
+    ]:
+        model = tiny.model(family, kind)
+        model.config.pad_token_id = pad
+        assert TaskModel(model, tiny.tokenizer_for(family)).copy.padding is together
 
 
-@pytest.mark.parametrize("pad", [None, 3, -1, 999])
-@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2", "opt"])
-def test_a_text_that_ends_in_the_end_token_is_answered_as_the_model_answers_it(family, pad):
-    model, tokenizer = without_pad(family, pad)
-    explainer = Explainer(model, tokenizer)
-    texts = ["the movie is not good [SEP]", "bad", "a great film with wit [SEP]", "bad [SEP]", "the cat sat"]
-    alone = [explainer(text) for text in texts]
-    together = explainer(texts)
-    for one, among in zip(alone, together, strict=True):
-        own = logits_of(model, list(one.token_ids))
-        assert one.prediction.id == int(own.argmax())
-        assert one.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
-        np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
-    assert model.config.pad_token_id == pad
+def test_where_the_inputs_go():
+    def device(*places):
+        weights = [SimpleNamespace(device=torch.device(place)) for place in places]
+        return TaskModel.device.fget(SimpleNamespace(module=SimpleNamespace(parameters=lambda: iter(weights)))).type
+
+    assert [device(), device("meta"), device("cpu"), device("cuda", "cpu")] == ["cpu", "cpu", "cpu", "cuda"]
 
 
-@pytest.mark.parametrize("pad", [-1, 999])
-def test_language_models_are_padded_with_a_token_that_exists(pad):
-    model = tiny.model("llama", "CausalLM")
-    model.config.pad_token_id = pad
-    explainer = Explainer(model, tiny.tokenizer_for("llama"))
-    for one, among in zip([explainer(t) for t in tiny.TEXTS], explainer(tiny.TEXTS), strict=True):
-        np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
-
-
-def test_a_copy_that_answers_otherwise_is_refused(monkeypatch):
-    """What is compared is the model's own answer: a copy whose settings change it does not pass."""
-    model, tokenizer = without_pad("gpt2")
-    monkeypatch.setattr("normxlogit.models.model_copy.NO_ID", 3)
-    with pytest.raises(HeadMismatchError, match="differ from the model's own"):
-        Explainer(model, tokenizer)("the movie is not good [SEP]")
-
-
-# --- compiled ---------------------------------------------------------------------------------------------------------
-
-
-def layers_compiled(model):
-    for layer in model.base_model.modules():
-        if type(layer).__name__.endswith(("Layer", "Block", "TransformerBlock")):
-            layer.compile(backend="eager")
-
-
-def compiled_in_place(model):
-    model.compile(backend="eager")
-
-
-def forward_compiled(model):
-    model.forward = torch.compile(model.forward, backend="eager")
-
-
-def trunk_compiled(model):
-    name = model.base_model_prefix
-    setattr(model, name, torch.compile(getattr(model, name), backend="eager"))
-
-
-@pytest.mark.parametrize("compiling", [layers_compiled, compiled_in_place, forward_compiled, trunk_compiled])
-@pytest.mark.parametrize("family", ["bert", "gpt2", "distilbert"])
-def test_compiled_in_whatever_way(family, compiling):
-    tokenizer = tiny.tokenizer_for(family)
-    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
-    model = tiny.model(family)
-    compiling(model)
-    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
-
-
-# --- state ------------------------------------------------------------------------------------------------------------
-
-
-def dynamic_llama():
-    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
-    return tiny.model("llama", max_position_embeddings=8, rope_parameters=rope, num_labels=3)
-
-
-def longrope():
-    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
-    rope |= {"factor": 4.0, "original_max_position_embeddings": 8}
-    return tiny.model("llama", max_position_embeddings=32, rope_parameters=rope, num_labels=3)
-
-
-def big_bird():
-    config = transformers.BigBirdConfig(
-        **tiny.COMMON, **tiny.INNER, max_position_embeddings=256, block_size=4, num_random_blocks=1, num_labels=3
-    )
-    torch.manual_seed(0)
-    model = transformers.BigBirdForSequenceClassification(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.mul_(4)
-    return model
-
-
-STATEFUL = {"dynamic": (dynamic_llama, (3, 12, 16, 30)), "longrope": (longrope, (3, 12, 7, 30)),
-            "big-bird": (big_bird, (10, 90, 30, 120))}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", STATEFUL)
-def test_a_text_is_explained_alike_alone_in_a_batch_first_and_last(name):
-    build, lengths = STATEFUL[name]
-    tokenizer = tiny.tokenizer(specials=False)
-    tokenizer.model_max_length = 200
-    words = np.random.default_rng(0).choice(tiny.WORDS[:40], size=(len(lengths), max(lengths)))
-    texts = [" ".join(row[:length]) for row, length in zip(words, lengths, strict=True)]
-    alone = [Explainer(build(), tokenizer)(text, layers=ALL, target=0) for text in texts]
-    for result in alone:
-        own = logits_of(build(), list(result.token_ids))
-        assert result.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
-    explainer = Explainer(build(), tokenizer)
-    for order in (range(len(texts)), reversed(range(len(texts)))):
-        for place in order:
-            found = explainer(texts[place], layers=ALL, target=0)
-            np.testing.assert_allclose(found.scores, alone[place].scores, **CLOSE)
-    for method in ("normxlogit", "gradient-x-input"):
-        batched = explainer(texts, target=0, method=method)
-        for place, found in enumerate(batched):
-            single = Explainer(build(), tokenizer)(texts[place], target=0, method=method)
-            np.testing.assert_allclose(found.scores, single.scores, **CLOSE)
-
-
-@pytest.mark.parametrize("lengths", [(23, 12, 30), (12, 23, 25)])
-def test_padding_that_the_model_puts_inside_itself_is_no_token(lengths):
-    """BigBird fills its last block inside the trunk, and a head on pooled states lies behind that."""
-    model = tiny.model("big_bird", "MultipleChoice", seed=1)
-    explainer = Explainer(model, tiny.tokenizer())
-    questions = [("the " * (length - 4), ["good", "bad"]) for length in lengths]
-    alone = [explainer(question, layers=ALL) for question in questions]
-    assert [len(result) for result in alone] == list(lengths)
-    for question, result, among in zip(questions, alone, explainer(questions, layers=ALL), strict=True):
-        length = len(result)
-        np.testing.assert_allclose(among.scores, result.scores, **CLOSE)
+def test_a_pass_ends_where_nothing_more_is_needed():
+    for family, kind, layers, ends in [
+        ("llama", "CausalLM", False, False),
+        ("llama", "CausalLM", True, False),
+        ("bert", "SequenceClassification", False, True),
+        ("bert", "SequenceClassification", True, True),
+        ("bert", "TokenClassification", False, True),
+    ]:
+        task, batch = made(family, kind)
+        copy, passes = task.prepare(batch), []
+        name = "record" if layers else "call"
+        run = getattr(copy, name)
+        vars(copy)[name] = lambda _run=run, _seen=passes, **inputs: (
+            _seen.append(False),
+            _run(**inputs),
+            _seen.append(True),
+        )[1]
         with torch.no_grad():
-            fresh = copy.deepcopy(model)  # a short text turns its attention into another kind for good
-            states = fresh(torch.tensor([[result.token_ids]]), output_hidden_states=True).hidden_states
-            each = [model.classifier(torch.tanh(model.bert.pooler(s[0, :length])))[:, 0] for s in states]
-        norms = states[0][0, :length].norm(dim=-1)
-        np.testing.assert_allclose(result.scores, torch.stack(each[1:]) * norms, **CLOSE)
-        shares = explainer(question, method="frozen-gradient")
-        assert shares.scores.sum() + shares.diagnostics["bias"] == pytest.approx(shares.prediction.value, abs=1e-4)
+            found = task.run(batch, layers=layers)
+        assert passes == ([False, True] if ends else [False])
+        assert (found.states is None) is not layers
+        assert len(found.states or [0] * 4) == 4
+        assert found.logits.shape == (3, tiny.SIZE if kind == "CausalLM" else 2)
 
 
-def test_nothing_is_written_on_the_callers_model():
-    model = longrope()
-    tokenizer = tiny.tokenizer(specials=False)
-    inverse = model.model.rotary_emb.inv_freq.clone()
-    Explainer(model, tokenizer)(tiny.TEXTS[2])
-    torch.testing.assert_close(model.model.rotary_emb.inv_freq, inverse, rtol=0, atol=0)
-
-
-# --- no numbers -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
-@pytest.mark.parametrize("first", [True, False])
-def test_nan_is_an_error_that_says_where_it_began(family, kind, first):
-    model = tiny.model(family, kind)
-    explainer = Explainer(model, tiny.tokenizer_for(family))
-    if not first:
-        explainer(TEXT)
-    layer = [path for path, _ in model.named_modules() if path.endswith(("mlp.up_proj", "output.dense"))]
+def test_a_pass_keeps_no_layers_and_predicts_if_it_is_not_told_otherwise():
+    task, batch = made("llama", "CausalLM")
     with torch.no_grad():
-        model.get_submodule(layer[1]).weight[0, 0] = torch.nan
-    with pytest.raises(UnsupportedModelError, match=rf"first in what {layer[1]} returns, whose weight is not finite"):
-        explainer(TEXT)
+        run, silent = task.run(batch), task.run(batch, predict=False)
+        own = logits_of(task.given, batch.encodings[0].ids)[-1]
+        again = task.finish(batch, run.hidden, run.embedded, None, None)
+        nothing = task.finish(batch, run.hidden, run.embedded, None, None, predict=False)
+    assert run.states is None
+    torch.testing.assert_close(run.logits[0], own, **CLOSE)
+    torch.testing.assert_close(again.logits, run.logits)
+    assert silent.logits.shape == nothing.logits.shape == (3, 0)
+    task, batch = made()
+    with torch.no_grad():
+        run = task.run(batch)
+        torch.testing.assert_close(task.finish(batch, run.hidden, run.embedded, None, None).logits, run.logits, **CLOSE)
 
 
-def test_overflow_is_an_error_that_says_where_it_began():
-    model = tiny.model("bert")
-    model.bert.encoder.layer[1].output.register_forward_hook(lambda _, __, output: output * torch.inf)
-    with pytest.raises(UnsupportedModelError, match=r"first in what bert\.encoder\.layer\.1\.output returns; load"):
-        Explainer(model, tiny.tokenizer_for("bert"))(TEXT)
+def test_answers_at_a_position_of_each_text():
+    task, batch = made(kind="TokenClassification")
+    positions = torch.tensor([1, 2, 3])
+    with torch.no_grad():
+        own = task.given(**batch.inputs).logits
+        torch.testing.assert_close(task.answer(batch.inputs, positions), own[[0, 1, 2], positions], **CLOSE)
+        torch.testing.assert_close(task.answer(batch.inputs), own, **CLOSE)
+        other = tiny.model("bert", "TokenClassification", seed=1)
+        torch.testing.assert_close(task.answer(batch.inputs, module=other), other(**batch.inputs).logits)
 
 
-# --- settings ---------------------------------------------------------------------------------------------------------
+def test_a_head_that_sees_other_tokens_reads_the_whole_text_and_the_last_layer_is_what_it_reads():
+    task, batch = made(kind="TokenClassification")
+    with torch.no_grad():
+        run = task.run(batch, layers=True)
+        alone = task.read(run.hidden, batch)
+        task.copy.parts = replace(task.copy.parts, tokenwise=False)
+        torch.testing.assert_close(task.read(run.hidden, batch), alone, **CLOSE)
+        torch.testing.assert_close(task.read(run.hidden, batch), task.given(**batch.inputs).logits[batch.mask], **CLOSE)
+        assert task.final(run, 3) is run.hidden
+        torch.testing.assert_close(task.final(run, 2)[batch.mask], run.states[2][batch.mask])
+    assert task.layer_count() == 3
+    task.copy.parts = replace(task.copy.parts, layers=None)
+    with pytest.raises(UnsupportedModelError, match="layers of BertForTokenClassification cannot be read one by one"):
+        task.layer_count()
 
 
-@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("roberta", "MaskedLM"),
-                                              ("llama", "CausalLM")])  # fmt: skip
-def test_float64_models(family, kind):
-    tokenizer = tiny.tokenizer_for(family)
-    text = tiny.MASKED if kind == "MaskedLM" else TEXT
-    expected = Explainer(tiny.model(family, kind), tokenizer)(text, layers=ALL).scores
-    found = Explainer(tiny.model(family, kind).double(), tokenizer)(text, layers=ALL).scores
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
-def test_models_that_return_tuples(family):
-    model, tokenizer = tiny.model(family), tiny.tokenizer_for(family)
-    expected = Explainer(model, tokenizer)(TEXT, layers=ALL).scores
-    model = tiny.model(family)
-    model.config.return_dict = False
-    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
-    assert model.config.return_dict is False
-
-
-@pytest.mark.parametrize("method", ["normxlogit", "gradient-x-input"])
-@pytest.mark.parametrize("family", ["bert", "llama"])
-def test_autocast_does_not_move_the_scores(family, method):
-    tokenizer = tiny.tokenizer_for(family)
-    expected = Explainer(tiny.model(family), tokenizer)(TEXT, method=method)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = Explainer(tiny.model(family), tokenizer)(TEXT, method=method)
-    np.testing.assert_allclose(found.scores, expected.scores, **CLOSE)
-    assert expected.notes == ()
-    assert "in the model's own precision, float32; in autocast" in found.notes[0]
-
-
-@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
-def test_a_first_text_of_one_token_says_nothing_about_later_ones(family):
-    tokenizer = tiny.tokenizer(specials=False, padding_side="left" if family == "xlnet" else "right")
-    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
-    explainer = Explainer(tiny.model(family), tokenizer)
-    assert len(explainer("bad").tokens) == 1
-    np.testing.assert_allclose(explainer(TEXT, layers=ALL).scores, expected, **CLOSE)
-
-
-def test_what_the_model_itself_cannot_read_is_said():
-    sizes = {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "vocab_size": tiny.SIZE}
-    config = transformers.FunnelConfig(block_sizes=[1, 1, 1], num_decoder_layers=1, **sizes)
-    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
-    explainer = Explainer(model, tiny.tokenizer(specials=False))
-    with pytest.raises(InputError, match="FunnelForSequenceClassification cannot read a text of 1 tokens"):
-        explainer("bad")
-    assert len(explainer(TEXT).tokens) == 13
-
-
-def test_a_lack_of_memory_in_the_proof_is_no_mismatch(monkeypatch):
+def test_parts_and_new_copies_are_there_when_they_are():
     task = TaskModel(tiny.model("bert"), tiny.tokenizer_for("bert"))
-    batch = task.batch(task.encoder([TEXT]), [0])
+    with pytest.raises(UnsupportedModelError, match="has not read anything yet"):
+        _ = task.parts
+    first = task.copy
+    task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
+    assert task.refresh() is False
+    assert first.parts is None, "nothing was read yet"
+    task.prepare(task.batch(task.encoder(tiny.TEXTS), [0, 1, 2]))
+    task.given.classifier = torch.nn.Linear(32, 2)
+    task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
+    assert task.parts is not first.parts, "a changed model is taken apart anew where the batch is made"
+    first = task.copy
+    task.given.classifier = torch.nn.Linear(32, 2)
+    assert task.refresh() is True
+    assert task.copy is not first
+    assert task.refresh() is False
 
-    def full(*_, **__):
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr("normxlogit.surgery.headpiece.Headpiece.whole", full)
-    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
-        task.run(batch)
+@pytest.mark.parametrize("name", ["states_of", "hidden_of", "answer_of", "embedded"])
+@pytest.mark.parametrize("layers", [True, False])
+def test_a_model_that_gives_no_states_or_logits_is_refused(monkeypatch, name, layers):
+    task, batch = made()
+    with torch.no_grad():
+        own = task.run(batch).logits
+        if name == "embedded":
+            task.copy.parts = replace(task.copy.parts, embedding_tap=None)
+            torch.testing.assert_close(task.run(batch, layers=layers).embedded.shape, (3, len(batch.mask[0]), 32))
+            name = "embedded_of"
+        monkeypatch.setattr(f"normxlogit.models.task_model.{name}", lambda _: None)
+        if name == "states_of" and not layers:
+            torch.testing.assert_close(task.run(batch).logits, own)
+            return
+        says = {"hidden_of": "returned no hidden states", "answer_of": None}.get(
+            name, "does not give its layers' outputs"
+        )
+        if says is None:  # the head is run over the states again
+            torch.testing.assert_close(task.run(batch, layers=layers).logits, own, **CLOSE)
+            with pytest.raises(HeadMismatchError, match="returned no logits"):
+                task.answer(batch.inputs)
+            return
+        with pytest.raises((UnsupportedModelError, HeadMismatchError), match=says):
+            task.run(batch, layers=layers)
+        if name == "hidden_of":
+            with pytest.raises(HeadMismatchError, match=says):
+                task.states(batch)
 
 
-def test_threads_agree_on_models_that_write_on_themselves():
-    tokenizer = tiny.tokenizer(specials=False)
-    texts = [" ".join(tiny.WORDS[start : start + length]) for start, length in enumerate((3, 30, 12, 25, 7, 16))]
-    expected = [Explainer(dynamic_llama(), tokenizer)(text, target=0).scores for text in texts]
-    explainer = Explainer(dynamic_llama(), tokenizer)
-    with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda text: explainer(text, target=0).scores, texts * 5))
-    for scores, wanted in zip(found, expected * 5, strict=True):
-        np.testing.assert_allclose(scores, wanted, **CLOSE)
+def test_scores_are_no_numbers_only_where_one_of_them_is_none():
+    task, batch = made()
+    task.check_finite(np.array([3e38, 3e38], np.float32), batch)  # whose sum is none
+    with pytest.raises(UnsupportedModelError):
+        task.check_finite(np.array([1.0, np.nan], np.float32), batch)

@@ -321,7 +321,7 @@ def test_the_last_token_and_the_mask_are_found_beside_padding():
     assert found.tolist() == [1, 3], "a mask id in the padding is none"
 
 
-@pytest.mark.parametrize("labels", [{1: "a", 2: "b"}, {0: None, 1: "b"}, {}, {"x": "a"}, None])
+@pytest.mark.parametrize("labels", [{1: "a", 2: "b"}, {0: None, 1: "b"}, {}, {"x": "a"}, {None: "a"}, None])
 def test_labels_must_name_the_outputs_from_zero_up(labels):
     model = tiny.model("bert")
     vars(model.config)["id2label"] = labels

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import Citations, Explainer, InputError, MethodError
+from normxlogit import Attributions, Citations, Explainer, InputError, MethodError
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations, context_cite, leave_one_out, random_ablations
 from normxlogit.pipeline.cite import _without_ending, question_prompt
@@ -190,6 +190,18 @@ def test_named_sources_of_texts_and_messages():
             explainer.explain_completion(prompt, " a cat", sources={"x": span})
 
 
+def test_citations_are_saved_and_loaded_among_others(tmp_path):
+    explainer = explainer_for()
+    c = explainer.cite("Is this good?", DOCUMENTS, max_new_tokens=4)
+    c.save(tmp_path / "c.json")
+    assert Attributions.load(tmp_path / "c.json") == [c]
+    Attributions([c, explainer.generate("the cat", max_new_tokens=2)]).save(tmp_path / "both.json")
+    assert Attributions.load(tmp_path / "both.json")[0] == c
+    for verify in (-1, 1.5, "2"):
+        with pytest.raises(InputError, match="verify must be"):
+            explainer.cite("Is this good?", DOCUMENTS, max_new_tokens=4, verify=verify)
+
+
 @pytest.mark.parametrize("chat", [True, False])
 def test_an_answer_cites_the_sentences_of_the_documents(chat):
     explainer = explainer_for(chat)
@@ -230,6 +242,9 @@ def test_questions_and_documents_that_are_none():
         ("Who?", {}, "no document"),
         ("Who?", ["  "], "no document"),
         ("Who?", {"a": 3}, "'a' is no text"),
+        ("Who?", {1: "A cat.", "1": "A dog."}, "two documents have the same name"),
+        ("Who?", {"A cat.", "A dog."}, "texts by name or a list of texts, not set"),
+        ("Who?", None, "texts by name or a list of texts, not NoneType"),
     ):
         with pytest.raises(InputError, match=message):
             question_prompt(question, documents, chat=True)

@@ -52,7 +52,7 @@ def test_in_a_notebook_there_is_no_script_and_colour_stands_at_each_piece():
 
 @pytest.mark.parametrize("other", [all_layers, all_labels, pair])
 def test_results_that_do_not_go_together_are_refused(other):
-    with pytest.raises(DataError, match=r"one score for each token|rankings"):
+    with pytest.raises(DataError, match=r"one score for each token|one text, one target"):
         Comparison([make_attribution(), other()]).to_html()
     with pytest.raises(DataError, match="no results"):
         Comparison([]).to_html()

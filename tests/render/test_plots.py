@@ -117,7 +117,7 @@ def test_methods_are_rows_on_the_scale_of_their_own():
     found = Comparison([make_attribution(), other]).plot()
     assert labels(found.axes[0].yaxis) == ["normxlogit", "lime"]
     assert np.allclose(table(found)[0], table(found)[1])
-    with pytest.raises(DataError, match="the same text"):
+    with pytest.raises(DataError, match="one text, one target"):
         Comparison([make_attribution(), pair()]).plot()
 
 

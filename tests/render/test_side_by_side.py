@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
+from normxlogit import TargetInfo
 from normxlogit.errors import DataError
 from normxlogit.results.comparison import Comparison
 from tests.factories import all_labels, make_attribution, pair
@@ -81,6 +82,24 @@ def test_control_characters_do_not_reach_the_terminal():
 def test_other_texts_or_several_scores_are_refused():
     with pytest.raises(DataError, match="one score for each token"):
         Comparison([all_labels(), all_labels()]).to_text()
-    with pytest.raises(DataError, match="same tokens"):
+    with pytest.raises(DataError, match="one text, one target"):
         Comparison([make_attribution(), pair()]).to_text()
     assert str(Comparison([])) == "no results"
+    with pytest.raises(DataError, match="no results to compare"):
+        Comparison([]).to_text()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"target": TargetInfo("label", ("positive",), (1,))},
+        {"target": TargetInfo("label", ("negative",), (0,), "positive", 1)},
+        {"model": "another"},
+    ],
+    ids=["target", "contrast", "model"],
+)
+def test_other_targets_and_models_are_refused(other):
+    both = Comparison([make_attribution(target=TargetInfo("label", ("negative",), (0,))), make_attribution(**other)])
+    for draw in (both.to_text, both.to_html, both.plot, lambda: both.agreement):
+        with pytest.raises(DataError, match="one text, one target and one model"):
+            draw()

@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import json
 import pickle
@@ -51,6 +52,19 @@ def test_results_are_chosen_by_what_the_model_said():
     assert type(a.filter()) is Attributions
     with pytest.raises(ValueError, match="1 gold labels for 3"):
         a.filter(gold=["negative"])
+    with pytest.raises(ValueError, match="one label for each result"):
+        a.filter(gold="abc")
+
+
+def test_right_labels_are_taken_in_their_order_and_may_be_missing():
+    pandas = pytest.importorskip("pandas")
+    a = Attributions([said("negative", 0), said("positive", 1), said("positive", 1)])
+    column = pandas.Series(["positive", "negative", "negative"])[::-1]  # an index of its own: 2, 1, 0
+    assert a.filter(gold=column) == [a[0], a[2]]
+    assert a.filter(gold=["0", "0", "1"]) == [a[0], a[2]]
+    for missing in (None, float("nan"), pandas.NA):
+        assert a.filter(gold=[missing, "positive", "negative"]) == [a[1]]
+        assert a.filter(gold=[missing, "positive", "negative"], correct=False) == [a[2]]
 
 
 def test_the_strongest_words_over_all_texts():
@@ -72,6 +86,24 @@ def test_every_kind_of_result_is_saved_and_loaded(name, several, tmp_path):
     assert [type(a) for a in found] == [type(a) for a in several]
     Attributions().save(tmp_path / name)
     assert Attributions.load(tmp_path / name) == []
+
+
+def test_pieces_of_tokens_that_go_back_repeat_no_text():
+    a = make_attribution(("ab", "cd", "e"), (1.0, 2.0, 3.0), text="ab cd e", special=False)
+    back = dataclasses.replace(a, offsets=((0, 5), (3, 5), (2, 7)))
+    assert "".join(back._shap().data) == "ab cd e"
+
+
+def test_a_table_of_several_methods_says_which_and_counts_texts():
+    one, two = make_attribution(), make_attribution(("Bad", "film"), (2.0, 1.0), text="Bad film")
+    steps = [{"settings": {"steps": n}, "method": "integrated-gradients"} for n in (10, 20)]
+    both = [dataclasses.replace(a, **changes) for a in (one, two, two) for changes in steps]
+    rows = list(csv.DictReader(io.StringIO(Attributions(both).to_csv())))
+    told = list(dict.fromkeys((row["text_index"], row["method"]) for row in rows))
+    assert told == [(str(i), f"integrated-gradients:steps={n}") for i in range(3) for n in (10, 20)]
+    alone = csv.DictReader(io.StringIO(Attributions([one, one]).to_csv()))
+    assert "method" not in alone.fieldnames
+    assert {row["text_index"] for row in alone} == {"0", "1"}
 
 
 def test_numbers_that_are_not_finite_are_saved_and_loaded(tmp_path):

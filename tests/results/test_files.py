@@ -27,6 +27,13 @@ def old(tmp_path):
     return path
 
 
+@pytest.mark.parametrize("name", ["why.html", "why.png", "why"])
+def test_a_result_is_not_saved_under_the_name_of_something_else(name, tmp_path):
+    with pytest.raises(DataError, match=r"must end in \.json, \.parquet or \.csv"):
+        make_attribution().save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_a_file_is_replaced(write, old):
     write(old)

@@ -8,32 +8,8 @@ from torch.nn import functional as F
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.frozen_products import held_factor
+from tests.surgery.slopes import Runs, X, slope_of
 
-
-class Runs(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-        self.child = nn.Identity()  # a module without any is an activation where it acts like one
-
-    def forward(self, x):
-        return self.function(x)
-
-
-def slope_of(function, x):
-    """Return the frozen network's Jacobian at x, and what was held; check the value and that it is affine."""
-    network = FrozenNetwork(Runs(function))
-    leaf = x.clone().requires_grad_()
-    plain = function(x.clone())
-    report = network.prove(lambda: (network.model(leaf.clone()), leaf), plain, 1e-5)
-    with network.frozen():
-        value = network.model(leaf.clone())
-    torch.testing.assert_close(value.detach(), plain, atol=1e-5, rtol=1e-5)
-    slopes = [torch.autograd.grad(entry, leaf, retain_graph=True)[0].flatten() for entry in value.flatten()]
-    return torch.stack(slopes), report.held
-
-
-X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
 A = torch.linspace(-1, 1, 16).reshape(4, 4)
 B = torch.linspace(2, -1, 16).reshape(4, 4).sin()
 
@@ -97,6 +73,8 @@ def test_norms_hold_their_spread_and_let_the_mean_flow():
         (lambda x: torch.mul(x @ B, torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),
         (lambda x: (x @ B) * F.softmax(x @ A, -1), F.softmax(X @ A, -1)),
         (lambda x: (x @ B) * torch.exp(x @ A), torch.exp(X @ A)),
+        (lambda x: (x @ B) * (x @ A).exp_(), torch.exp(X @ A)),
+        (lambda x: (x @ B) * (x @ A).add_(5).reciprocal_(), 1 / (X @ A + 5)),
         (lambda x: (x @ B) * 2 ** (x @ A), 2 ** (X @ A)),
         (lambda x: (x @ B) * (x @ A).abs() ** -0.5, (X @ A).abs() ** -0.5),
         (lambda x: (x @ B).mul_(torch.sigmoid(x @ A)), torch.sigmoid(X @ A)),
@@ -154,11 +132,14 @@ def test_attention_weights_are_held(written):
     torch.testing.assert_close(slope, wanted, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("case", ["mask", "added", "shared heads", "shared heads, as many tokens", "scale"])
+@pytest.mark.parametrize(
+    "case", ["mask", "added", "shared heads", "shared heads, as many tokens", "shared heads, as many texts", "scale"]
+)
 def test_the_fused_backward_is_the_weights_transposed(case):
     tokens = 2 if case == "shared heads, as many tokens" else 5
-    x = torch.randn(2, 4, tokens, 8)
-    value = torch.randn(2, 2 if "shared heads" in case else 4, tokens, 8)
+    texts = 4 if case == "shared heads, as many texts" else 2
+    x = torch.randn(texts, 4, tokens, 8)
+    value = torch.randn(texts, 2 if "shared heads" in case else 4, tokens, 8)
     options = {}
     if case == "mask":
         options["attn_mask"] = torch.rand(2, 1, 5, 5) > 0.3
@@ -212,7 +193,7 @@ def test_what_was_computed_is_found_behind_another_shape():
     """The weight is the factor that was computed from the other one, whatever views lie between."""
     x = X.clone().requires_grad_()
     made = x * 2
-    for early in (made, made.view(4, 2), made.reshape(8)[None], made.unsqueeze(0).transpose(0, 1)):
+    for early in (x, made, made.view(4, 2), made.reshape(8)[None], made.unsqueeze(0).transpose(0, 1)):
         late = (made @ A).sum(-1)
         assert held_factor(early, late, None) == (1, "computed from the other factor")
         assert held_factor(late, early, None) == (0, "computed from the other factor")

@@ -5,9 +5,10 @@ import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.parts import EmbeddingTap, find_parts
+from normxlogit.surgery.parts import EmbeddingTap, _agree, _padded_inside, _trunk_candidates, find_parts
 from normxlogit.surgery.plain_module import as_task_model
 from normxlogit.surgery.same_answer import tolerance_for
+from normxlogit.surgery.trace import Call, trace
 from tests import plain, tiny
 
 INPUTS = {"input_ids": torch.tensor([[2, 5, 6, 7], [2, 8, 9, 7]]), "attention_mask": torch.ones(2, 4, dtype=torch.long)}
@@ -45,6 +46,41 @@ def test_a_tap_that_gives_fewer_positions_is_refused():
         tap.read(torch.zeros(5, 2, 3), 6)
 
 
+@pytest.mark.parametrize(
+    ("family", "kind"), [("roberta", "MaskedLM"), ("llama", "CausalLM"), ("bert", "TokenClassification")]
+)
+def test_a_head_on_one_token_is_compared_with_the_answer_at_that_token(family, kind):
+    parts = find_parts(clone(tiny.model(family, kind)), INPUTS, 3)
+    assert parts.tokenwise
+    assert (parts.head._rows is not None) == (kind != "TokenClassification"), "rows of the vocabulary were proved"
+
+
+def test_padding_that_the_model_itself_puts_behind_the_text_is_seen():
+    ids = torch.tensor([[2, 5, 6]])
+    longer, other = torch.tensor([[2, 5, 6, 0]]), torch.tensor([[2, 5, 7, 0]])
+    assert _padded_inside([Call("a", None), Call("b", longer.float()), Call("c", longer)], ids)
+    for given in (None, ids, other, longer.float(), longer[0], longer[None]):
+        assert not _padded_inside([Call("a", given)], ids)
+
+
+def test_a_head_agrees_where_the_answer_is_one():
+    logits = torch.tensor([[1.0, -2.0], [-1e5, 3.0]])  # a question's tokens are pushed out of a reader's choice
+    assert _agree(logits, logits, 0.0)
+    assert _agree(torch.tensor([[1.0, -2.0], [7.0, 3.0]]), logits, 0.0)
+    assert not _agree(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits, 0.05)
+    assert _agree(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits, 0.2)
+    assert not _agree(logits[:1], logits, 1e9)
+
+
+def test_no_candidate_ends_before_the_last_layer():
+    model = clone(tiny.model("bert"))
+    calls, outputs = trace(model, INPUTS)
+    found = [call.path for call in _trunk_candidates(model, calls, outputs.hidden_states)]
+    assert found[:2] == ["bert", "bert.encoder"]
+    assert "bert.embeddings" not in found
+    assert "bert.embeddings" in [call.path for call in _trunk_candidates(model, calls, None)], "no layers are known"
+
+
 def test_the_last_candidate_of_a_plain_module_is_its_trunk():
     model = clone(plain.grown(plain.Transformer()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
@@ -58,6 +94,24 @@ def test_the_answer_itself_is_no_trunk_of_a_plain_tagger():
     model = clone(plain.grown(plain.Tagger()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
     assert find_parts(model, INPUTS, 3).trunk == "norm"
+
+
+class Bag(torch.nn.Module):
+    """Tags each word by its embedding alone, the first module that is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(tiny.SIZE, 16)
+        self.out = torch.nn.Linear(16, 3)
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.out(self.words(input_ids))
+
+
+def test_the_first_module_may_be_the_trunk_of_a_plain_tagger():
+    model = clone(plain.grown(Bag()))
+    as_task_model(model, torch.tensor([[0, 1, 1]]))
+    assert find_parts(model, INPUTS, 3).trunk == "words"
 
 
 def test_nan_is_said_before_anything_is_tried():

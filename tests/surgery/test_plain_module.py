@@ -72,3 +72,18 @@ def test_the_table_of_words_is_the_one_that_is_asked_for_the_ids():
     assert model.get_input_embeddings() is model.words
     assert clone(model).get_input_embeddings() is not model.words
     assert model.get_output_embeddings() is None
+
+
+def test_what_a_module_does_wrong_is_said_once():
+    class Silent(nn.Module):
+        def __init__(self, answer):
+            super().__init__()
+            self.words, self.answer = nn.Embedding(8, 3), answer
+
+        def forward(self, input_ids):
+            return self.answer(self.words(input_ids))
+
+    with pytest.raises(UnsupportedModelError, match=r"^the module returns a NoneType"):
+        as_task_model(clone(Silent(lambda _: None)), torch.tensor([[0, 1]]))
+    with pytest.raises(UnsupportedModelError, match=r"^Silent cannot read token ids of shape \(1, 2\): .*Error: "):
+        as_task_model(clone(Silent(lambda words: words @ words)), torch.tensor([[0, 1]]))

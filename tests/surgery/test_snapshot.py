@@ -13,6 +13,7 @@ from tests import tiny
 
 def tree():
     made = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
+    made[1].register_parameter("weight", None)
     made.scaling = {"a": 1.0}
     made.names = ["a"]
     made.table = np.zeros(3)
@@ -33,6 +34,8 @@ CHANGES = {
     "module removed": lambda m: m.__delitem__(2),
     "weight": replace_equal_matrix,
     "weight of one element": replace_equal_scalar,
+    "weight removed": lambda m: m[0].register_parameter("bias", None),
+    "weight given": lambda m: m[1].register_parameter("weight", nn.Parameter(torch.ones(2))),
     "buffer": lambda m: m[1].register_buffer("running_mean", torch.zeros(2)),
     "attribute": lambda m: setattr(m[1], "eps", 0.1),
     "new attribute": lambda m: setattr(m[1], "other", None),

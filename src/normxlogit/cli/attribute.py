@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import TargetError
+from ..errors import InputError, TargetError
 from .console import layers_of, quiet, write
 from .explain import LongText, Merge, targets_of
 from .options import AUTO, AllLabels, Contrast, Device, DType, GGUFFile, LayerNumbers, Targets, loading
@@ -125,6 +125,8 @@ def attribute(
     chosen = layers_of(layers)
     if target and all_labels:
         raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
+    if engine is Engine.local and (num_workers != 1 or num_gpus_per_worker or ray_address):
+        raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
     with quiet(), _stoppable(output):
         from ..corpus import attribute as run
         from ..corpus.local import bound_kernels

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -46,7 +47,7 @@ def cite(
     kind = output_format or format_for(output)
     if kind is Format.csv:
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
-    texts = read_documents(documents or ["-"], output)
+    texts, notes = read_documents(documents or ["-"], output)
     with quiet():
         from ..explainer import Explainer
         from ..results.files import json_text
@@ -55,6 +56,7 @@ def cite(
         result = explainer.cite(
             question, texts, system=system, max_new_tokens=max_new_tokens, method=method, verify=verify
         )
+        result = replace(result, notes=(*notes, *result.notes))
     if kind is Format.html:
         content = result.to_html()
     elif kind is Format.json:
@@ -66,19 +68,24 @@ def cite(
     deliver(content, output)
 
 
-def read_documents(places: list[str], output: Path | None = None) -> dict[str, str]:
-    """Read documents, by their names.
+def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str], list[str]]:
+    """Read documents, by their names; what a folder holds that is no UTF-8 text is left out.
 
     Args:
         places: Files, folders (of which every .txt and .md file is read) or "-" for standard input.
         output: Where the answer will be written; none of them.
+
+    Returns:
+        The documents, and a note of each file of a folder that was left out.
 
     Raises:
         DataError: If one cannot be read or is no UTF-8 text, or a folder holds no document.
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
     files: dict[Path, Path] = {}  # each once, by where it really is
+    asked: set[Path] = set()  # those that are named themselves
     found: dict[str, str] = {}
+    notes: list[str] = []
     for place in dict.fromkeys(places):
         if place == "-":
             if sys.stdin.isatty():
@@ -88,14 +95,23 @@ def read_documents(places: list[str], output: Path | None = None) -> dict[str, s
         path = Path(place)
         for file in _files(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
+        if not path.is_dir():
+            asked.add(path.resolve())
     check_output(output, *files.values())
     for name, file in _named(list(files.values())).items():
         try:
             content = file.read_bytes()
         except OSError as error:
             raise DataError(f"cannot read {file}: {error.strerror}") from None
-        found[name] = _text(content, str(file))
-    return found
+        try:
+            found[name] = _text(content, str(file))
+        except DataError as error:
+            if file.resolve() in asked:
+                raise
+            notes.append(f"{error}; it was left out")
+    if notes and not found:
+        raise DataError(notes[0].removesuffix("; it was left out"))
+    return found, notes
 
 
 def _named(files: list[Path]) -> dict[str, Path]:
@@ -130,4 +146,6 @@ def _text(content: bytes, name: str) -> str:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError(f"{name} is not UTF-8 text") from None
+    if "\0" in text:  # such as UTF-16
+        raise DataError(f"{name} is not UTF-8 text")
     return text.replace("\r\n", "\n")

@@ -21,6 +21,7 @@ __all__ = [
     "ascii_only",
     "check_folder",
     "check_output",
+    "check_run_output",
     "deliver",
     "format_for",
     "layers_of",
@@ -107,6 +108,19 @@ def check_output(output: Path | None, *read: Path | None) -> None:
         for source in read:
             if source is not None and source.exists() and output.samefile(source):
                 raise InputError(f"--output {output} is the file that is read; write to another")
+
+
+def check_run_output(output: Path | None, folder: str) -> None:
+    """Refuse to write over what a corpus run wrote.
+
+    Raises:
+        InputError: If the output is the manifest, a shard or a file of errors.
+    """
+    if output is None:
+        return
+    place, run = output.resolve(), Path(folder).resolve()
+    if place == run / "manifest.json" or run in (place.parent.parent, *place.parent.parent.parents):
+        raise InputError(f"--output {output} lies among the files of the run; write beside them")
 
 
 def check_folder(output: Path | None) -> None:

@@ -92,6 +92,10 @@ def explain(
     kind, chosen = output_format or format_for(output), layers_of(layers)
     if target and all_labels:
         raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
+    if kind is Format.csv and (words or merge):
+        raise InputError("a CSV file has a row for each token; --words and --merge go with other formats")
+    if merge is not None and (words is False or (kind is Format.json and not words)):
+        raise InputError("--merge says how tokens make words, and words are not asked for: give --words")
     with quiet():
         from ..explainer import Explainer
         from ..methods import method_named

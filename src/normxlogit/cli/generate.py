@@ -46,7 +46,7 @@ def generate(
         if sys.stdin.isatty():
             raise InputError("no prompt: give it as an argument or on standard input")
         try:
-            prompt = sys.stdin.buffer.read().decode("utf-8").rstrip("\r\n")
+            prompt = sys.stdin.buffer.read().decode("utf-8-sig").rstrip("\r\n")
         except UnicodeDecodeError:
             raise InputError("standard input is not UTF-8 text") from None
     kind = output_format or format_for(output)

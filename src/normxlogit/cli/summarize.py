@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import Format, deliver, format_for, quiet
+from ..errors import InputError
+from .console import Format, check_run_output, deliver, format_for, quiet
 from .options import OutputFile, OutputFormat
 
 if TYPE_CHECKING:
@@ -24,11 +25,15 @@ def summarize(
     output: OutputFile = None,
 ) -> None:
     """Show what a model looks at over a whole corpus."""
+    kind = output_format or format_for(output)
+    if kind is Format.csv:
+        raise InputError("a summary is written as text, HTML or JSON, not as CSV")
+    check_run_output(output, folder)
     with quiet():
         from ..corpus import summarize as run
 
         found = run(folder, gold=gold, against=against, top=top, min_count=min_count)
-    deliver(_written(found, output_format or format_for(output)), output)
+    deliver(_written(found, kind), output)
 
 
 def _written(found: "Summary", kind: Format) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "PROBLEM",
     "Block",
     "arrow_module",
+    "check_columns",
     "column_names",
     "read_blocks",
     "table_of",
@@ -33,6 +34,12 @@ BLOCK = 4096
 
 CSV_BYTES = 8 << 20
 """Bytes of CSV read at a time; no row may be longer."""
+
+LAST = "\x1elast"
+"""What stands in the line after a CSV file's own."""
+
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""What text begins with that has two bytes for a character."""
 
 FORMATS = ("parquet", "jsonl", "csv", "tsv", "arrow", "text")
 
@@ -71,8 +78,12 @@ def column_names(file: Any, kind: str) -> list[str]:
     if kind == "arrow":
         return list(_ipc(arrow, file).schema.names)
     if kind == "jsonl":
-        rows = (row for row in map(_parsed, islice(file, BLOCK)) if isinstance(row, dict))
+        lines = list(islice(file, BLOCK))
+        _check_utf8(lines)
+        rows = (row for row in map(_parsed, lines) if isinstance(row, dict))
         return list(dict.fromkeys(name for row in rows for name in row))
+    _check_utf8([file.read(len(UTF16[0]))])
+    file.seek(0)
     reader = optional_module("pyarrow.csv", "").open_csv(file, **_csv_options(kind, None, lambda row: "skip"))
     return list(reader.schema.names)
 
@@ -102,14 +113,14 @@ def read_blocks(file: Any, kind: str, size: int, columns: Sequence[str]) -> Iter
             yield from _lines(file, kind, size, columns)
     except arrow.ArrowKeyError as error:
         raise DataError(f"no such column: {error}") from None
-    except arrow.ArrowInvalid as error:
+    except (ValueError, arrow.ArrowException) as error:  # ArrowInvalid is a ValueError
         raise DataError(f"not {kind}: {str(error).splitlines()[0]}") from None
 
 
 def _parquet(file: Any, columns: Sequence[str]) -> Iterator[Block]:
     read = optional_module("pyarrow.parquet", "").ParquetFile(file)
     arrow = arrow_module()
-    _check_columns(read.schema_arrow.names, columns)
+    check_columns(read.schema_arrow.names, columns)
     total, done = read.metadata.num_rows, 0
     for batch in read.iter_batches(batch_size=BLOCK, columns=list(columns)):
         done += batch.num_rows
@@ -124,7 +135,7 @@ def _ipc(arrow: Any, file: Any) -> Any:
 
 def _arrow(arrow: Any, file: Any, size: int, columns: Sequence[str]) -> Iterator[Block]:
     reader = _ipc(arrow, file)
-    _check_columns(reader.schema.names, columns)
+    check_columns(reader.schema.names, columns)
     whole = hasattr(reader, "num_record_batches")
     batches = map(reader.get_batch, range(reader.num_record_batches)) if whole else reader
     for number, batch in enumerate(batches, 1):
@@ -192,12 +203,21 @@ def _csv_options(kind: str, columns: Sequence[str] | None, wrong: Callable[[Any]
 
 def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) -> Iterator[Block]:
     broken: dict[int, str] = {}  # by row, counted from 0
+    delimiter = "\t" if kind == "tsv" else ","
+    last = delimiter.join([LAST] * (len(column_names(file, kind)) + 1))  # one column too many
+    file.seek(0)
+    ended = False
 
     def wrong(row: Any) -> str:
+        nonlocal ended
+        if row.text == last:
+            ended = True
+            return "skip"
         broken[row.number - 2] = f"the row has {row.actual_columns} columns instead of {row.expected_columns}"
         return "skip"
 
-    reader = optional_module("pyarrow.csv", "").open_csv(file, **_csv_options(kind, columns, wrong))
+    whole = _Ended(file, f"{last}\n".encode())
+    reader = optional_module("pyarrow.csv", "").open_csv(whole, **_csv_options(kind, columns, wrong))
     row = 0
     for batch in reader:
         rows = {name: batch.column(name).to_pylist() for name in columns}
@@ -213,8 +233,32 @@ def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) ->
             row += 1
         yield from _blocks(table, min(file.tell() / max(size, 1), 1.0))
     if broken:
-        last: dict[str, list[Any]] = {name: [None] * len(broken) for name in columns}
-        yield from _blocks(last | {PROBLEM: [broken[i] for i in sorted(broken)]}, 1.0)
+        left: dict[str, list[Any]] = {name: [None] * len(broken) for name in columns}
+        yield from _blocks(left | {PROBLEM: [broken[i] for i in sorted(broken)]}, 1.0)
+    if not ended:
+        raise DataError("a quote is not closed: the rows after it were read as one, or not at all")
+
+
+class _Ended:
+    """A CSV file with a line after its own, which is not found where a quote is left open."""
+
+    closed = False
+
+    def __init__(self, file: Any, line: bytes) -> None:
+        self._file, self._line, self._before = file, line, b"\n"
+
+    def read(self, size: int = -1) -> bytes:
+        content: bytes = self._file.read(size)
+        if content:
+            self._before = content[-1:]
+            return content
+        if self._before != b"\n":
+            self._before, self._line = b"\n", b"\n" + self._line
+        part, self._line = (self._line, b"") if size < 0 else (self._line[:size], self._line[size:])
+        return part
+
+    def readable(self) -> bool:
+        return True
 
 
 def _blocks(columns: Mapping[str, list[Any]], fraction: float) -> Iterator[Block]:
@@ -228,6 +272,7 @@ def _lines(file: Any, kind: str, size: int, columns: Sequence[str]) -> Iterator[
     while lines := list(islice(file, BLOCK)):
         done += sum(map(len, lines))
         if first:
+            _check_utf8(lines)
             lines[0], first = lines[0].removeprefix(b"\xef\xbb\xbf"), False
         if kind == "text":
             table: dict[str, list[Any]] = {"text": [line.rstrip(b"\r\n") for line in lines]}
@@ -238,6 +283,16 @@ def _lines(file: Any, kind: str, size: int, columns: Sequence[str]) -> Iterator[
             table[PROBLEM] = [row if isinstance(row, str) else None for row in rows]
         if table[PROBLEM]:
             yield Block(table_of(table), min(done / size, 1.0) if size else 0.0)
+
+
+def _check_utf8(lines: list[bytes]) -> None:
+    """Refuse text in two bytes a character, which would be read as texts of signs between zeros.
+
+    Raises:
+        ValueError: If it begins as such text does.
+    """
+    if lines and (lines[0].startswith(UTF16) or b"\0" in lines[0]):
+        raise ValueError("UTF-16, or no text at all; save it as UTF-8")
 
 
 def _parsed(line: bytes) -> dict[str, Any] | str:
@@ -280,8 +335,16 @@ def _marked(value: Any) -> str:
     return value
 
 
-def _check_columns(names: Iterable[str], wanted: Sequence[str]) -> None:
+def check_columns(names: Iterable[str], wanted: Sequence[str]) -> None:
+    """Refuse names that no column has, or several.
+
+    Raises:
+        DataError: If there is one.
+    """
     known = list(names)
     missing = [name for name in wanted if name not in known]
     if missing:
         raise DataError(f"no column {missing[0]!r}; there are {', '.join(map(repr, known))}")
+    for name in wanted:
+        if known.count(name) > 1:
+            raise DataError(f"{known.count(name)} columns are called {name!r}; rename all but one")

@@ -1,7 +1,9 @@
 """What a corpus is read from: files anywhere, a data set, standard input, or rows in memory."""
 
 import hashlib
+import lzma
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -27,6 +29,9 @@ SUFFIXES = {
     ".text": "text",
 }
 PACKED = (".gz", ".bz2", ".xz", ".zst")
+BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What reading a file raises where it, or what it is packed in, is broken."""
+
 ENDS = 1 << 20
 """Bytes at the beginning and the end of a file that its fingerprint reads; the rows themselves have digests too."""
 
@@ -133,6 +138,8 @@ def _packing(path: str) -> str | None:
     from fsspec.utils import infer_compression
 
     found: str | None = infer_compression(path)
+    if found is None and Path(path).suffix in PACKED:
+        raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
     return found
 
 
@@ -141,7 +148,7 @@ def _files(name: str, kind: str | None) -> list[File]:
 
     try:
         system, path = fsspec.core.url_to_fs(name)
-        if fsspec.core.has_magic(path):
+        if fsspec.core.has_magic(path) and not system.exists(path):  # "reviews[1].csv" may be a name
             paths = sorted(p for p in system.glob(path) if system.isfile(p))
         elif system.isdir(path):
             paths = sorted(p for p in system.find(path) if _suffix(p) in SUFFIXES and not Path(p).name.startswith("."))
@@ -178,8 +185,8 @@ class FileSource:
         try:
             with file.open() as opened:
                 return column_names(opened, file.kind)
-        except OSError as error:
-            raise DataError(f"cannot read {file.name}: {error.strerror or error}") from None
+        except BROKEN as error:
+            raise DataError(f"cannot read {file.name}: {getattr(error, 'strerror', None) or error}") from None
         except ValueError as error:
             raise DataError(f"{file.name}: not {file.kind}: {error}") from None
 
@@ -194,7 +201,7 @@ class FileSource:
                         yield Block(block.table, (done + block.fraction * file.size) / total)
             except DataError as error:
                 raise DataError(f"{file.name}: {error}") from None
-            except (OSError, EOFError) as error:
+            except BROKEN as error:
                 raise DataError(f"cannot read {file.name}: {getattr(error, 'strerror', None) or error}") from None
             done += file.size
 

@@ -12,6 +12,7 @@ from ..inputs.encoder import LongText
 from ..methods import Method
 from ..models.factory import as_language_model
 from ..models.layers import Layers
+from ..models.model_digest import model_digest
 from ..models.targets import Choice, TargetSpec
 from ..pipeline.completion import default_method
 from ..results.spans import Kind, Level
@@ -21,7 +22,7 @@ from .local import run_local
 from .progress import Clock, Progress, Watcher
 from .progress_bar import progress_shown
 from .reading import open_source
-from .settings import PROMPT_ROWS, SHARD_ROWS, Settings, model_digest
+from .settings import PROMPT_ROWS, SHARD_ROWS, Settings
 from .shards import Done, InputColumns, choose_columns, left_shards
 
 if TYPE_CHECKING:
@@ -110,8 +111,8 @@ def attribute(
         What was done.
 
     Raises:
-        DataError: If something cannot be read or written, the folder was made of something else, or there are more
-            errors than allowed.
+        DataError: If something cannot be read or written, the folder was made of something else, there are more errors
+            than allowed, or no row has a result.
         InputError: If an argument is none of what it may be.
         TargetError: If the model has no such label or token, or it is also the contrast.
         MethodError: If the model has no such layer.
@@ -148,17 +149,24 @@ def attribute(
     identity = {"name": model.name, "digest": model_digest(model)}
     now = Manifest(source.fingerprint(), identity, settings.described())
     folder = Folder(output)
+    folder.refuse_inside(inputs)
     folder.create()
     with folder.locked():
         before = folder.read_manifest()
         if before is not None:
             now.done, now.complete = folder.written(before), before.complete
-            if now.done or now.complete:  # of a run that failed at its first row nothing is there to be kept
+            if now.count("rows") > now.count("errors"):
                 before.refuse_changes(now, folder.place)
+            elif before.digest != now.digest:  # nothing is there to be kept
+                folder.remove(now.done)
+                now.done, now.complete = {}, False
         clock = Clock(now.count("rows"), now.count("errors"))
         if now.complete and before is not None and len(now.done) == len(before.done):
-            clock.skipped(1.0)
-            return clock.now
+            # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
+            if next(left_shards(source, settings.columns, settings.shard_rows, now.done, clock.skipped), None) is None:
+                _check_results(now, folder)
+                return clock.now
+            raise DataError(f"{folder.place} was made of fewer rows than the input has now; give another --output")
         now.complete = False
         folder.write_manifest(now)
         if engine == "ray":
@@ -174,7 +182,20 @@ def attribute(
             now.complete = True
         finally:
             folder.write_manifest(now)
+        _check_results(now, folder)
     return clock.now
+
+
+def _check_results(now: Manifest, folder: Folder) -> None:
+    """Refuse a run in which no row has a result: that is no fault of the rows.
+
+    Raises:
+        DataError: If there are rows, and this is so; with the first reason.
+    """
+    rows = now.count("rows")
+    if rows and rows == now.count("errors"):
+        row, reason = folder.first_error(now)
+        raise DataError(f"none of {rows} rows has a result, see {folder.place}/errors; row {row}: {reason}")
 
 
 def _follow(

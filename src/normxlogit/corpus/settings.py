@@ -1,11 +1,8 @@
 """What a corpus run is asked for: everything that its results depend on, as a manifest keeps it."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
-
-import torch
 
 from .._version import __version__
 from ..errors import InputError
@@ -14,13 +11,12 @@ from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..models.layers import Layers
 from ..models.targets import All, Choice, TargetSpec
-from ..models.task_model import TaskModel
 from ..pipeline.options import Options
 from ..results.spans import Kind, Level
 from ..results.words import MERGES, Merge
 from .shards import InputColumns
 
-__all__ = ["PROMPT_ROWS", "SHARD_ROWS", "Settings", "model_digest"]
+__all__ = ["PROMPT_ROWS", "SHARD_ROWS", "Settings"]
 
 SHARD_ROWS = 4096
 """Rows of a shard: what is sorted by length, what is written at once, and the most that a kill can cost."""
@@ -77,6 +73,8 @@ class Settings:
             self._check_prompts()
 
     def _check_texts(self) -> None:
+        if self.merge is not None and not self.words:
+            raise InputError("merge says how tokens make words, and words are not asked for: give words too")
         for name in ("of", "max_new_tokens"):
             if getattr(self, name) is not None:
                 raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")
@@ -157,35 +155,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__index__"):
         return int(value)
     return [_plain(part) for part in value]
-
-
-def model_digest(model: TaskModel) -> str:
-    """Return a digest of a model's weights, configuration and tokenizer: another model has another."""
-    found = hashlib.blake2b(digest_size=16)
-    found.update(type(model.module).__name__.encode())
-    found.update(_settled(model.config.to_json_string(use_diff=False)))
-    backend = getattr(model.tokenizer, "_tokenizer", None)
-    if backend is not None:
-        copy = type(backend).from_str(backend.to_str())
-        copy.no_truncation()
-        copy.no_padding()
-        found.update(copy.to_str().encode())
-    else:
-        found.update(repr(sorted(model.tokenizer.get_vocab().items())).encode())
-    for name, tensor in sorted(model.module.state_dict().items()):
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        if tensor.device.type != "meta":  # offloaded
-            flat = tensor.detach().contiguous().flatten().view(torch.uint8)
-            for part in flat.split(64 << 20):
-                found.update(part.cpu().numpy())
-    return found.hexdigest()
-
-
-def _settled(config: str) -> bytes:
-    """Return a configuration without what says where it was loaded from and by what."""
-    import json
-
-    state = json.loads(config)
-    for name in ("_name_or_path", "transformers_version", "torch_dtype"):
-        state.pop(name, None)
-    return json.dumps(state, sort_keys=True).encode()

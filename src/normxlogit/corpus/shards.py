@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..results.columns import column_types, source_types
-from .formats import ODD, PROBLEM, Block, arrow_module
+from .formats import ODD, PROBLEM, Block, arrow_module, check_columns
 from .reading import Source
 
 __all__ = ["KEPT", "Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
@@ -108,6 +108,8 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
         if names and name not in names:
             or_written = "; max_new_tokens lets the model write the completions" if name == found.completion else ""
             raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
+    if names:
+        check_columns(names, found.all)
     arrow = arrow_module()
     if columns.prompts:
         results = source_types(arrow, texts=True, names=True)
@@ -166,10 +168,12 @@ def left_shards(
         skipped: Is told the share of the input that is done.
 
     Raises:
-        DataError: If rows have changed.
+        DataError: If rows have changed, or there are fewer than before.
     """
+    unseen, rows = set(done), 0
     for shard in read_shards(source, columns, size):
-        known = done.get(shard.index)
+        known, rows = done.get(shard.index), rows + len(shard.table)
+        unseen.discard(shard.index)
         if known is None:
             yield shard
         elif (known.digest, known.rows) != (shard.digest, len(shard.table)):
@@ -179,6 +183,12 @@ def left_shards(
             )
         elif skipped is not None:
             skipped(shard.fraction)
+    if unseen:
+        last = done[max(unseen)]
+        raise DataError(
+            f"the input has {rows} rows, and {last.first + last.rows} were explained before; give another --output, or "
+            "the input as it was"
+        )
 
 
 def _shard(table: Any, index: int, fraction: float) -> Shard:

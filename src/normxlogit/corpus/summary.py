@@ -2,86 +2,24 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..results.columns import column_types
 from ..results.fields import plain
 from ..results.tables import optional_module
 from .folder import Folder
+from .formats import arrow_module
+from .units import Mass, Rate, Unit
 
-__all__ = ["Mass", "Rate", "Summary", "Unit", "summarize"]
+__all__ = ["Summary", "summarize"]
 
 Z = 1.96
 """Standard errors of a 95% interval."""
 
 EXAMPLES = 3
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A word, or a token, over the texts of a label.
-
-    Attributes:
-        label: The label explained.
-        text: The word in lower case.
-        count: How often it stands there.
-        mean: Its mean score.
-        low: Lower end of the 95% interval of the mean.
-        high: Upper end.
-        total: Its scores together.
-        against: Share of its places with a negative score, None for methods without a sign.
-        examples: Ids of texts where it scores highest, or lowest where it speaks against the label.
-    """
-
-    label: str
-    text: str
-    count: int
-    mean: float
-    low: float
-    high: float
-    total: float
-    against: float | None
-    examples: list[str]
-
-
-@dataclass(frozen=True)
-class Mass:
-    """A kind of token.
-
-    Attributes:
-        kind: "special", "punctuation", "number" or "word".
-        tokens: Its share of the tokens.
-        mass: Its share of the magnitude of all scores.
-    """
-
-    kind: str
-    tokens: float
-    mass: float
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A word in texts that the model got wrong, beside those that it got right.
-
-    Attributes:
-        text: The word.
-        wrong: Places in texts that it got wrong.
-        right: Places in texts that it got right.
-        error_rate: Share of its places in texts that it got wrong.
-        mean_wrong: Mean score in these.
-        mean_right: Mean score in the others.
-        z: How far the share is from that of all texts, in standard errors.
-    """
-
-    text: str
-    wrong: int
-    right: int
-    error_rate: float
-    mean_wrong: float | None
-    mean_right: float | None
-    z: float
 
 
 @dataclass(frozen=True)
@@ -167,7 +105,8 @@ class _Run:
         if manifest is None:
             raise DataError(f"{place}: no corpus run there; make one with `normxlogit attribute`")
         self.manifest = manifest
-        self.files = self.folder.shard_files(manifest)
+        self.done = self.folder.written(manifest)
+        self.files = self.folder.shard_files(self.done)
         if not self.files:
             why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
             raise DataError(f"{place}: {why}")
@@ -204,8 +143,8 @@ class _Run:
 
         A row explains K labels at L layers; of the layers the last one counts.
         """
-        if gold is not None and gold not in self.columns:
-            raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
+        if gold is not None:
+            self._check_gold(gold)
         right = "NULL::BOOLEAN" if gold is None else self._right(gold)
         units, scores = ("words", "word_scores") if self.unit == "words" else ("tokens", "scores")
         sequences = "list_transform(words, lambda x: 0)" if self.unit == "words" else "sequence_ids"
@@ -215,12 +154,12 @@ class _Run:
             f"""
             CREATE TEMP TABLE units AS
             WITH label AS (
-                SELECT id, prediction, {right} AS correct, {units} AS units, {sequences} AS sequences,
+                SELECT row, prediction, {right} AS correct, {units} AS units, {sequences} AS sequences,
                        {scores} AS scores, {n} AS n, {layers} AS layers, target,
                        unnest(range(len(target))) AS k
                 FROM {self.table}
             ), flat AS (
-                SELECT id, prediction, correct, target[k + 1] AS label, unnest(units) AS text,
+                SELECT row, prediction, correct, target[k + 1] AS label, unnest(units) AS text,
                        unnest(sequences) AS sequence,
                        unnest(scores[(k * layers + layers - 1) * n + 1 : (k * layers + layers) * n]) AS score
                 FROM label
@@ -229,8 +168,8 @@ class _Run:
                    sequence IS NULL AS special, lower(trim(text)) AS text,
                    count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
                    sum(abs(score)) AS mass, count(*) FILTER (score < 0) AS negative,
-                   arg_max(id, score, {EXAMPLES}) AS examples, arg_max(score, score, {EXAMPLES}) AS best,
-                   arg_min(id, score, {EXAMPLES}) AS others, arg_min(score, score, {EXAMPLES}) AS worst
+                   arg_max(row, score, {EXAMPLES}) AS examples, arg_max(score, score, {EXAMPLES}) AS best,
+                   arg_min(row, score, {EXAMPLES}) AS others, arg_min(score, score, {EXAMPLES}) AS worst
             FROM flat GROUP BY ALL
             """  # noqa: S608  # names are quoted
         )
@@ -246,42 +185,48 @@ class _Run:
         names = self.ask(f"SELECT any_value(model), any_value(method) FROM {self.table}")[0]  # noqa: S608
         highest = self._units("mean", top, least)
         totals = self._units("total", top, least)
-        against: list[Unit] = []
+        against: list[tuple[Unit, list[int]]] = []
         if self.signed:
             share = "negative::DOUBLE / count"
             against = self._units(share, top, least, "predicted AND negative > 0", lowest=True)
-        shown = {i for unit in [*highest, *totals, *against] for i in unit.examples}
+        shown = {row for _, rows in [*highest, *totals, *against] for row in rows}
+        texts = self._texts(sorted(shown))
         return Summary(
             folder=self.folder.place,
             model=names[0] or self.manifest.model["name"],
             method=names[1] or "",
             unit=self.unit,
             rows=sum(labels.values()),
-            errors=sum(done.errors for done in self.folder.written(self.manifest).values()),
-            complete=self.manifest.complete,
+            errors=sum(done.errors for done in self.done.values()),
+            complete=self.manifest.complete and self.manifest.done.keys() <= self.done.keys(),
             labels=labels,
-            highest=highest,
-            totals=totals,
-            against=against,
+            highest=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in highest],
+            totals=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in totals],
+            against=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in against],
             mass=self._mass(),
             accuracy=accuracy,
             mistakes=mistakes,
-            texts=self._texts(sorted(shown)),
+            texts={name: text for name, text in texts.values() if text is not None},
             difference=None if other is None else self._difference(other, top, least),
         )
 
-    def _units(self, order: str, top: int, least: int, where: str = "true", *, lowest: bool = False) -> list[Unit]:
-        """Return the first units of each label in some order; special tokens and signs are left out."""
-        ids, values = ("others", "worst") if lowest else ("examples", "best")
+    def _units(
+        self, order: str, top: int, least: int, where: str = "true", *, lowest: bool = False
+    ) -> list[tuple[Unit, list[int]]]:
+        """Return the first units of each label in some order, with the rows of their examples.
+
+        Special tokens and signs are left out.
+        """
+        rows_of, values = ("others", "worst") if lowest else ("examples", "best")
         rows = self.ask(
             f"""
             WITH grouped AS (
                 SELECT label, text, sum(count) AS count, sum(total) / sum(count) AS mean, sum(total) AS total,
                        sum(squares) AS squares, sum(negative) AS negative,
-                       flatten(list({ids})) AS ids, flatten(list({values})) AS best
+                       flatten(list({rows_of})) AS places, flatten(list({values})) AS best
                 FROM units WHERE NOT special AND regexp_matches(text, '\\w') AND {where} GROUP BY label, text
             )
-            SELECT label, text, count, mean, squares, total, negative, ids, best FROM grouped WHERE count >= ?
+            SELECT label, text, count, mean, squares, total, negative, places, best FROM grouped WHERE count >= ?
             QUALIFY row_number() OVER (PARTITION BY label ORDER BY {order} DESC, text) <= ?
             ORDER BY label, {order} DESC, text
             """,  # noqa: S608  # no user's words
@@ -295,7 +240,7 @@ class _Run:
             share = negative / count if self.signed else None
             ranked = [i for _, i in sorted(zip(marks, shown, strict=True), reverse=not lowest)]
             examples = list(dict.fromkeys(ranked))[:EXAMPLES]
-            found.append(Unit(label, text, int(count), mean, mean - half, mean + half, total, share, examples))
+            found.append((Unit(label, text, int(count), mean, mean - half, mean + half, total, share, []), examples))
         return found
 
     def _mass(self) -> list[Mass]:
@@ -310,6 +255,15 @@ class _Run:
         tokens = sum(row[1] for row in rows) or 1
         mass = sum(row[2] for row in rows) or 1.0
         return [Mass(kind, count / tokens, own / mass) for kind, count, own in rows]
+
+    def _check_gold(self, gold: str) -> None:
+        """Refuse a column that can hold no right labels."""
+        if gold not in self.columns:
+            raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
+        if gold in column_types(arrow_module(), texts=True, pairs=True, words=True):
+            raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
+        if self.columns[gold].endswith("]") or self.columns[gold].startswith(("STRUCT", "MAP")):
+            raise DataError(f"column {gold!r} holds {self.columns[gold]}; right labels are names or numbers")
 
     def _right(self, gold: str) -> str:
         """Return the expression that says whether an answer is right; NULL where a row has no right label."""
@@ -344,24 +298,36 @@ class _Run:
             found.append(Rate(text, int(wrong), int(good), rate, *means, z=(rate - (share or 0)) / spread))
         return accuracy, sorted(found, key=lambda rate: (-rate.z, rate.text))[:top]
 
-    def _texts(self, ids: Sequence[str]) -> dict[str, str]:
-        if "text" not in self.columns or not ids:
+    def _texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
+        """Return what some rows are called, and their texts where they were kept.
+
+        Of rows that share an id each is called by its number too.
+        """
+        if not rows:
             return {}
-        return dict(self.ask(f"SELECT id, text FROM {self.table} WHERE id IN (SELECT unnest(?))", list(ids)))  # noqa: S608
+        text = "text" if "text" in self.columns else "NULL"
+        found = self.ask(f"SELECT row, id, {text} FROM {self.table} WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
+        shared = self.ask(
+            f"SELECT id FROM {self.table} WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",  # noqa: S608
+            list({name for _, name, _ in found}),
+        )
+        several = {name for (name,) in shared}
+        return {row: (f"{name} (row {row})" if name in several else name, text) for row, name, text in found}
 
     def _difference(self, other: "_Run", top: int, least: int) -> dict[str, Any]:
         """Return how another run differs: in its answers, and in its units."""
         if other.unit != self.unit:
             raise DataError(f"{other.folder.place} has {other.unit} and {self.folder.place} has {self.unit}")
         # Of rows that share an id the first belongs to the first, and so on.
-        each = "SELECT id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
+        each = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
         joined = f"({each} {self.table}) AS a JOIN ({each} {other.table}) AS b ON a.id = b.id AND a.place = b.place"
         both, same = self.ask(f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}")[0]  # noqa: S608
         moved = self.ask(
-            f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.id)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
+            f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.row ORDER BY a.row)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
             "WHERE a.prediction <> b.prediction GROUP BY ALL ORDER BY n DESC LIMIT ?",
             top,
         )
+        texts = self._texts([row for *_, rows in moved for row in rows])
         other.collect(None)
         query = (
             "SELECT label, text, sum(count) AS count, sum(total) / sum(count) AS mean FROM units "
@@ -380,13 +346,18 @@ class _Run:
             "model": other.manifest.model["name"],
             "texts in both": both,
             "same answer": None if not both else same / both,
-            "changed answers": [{"here": a, "there": b, "texts": n, "examples": ids} for a, b, n, ids in moved],
+            "changed answers": [
+                {"here": a, "there": b, "texts": n, "examples": [texts[row][0] for row in rows]}
+                for a, b, n, rows in moved
+            ],
             "shifts": shifts[:top],
         }
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _quoted(path: str) -> str:
+    """Return a file's name as DuckDB reads it: signs of patterns stand in brackets, and so for themselves."""
+    literal = "".join(f"[{c}]" if c in "*?[" else c for c in path)
+    return "'" + literal.replace("'", "''") + "'"
 
 
 def _name(column: str) -> str:

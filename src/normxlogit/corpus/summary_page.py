@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from ..render.html import environment
 from ..results.characters import safe
-from .summary import Summary, Unit
+from .summary import Summary
+from .units import Unit
 
 __all__ = ["Line", "Section", "page", "sections"]
 

@@ -22,7 +22,7 @@ MISSING = "the package context-cite is missing: pip install context-cite"
 
 
 def published_context_cite(
-    model: TaskModel, completed: Completed, sources: Sequence[Piece], samples: int, seed: int = 0
+    model: TaskModel, completed: Completed, sources: Sequence[Piece], samples: int, seed: int
 ) -> npt.NDArray[np.float64]:
     """Return the weights of the sources by the code of the package: its masks, its passes, its Lasso.
 
@@ -50,16 +50,17 @@ def published_context_cite(
         utils = optional_module("context_cite.utils", MISSING)
         solver = optional_module("context_cite.solver", MISSING).LassoRegression()
         ids, start = completed.encoding.ids, completed.prompt_tokens
+        prompt, answer = ids[:start], ids[start:]
 
         def prompt_ids(mask: npt.NDArray[np.bool_]) -> list[int]:
             out = {i for source, there in zip(sources, mask, strict=True) if not there for i in source.tokens}
-            return [token for place, token in enumerate(ids[:start]) if place not in out]
+            return [token for place, token in enumerate(prompt) if place not in out]
 
         reference: Any = model.copy.reference
         masks, logits = utils.get_masks_and_logit_probs(
-            reference, model.tokenizer, samples, len(sources), prompt_ids, ids[start:], 0.5, 1, base_seed=seed
+            reference, model.tokenizer, samples, len(sources), prompt_ids, answer, 0.5, 1, base_seed=seed
         )
-        weights, _ = solver.fit(masks, utils.aggregate_logit_probs(logits), len(ids) - start)
+        weights, _ = solver.fit(masks, utils.aggregate_logit_probs(logits), len(answer))
     found: npt.NDArray[np.float64] = np.asarray(weights, np.float64)
     return found
 

@@ -67,7 +67,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         raise DataError("a deletion curve needs the text and one score for each token; choose with select(...)")
     if model.task.kind in ("span", "choice") or isinstance(model, SignalModel):
         raise UnsupportedModelError(f"deletion curves are of classifiers and language models, not of {model.task.name}")
-    encoding = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])[0]
+    (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
     if tuple(encoding.ids) != a.token_ids:
         raise DataError("the tokens of the result are not those that this model reads in its text")
     units = _units(a)
@@ -77,8 +77,9 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
     ways = [[u for _, tokens, _ in taken[:n] for u in tokens] for taken in (order, order[::-1]) for n in counts]
     values = _values(explainer, a, encoding, ways)
+    (label,) = a.target.labels
     return DeletionCurve(
-        target=a.target.labels[0],
+        target=label,
         quantity="value" if model.task.kind == "regression" else "probability",
         units=tuple(name for name, _, _ in order),
         shares=tuple(n / len(order) for n in counts),
@@ -94,29 +95,28 @@ def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
     if a.has_words:
         found = [(word.text, word.tokens, float(word.score)) for word in a.words()]
     else:
-        every = zip(a.tokens, a.scores.tolist(), a.special_tokens_mask, strict=True)
-        found = [(token, (i,), score) for i, (token, score, special) in enumerate(every) if not special]
+        seen = [i for i, special in enumerate(a.special_tokens_mask) if not special]
+        found = [(a.tokens[i], (i,), float(a.scores[i])) for i in seen]
     return [unit for unit in found if kept not in unit[1] or len(found) == 1]
 
 
 def _values(explainer: Explainer, a: Attribution, encoding: Encoding, ways: Sequence[Sequence[int]]) -> list[float]:
     """Return the target's probability (value) for the text without some tokens, for each choice of them."""
-    model, target = explainer.model, a.target.ids[0]
+    model, (target,) = explainer.model, a.target.ids
     changed = [remove_tokens(model, encoding, way) for way in ways]
     in_place = masks(model)
 
-    def place(way: Sequence[int], left: int) -> int:
+    def place(way: Sequence[int]) -> int:
         """Return where the answer is read now: what stood there, or the last token before it that is left."""
         position = a.target.position or 0
-        return position if in_place else min(max(0, position - sum(i <= position for i in way)), left - 1)
+        return position if in_place else max(0, position - sum(i <= position for i in way))
 
     def work(places: list[int]) -> list[float]:
         batch = model.batch([changed[i] for i in places], places)
         model.prepare(batch)
         positions = None
         if a.target.position is not None:
-            shift = [batch.mask.shape[1] - len(changed[i]) if model.pad_left else 0 for i in places]
-            found = [place(ways[i], len(changed[i])) + s for i, s in zip(places, shift, strict=True)]
+            found = [place(ways[i]) for i in places]
             positions = torch.tensor(found, device=batch.mask.device)  # (B,)
         with torch.inference_mode():
             logits = model.answer(batch.inputs, positions)  # (B, C)

@@ -86,8 +86,8 @@ class Measured:
             return float((outputs == self.gold).mean())
         from scipy.stats import pearsonr
 
-        constant = np.ptp(outputs) == 0  # every text masked to the same: no correlation is left
-        return 0.0 if constant else float(pearsonr(outputs, self.gold)[0])
+        varied = np.ptp(outputs)  # where every text is masked to the same, no correlation is left
+        return float(pearsonr(outputs, self.gold).statistic) if varied else 0.0
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,8 @@ def measure_attributions(
             raise DataError(f"attribution {place} needs its text and one score for each token")
         texts.append(a.text if a.text_pair is None else (a.text, a.text_pair))
     encodings = encode(explainer, texts, protocol)
-    for place, (a, encoding) in enumerate(zip(attributions, encodings, strict=True)):
-        if list(a.token_ids) != encoding.ids:
+    for place, a in enumerate(attributions):
+        if list(a.token_ids) != encodings[place].ids:
             raise DataError(f"the tokens of attribution {place} are not those that this model reads in its text")
     return measure(Answers(explainer), encodings, [a.scores for a in attributions], labels, protocol=protocol)
 
@@ -227,20 +227,20 @@ class Answers:
 
     def __call__(self, encodings: Sequence[Encoding]) -> Floats:
         """Return softmax probabilities, or the output of a regression model, (N, C)."""
-        keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
-        new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
+        keyed = [(tuple(tuple(row) for row in e.inputs.values()), e) for e in encodings]
+        new = {key: e for key, e in keyed if key not in self._known}
         todo = list(new.values())
 
         def work(places: list[int]) -> npt.NDArray[np.float32]:
             batch = self.model.batch([todo[i] for i in places], places)
             with torch.inference_mode():
                 logits = self.model.answer(batch.inputs)  # (B, C)
-            values = logits if self.model.task.kind == "regression" else logits.softmax(-1)
+            values = logits if self.model.task.kind == "regression" else logits.softmax(1)
             found: npt.NDArray[np.float32] = values.cpu().numpy()
             return found
 
         self._known.update(zip(new, map_batches(self.model, todo, work), strict=True))
-        return np.stack([self._known[key] for key in keys]).astype(np.float64)
+        return np.stack([self._known[key] for key, _ in keyed]).astype(np.float64)
 
 
 def measure(
@@ -263,7 +263,7 @@ def measure(
     model = answers.model
     regression = model.task.kind == "regression"
     whole = answers(encodings)  # (N, C)
-    said = whole.argmax(-1)  # (N,)
+    said = whole.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
     before = whole[rows, said]  # (N,)
     table: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}
@@ -278,10 +278,10 @@ def measure(
         changed = after[rows, said]  # (N,)
         table["drop"].append(np.abs(before - changed) if regression else before - changed)
         table["kept"].append(np.abs(before - kept) if regression else before - kept)
-        table["outputs"].append(after[:, 0] if regression else after.argmax(-1).astype(np.float64))
+        table["outputs"].append(after.ravel() if regression else after.argmax(1).astype(np.float64))
     stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
-    read = whole[:, 0] if regression else said.astype(np.float64)  # (N,)
+    read = whole.ravel() if regression else said.astype(np.float64)  # (N,)
     return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, read)
 
 
@@ -382,7 +382,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     if not examples:
         raise DataError("no examples to measure on")
     for place, example in enumerate(examples):
-        wrong = example.label != int(example.label) or not 0 <= example.label < len(model.task.labels)
+        wrong = example.label % 1 or not 0 <= example.label < len(model.task.labels)
         if model.task.kind != "regression" and wrong:
             known = ", ".join(f"{i} {name}" for i, name in enumerate(model.task.labels))
             raise DataError(f"example {place} has label {example.label}; the model knows {known}")

@@ -16,7 +16,7 @@ from .datasets import Example
 from .faithfulness import Faithfulness, encode
 from .result_cache import ResultCache
 from .runs import Refused, Runs
-from .timing import environment, in_turn, ratios
+from .timing import environment, in_turn, ratio, ratios
 
 __all__ = ["Cost", "Point", "default_methods", "frontier", "measure_cost", "run_frontier"]
 
@@ -153,12 +153,12 @@ def run_frontier(
         state = cache.get(name, settings)
         if state is None:
             state = cache.put(asdict(measure_cost(explainer, timed, method, rounds=rounds)), name, settings)
-        cost = Cost(state["passes"], (state["spread"][0], state["spread"][1]), state["rounds"])
-        points.append(Point(method.spec, result, cost))
+        low, high = state["spread"]
+        points.append(Point(method.spec, result, Cost(state["passes"], (low, high), state["rounds"])))
     return points
 
 
-def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Method, *, rounds: int = ROUNDS) -> Cost:
+def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Method, *, rounds: int) -> Cost:
     """Time a method in turn with plain forward passes over the same texts, in the same batches.
 
     Args:
@@ -179,7 +179,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
     sides = {"forward": forward, "method": lambda: explainer(encodings, method=method)}
     rough = in_turn(sides, rounds=1, warmup=0)  # the first call also takes the model apart
-    if ratios(rough["method"], rough["forward"])[0] * REPEATS > LONG:
+    if ratio(rough["method"], rough["forward"]) * REPEATS > LONG:
         rounds = min(rounds, FEW_ROUNDS)
     times = in_turn(sides, rounds=rounds, warmup=0)
     found = [REPEATS * one for one in ratios(times["method"], times["forward"])]
@@ -188,22 +188,13 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
 def frontier(points: Sequence[Point]) -> list[Point]:
     """Return the points that no other beats: cheaper ones are all less faithful (by AOPC), the cheapest first."""
+    measured = [(p.cost.passes, p.result.aopc, p) for p in points if p.cost is not None and p.result is not None]
     best, found = float("-inf"), []
-    for point in sorted(
-        (p for p in points if p.cost is not None and p.result is not None), key=lambda p: (_passes(p), -_aopc(p))
-    ):
-        if _aopc(point) > best:
-            best = _aopc(point)
+    for _, aopc, point in sorted(measured, key=lambda one: (one[0], -one[1])):
+        if aopc > best:
+            best = aopc
             found.append(point)
     return found
-
-
-def _passes(point: Point) -> float:
-    return point.cost.passes if point.cost is not None else float("inf")
-
-
-def _aopc(point: Point) -> float:
-    return point.result.aopc if point.result is not None else float("-inf")
 
 
 def _spread_out(encodings: Sequence[Encoding]) -> list[Encoding]:

@@ -1,11 +1,13 @@
 """Results as Markdown, JSON and figures."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..results.fields import plain
+from ..results.files import write_json, write_text
 from .faithfulness import Faithfulness, paired_p_value
 
 if TYPE_CHECKING:
@@ -25,14 +27,14 @@ def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[s
     """
     found = sorted((r for r in results if r is not None), key=lambda r: -r.aopc)
     missing = [name for r, name in zip(results, names, strict=True) if r is None]
-    quality = found[0].quality_name if found else "accuracy"
+    quality = next((r.quality_name for r in found), "accuracy")
     lines = [
         f"| method | AOPC ↑ | 95% interval | sufficiency ↓ | {quality} ↓ | p (against the best) |",
         "|---|---:|---|---:|---:|---:|",
     ]
     for place, r in enumerate(found):
         low, high = r.aopc_interval
-        p = "" if place == 0 else f"{paired_p_value(r, found[0]):.2g}"
+        p = f"{paired_p_value(r, found[0]):.2g}" if place else ""
         lines.append(
             f"| {r.method} | {_marked(f'{r.aopc:.3f}', place)} | {low:.3f} to {high:.3f} | {r.sufficiency:.3f} "
             f"| {r.quality:.3f} | {p} |"
@@ -61,8 +63,8 @@ def grid(
     places: dict[tuple[str, str], int] = {}
     for column in columns:
         sign = 1 if column in lower_is_better else -1
-        known = [(row, cells[row, column]) for row in rows if cells.get((row, column)) is not None]
-        for place, (row, _) in enumerate(sorted(known, key=lambda pair: sign * (pair[1] or 0.0))):
+        known = [(sign * value, row) for row in rows if (value := cells.get((row, column))) is not None]
+        for place, (_, row) in enumerate(sorted(known, key=itemgetter(0))):
             places[row, column] = place
     lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
     for row in rows:
@@ -104,7 +106,8 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
                 color, style = looks[r.method]
                 share = [100 * level for level in r.levels]
                 (drawn[r.method],) = axes.plot(share, r.curves[curve], style, color=color, marker=".")
-            label = {"aopc": "AOPC", "quality": results[0].quality_name if results else ""}.get(curve, curve)
+            quality = next((r.quality_name for r in results), "")
+            label = {"aopc": "AOPC", "quality": quality}.get(curve, curve)
             axes.set(xlabel="perturbed tokens, %", ylabel=label, title=title)
             axes.grid(alpha=0.3)
         figure.legend(list(drawn.values()), list(drawn), loc="outside right upper", fontsize=7, handlelength=4)
@@ -121,15 +124,15 @@ def write_faithfulness(
     found = [r for r in results if r is not None]
     state = {
         "about": dict(about),
-        "results": [None if r is None else asdict(r) for r in results],
+        "results": [None if r is None else plain(asdict(r)) for r in results],
         "methods": list(names),
     }
-    (folder / "results.json").write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
+    write_json(state, folder / "results.json")
     heading = ", ".join(f"{key}: {value}" for key, value in about.items())
-    (folder / "results.md").write_text(f"{heading}\n\n{faithfulness_table(results, names)}", encoding="utf-8")
+    write_text(f"{heading}\n\n{faithfulness_table(results, names)}", folder / "results.md")
     for curve in ("aopc", "quality"):
         save_figure(curves_figure({str(about.get("dataset", "")): found}, curve=curve), folder / curve)
 
 
 def _marked(text: str, place: int) -> str:
-    return f"**{text}**" if place == 0 else f"<u>{text}</u>" if place == 1 else text
+    return {0: f"**{text}**", 1: f"<u>{text}</u>"}.get(place, text)

@@ -103,10 +103,9 @@ def _measured(scores: npt.NDArray[np.float32], removed: npt.NDArray[np.float32])
     """Return rank correlation, whether the first tokens are the same, and what the first one is worth."""
     from scipy.stats import spearmanr
 
-    same = np.ptp(scores) == 0 or np.ptp(removed) == 0
-    first = int(scores.argmax())
-    rho = 0.0 if same else float(spearmanr(scores, removed).statistic)
-    return rho, float(first == int(removed.argmax())), float(removed[first])
+    first = scores.argmax()
+    rho = float(spearmanr(scores, removed).statistic) if np.ptp(scores) and np.ptp(removed) else 0.0
+    return rho, float(first == removed.argmax()), float(removed[first])
 
 
 def _summarised(method: Method, pairs: Sequence[Array], seed: int) -> SimilarityResult:
@@ -117,5 +116,5 @@ def _summarised(method: Method, pairs: Sequence[Array], seed: int) -> Similarity
     means = sums[draws].sum(1) / counts[draws].sum(1)[:, None]  # (R, 3)
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
     middle = sums.sum(0) / counts.sum()
-    rho, agrees, drop = ((float(m), float(a), float(b)) for m, a, b in zip(middle, low, high, strict=True))
+    rho, agrees, drop = ((m, a, b) for m, a, b in np.array([middle, low, high]).T.tolist())
     return SimilarityResult(method.spec, int(counts.sum()), rho, agrees, drop, method.info.passes)

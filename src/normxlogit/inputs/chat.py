@@ -14,9 +14,6 @@ __all__ = ["Content", "Prompt", "ReadPrompt", "read_prompt", "read_prompts"]
 Prompt = str | Sequence[Mapping[str, Any]]
 """A text, or chat messages: mappings with "role" and "content", as chat templates know them."""
 
-MARK = "Zq{}xZ"
-"""What stands in the place of a content to see what the template writes around it: letters survive any filter."""
-
 
 @dataclass(frozen=True)
 class Content:
@@ -44,10 +41,12 @@ class ReadPrompt:
     Attributes:
         text: The text.
         contents: Where each message's content stands; None for a prompt that was one text from the start.
+        notes: Which messages could not be found in it.
     """
 
     text: str
     contents: tuple[Content, ...] | None
+    notes: tuple[str, ...] = ()
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
@@ -95,7 +94,8 @@ def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPromp
         text = _rendered(tokenizer, messages)
     except (TemplateError, TypeError, KeyError, ValueError) as error:
         raise InputError(f"the chat template refuses these messages: {error}") from None
-    return ReadPrompt(text, tuple(_contents(tokenizer, messages, text)))
+    contents, notes = _contents(tokenizer, messages, text)
+    return ReadPrompt(text, tuple(contents), tuple(notes))
 
 
 def _rendered(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]) -> str:
@@ -103,31 +103,83 @@ def _rendered(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]
     return str(tokenizer.apply_chat_template(messages, tokenize=False, **ending))  # type: ignore[arg-type]
 
 
-def _contents(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], text: str) -> list[Content]:
-    """Return where the contents stand, those that are strings with a word and that the template writes."""
-    strings = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
-    said = {i: content for i, content in strings.items() if content.strip()}
-    marks = {i: MARK.format(i) for i in said}
-    try:
-        marked = _rendered(
-            tokenizer, [m | ({"content": marks[i]} if i in marks else {}) for i, m in enumerate(messages)]
-        )
-    except (TemplateError, TypeError, KeyError, ValueError):
-        marked = ""  # a template that reads the contents: they are looked for as they are
-    order = sorted((marked.find(mark), i) for i, mark in marks.items() if marked.count(mark) == 1)
-    found, at, done = [], 0, 0  # places in the text and in the marked one
-    for place, i in order or [(0, i) for i in said]:
-        literal = marked[done:place] if order else ""
+def _contents(
+    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], text: str
+) -> tuple[list[Content], list[str]]:
+    """Return where the contents stand, those that are strings with a word, and a note of each that is not found."""
+    said = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
+    said = {i: content for i, content in said.items() if content.strip()}
+    places = _together(tokenizer, messages, said, text)
+    found, notes = [], []
+    for i, message in enumerate(messages):
+        if i not in said:
+            if message.get("content") and not isinstance(message["content"], str):
+                notes.append(f"message {i} is no plain text, so it is not among the sources")
+            continue
         body = said[i].strip()
+        place = places[i] if i in places else _alone(tokenizer, messages, i, text)
+        if place is None:
+            notes.append(
+                f"the chat template does not write message {i} ({message['role']}) once and as it is, so it is not "
+                "among the sources"
+            )
+            continue
+        trimmed = len(said[i]) - len(said[i].lstrip())
+        found.append(Content(str(message["role"]), place, place + len(body), i, trimmed))
+    return sorted(found, key=lambda content: content.start), notes
+
+
+def _together(
+    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], said: Mapping[int, str], text: str
+) -> dict[int, int]:
+    """Return where contents stand as long as the text between them is the same with marks in their places."""
+    marks = {i: _mark(text, i) for i in said}
+    marked = _marked(tokenizer, messages, marks)
+    order = sorted((marked.find(mark), i) for i, mark in marks.items() if marked.count(mark) == 1)
+    found: dict[int, int] = {}
+    at = done = 0  # places in the text and in the marked one
+    for place, i in order:
+        literal, body = marked[done:place], said[i].strip()
         start = at + len(literal)
         if text[at:start] != literal or not text[start:].lstrip().startswith(body):
-            start = text.find(body, at)  # the template writes something else around this content
-        if start < 0:
-            continue
-        start = text.index(body, start)
-        trimmed = len(said[i]) - len(said[i].lstrip())
-        found.append(Content(str(messages[i]["role"]), start, start + len(body), i, trimmed))
-        at, done = start + len(body), place + len(marks[i])
-        if order and text[at:].startswith(rest := said[i][len(said[i].rstrip()) :]):
+            break
+        found[i] = text.index(body, start)
+        at, done = found[i] + len(body), place + len(marks[i])
+        if text[at:].startswith(rest := said[i][len(said[i].rstrip()) :]):
             at += len(rest)  # white space after it that the template did not trim
     return found
+
+
+def _alone(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], i: int, text: str) -> int | None:
+    """Return where one content stands: between what the template writes around a mark in its place.
+
+    A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
+    and not without the message.
+    """
+    content = messages[i]["content"]
+    body, mark = content.strip(), _mark(text, i, len(content))
+    marked = _marked(tokenizer, messages, {i: mark})
+    before, _, after = marked.partition(mark)
+    end = len(text) - len(after)
+    fits = marked.count(mark) == 1 and text.startswith(before) and text.endswith(after)
+    if fits and text[len(before) : end].strip() == body:
+        return text.index(body, len(before))
+    if marked.count(mark) == 1 and text.count(body) == 1 and body not in marked:
+        return text.index(body)
+    return None
+
+
+def _mark(text: str, i: int, length: int = 0) -> str:
+    """Return letters that the text does not hold, as many as a content has or a few more: they survive any filter."""
+    mark = f"Zq{i}xZ"
+    while mark in text:
+        mark += "qZ"
+    return mark + "q" * (length - len(mark))
+
+
+def _marked(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], marks: Mapping[int, str]) -> str:
+    """Return the prompt with marks for contents; empty where the template reads the contents and refuses a mark."""
+    try:
+        return _rendered(tokenizer, [m | ({"content": marks[i]} if i in marks else {}) for i, m in enumerate(messages)])
+    except (TemplateError, TypeError, KeyError, ValueError):
+        return ""

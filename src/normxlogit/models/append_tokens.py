@@ -17,14 +17,13 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
     """
     known = set(tokenizer.all_special_ids)
     pieces = _pieces(tokenizer, before.ids, ids, known)
-    offsets = before.offsets
-    text = before.text
-    if offsets is not None and text is not None:
-        spans = []
+    text, offsets = None, None
+    if before.text is not None and before.offsets is not None:
+        text, spans = before.text, []
         for piece in pieces:
             spans.append((len(text), len(text) + len(piece)))
             text += piece
-        offsets = (*offsets, *spans)
+        offsets = (*before.offsets, *spans)
     every = before.ids + ids
     inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
     special = (*before.special, *(i in known for i in ids))
@@ -35,7 +34,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
         None,
         tuple(None if s else 0 for s in special),
         special,
-        text if offsets is not None else None,
+        text,
         None,
         before.notes,
         source=before.source,

@@ -17,9 +17,11 @@ __all__ = ["WordEmbeddings", "table_of"]
 class _Held(threading.local):
     """What the current thread puts in the place of the word embeddings."""
 
-    vectors: Tensor | None = None
-    ids: Tensor | None = None
-    times: int = 0
+    given: tuple[Tensor, Tensor] | None = None
+    """The vectors, and the ids whose place they take."""
+
+    times: int
+    """How often they were put there."""
 
 
 class WordEmbeddings:
@@ -30,24 +32,23 @@ class WordEmbeddings:
 
     Args:
         model: A structural clone (see `structure.clone`), which is given a hook.
+
+    Raises:
+        UnsupportedModelError: If the model has no table of them.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._name = type(model).__name__
         self._held = _Held()
-        self._table = _table(model)
-        if self._table is not None:
-            self._table.register_forward_hook(self._swap, with_kwargs=True)
-
-    @property
-    def _embedding(self) -> nn.Module:
-        if self._table is None:
-            raise UnsupportedModelError(f"{self._name} has no table of word embeddings")
-        return self._table
+        table = _table(model)
+        if table is None:
+            raise UnsupportedModelError(f"{self._name} has no table of word embeddings, which this method works on")
+        self._table = table
+        self._table.register_forward_hook(self._swap, with_kwargs=True)
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
-        vectors: Tensor = self._embedding(ids)
+        vectors: Tensor = self._table(ids)
         return vectors
 
     @contextmanager
@@ -62,30 +63,29 @@ class WordEmbeddings:
             UnsupportedModelError: At the end of the block, if the model did not look its ids up exactly once.
         """
         held = self._held
-        held.vectors, held.ids, held.times = vectors, ids, 0
+        held.given, held.times = (vectors, ids), 0
         try:
             yield
         finally:
-            times = held.times
-            held.vectors = held.ids = None
-        if times != 1:
+            held.given = None
+        if held.times != 1:
             raise UnsupportedModelError(
-                f"{self._name} looks its token ids up {times} times in one pass; vectors can only be put in the place "
-                "of word embeddings that are read once"
+                f"{self._name} looks its token ids up {held.times} times in one pass; vectors can only be put in the "
+                "place of word embeddings that are read once"
             )
 
     def _swap(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
         held = self._held
-        if held.vectors is None or held.ids is None:
+        if held.given is None:
             return None
         asked = args[0] if args else next(iter(kwargs.values()))
-        vectors, ids = held.vectors.to(output.device, output.dtype), held.ids.to(asked.device)
+        vectors, ids = held.given[0].to(output.device, output.dtype), held.given[1].to(asked.device)
         width = ids.shape[1]
         if torch.equal(asked, ids):
             placed = vectors  # (B, T, H)
         elif torch.equal(asked, ids.T):  # time first, as in XLNet
             placed = vectors.transpose(0, 1)  # (T, B, H)
-        elif asked.shape[0] == ids.shape[0] and torch.equal(asked[:, :width], ids):  # padded by the model itself
+        elif torch.equal(asked[..., :width], ids):  # padded by the model itself
             placed = torch.cat((vectors, output[:, width:]), 1)  # (B, T', H)
         else:
             return None

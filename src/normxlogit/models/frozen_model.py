@@ -142,22 +142,23 @@ class FrozenModel:
         """
         self._prove(batch)
         model, network, seen = self.model, self._network, self._seen
-        words = 0 in places and (self._embeddings is not None or vectors is not None)
-        first = None if words else self._output(min(places))
-        if first is None and self._embeddings is not None and vectors is None:
-            vectors = self.vectors(batch)  # before anything listens: XLNet's table is where its embeddings are heard
+        words = self._embeddings if 0 in places else None
+        states: dict[int, Tensor] = {}
+        if words is None:
+            first = self._output(min(places))
+            begin = network.frozen_from(first.path, first.call)
+        else:
+            # Looked up before anything listens: XLNet's table is where its embeddings are heard.
+            states[0] = (self.vectors(batch) if vectors is None else vectors).detach().clone().requires_grad_()
+            begin = network.frozen()
         with ExitStack() as stack:
             record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
             stack.enter_context(self._listening(places))
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
-            states: dict[int, Tensor] = {}
-            if first is None and self._embeddings is not None and vectors is not None:
-                states[0] = vectors.detach().clone().requires_grad_()
-                stack.enter_context(self._embeddings.given(states[0], batch.inputs["input_ids"]))
-                stack.enter_context(network.frozen())
-            elif first is not None:
-                report = stack.enter_context(network.frozen_from(first.path, first.call))
+            if words is not None:
+                stack.enter_context(words.given(states[0], batch.inputs["input_ids"]))
+            report = stack.enter_context(begin)
             more: dict[str, Any] = {}
             if batch.mask.numel() > LONG:
                 stack.enter_context(network.sparing())
@@ -167,7 +168,7 @@ class FrozenModel:
                 outputs = network.model(**batch.inputs, **more)
         hidden, embedded = hidden_of(record.trunk), record.embedded
         record.trunk = record.embedded = None
-        if first is not None and report.leaf is not None:
+        if report.leaf is not None:
             states[min(places)] = report.leaf
         states |= {place: state for place, state in seen.found.items() if place not in states}
         seen.found = {}
@@ -196,11 +197,10 @@ class FrozenModel:
             target: What is explained.
             places: Where the slopes are wanted.
         """
-        if run.frozen is None:
-            raise ValueError("the pass was not made by the frozen network")
+        flowed = _flowed(run)
         with without_autocast(run.batch.inputs):
-            answer = self._answer(run, target)  # (B, K)
-            return self._gone_back(answer, answer.sum(0), run.frozen, places)
+            answer = self._answer(run, flowed.answer, target)  # (B, K)
+            return self._gone_back(answer, answer.sum(0), flowed, places)
 
     def slopes_each(
         self,
@@ -223,13 +223,12 @@ class FrozenModel:
         Returns:
             The slopes of G quantities, or K sums.
         """
-        if run.frozen is None:
-            raise ValueError("the pass was not made by the frozen network")
-        states = self.model.parts.by_token(run.frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
+        flowed = _flowed(run)
+        states = self.model.parts.by_token(flowed.answer, run.batch.mask.shape[1])  # (B, T, H)
         with without_autocast(run.batch.inputs):
             with self._network.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
-            return self._gone_back(answer, answer.sum(0), run.frozen, places)
+            return self._gone_back(answer, answer.sum(0), flowed, places)
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return what `slopes_each` explains, (B, K), of states that the head reads, (B, T, H)."""
@@ -267,11 +266,8 @@ class FrozenModel:
         states = {place: self._shaped(state, place).detach() for place, state in zip(places, order, strict=True)}
         return Slopes(answer.detach(), states, gradients)
 
-    def _answer(self, run: ForwardPass, target: Target) -> Tensor:
-        """Return the explained quantities with their graph, (B, K)."""
-        if run.frozen is None:
-            raise ValueError("the pass was not made by the frozen network")
-        answer = run.frozen.answer
+    def _answer(self, run: ForwardPass, answer: Tensor, target: Target) -> Tensor:
+        """Return the explained quantities with their graph, (B, K), of what the pass answered with its own."""
         # A copy, because autograd keeps no tensor that was made in inference mode.
         positions = None if run.positions is None else run.positions.to(answer.device).clone()
         if target.task.vocabulary and positions is not None:
@@ -308,9 +304,8 @@ class FrozenModel:
             inputs, mask = {name: value[:1] for name, value in batch.inputs.items()}, batch.mask[:1]
             place, rows = None, None
             if self.model.task.vocabulary:
-                kept = slice(-PROOF_TOKENS, None) if self.model.pad_left else slice(PROOF_TOKENS)
-                inputs = {name: value[:, kept] for name, value in inputs.items()}
-                place = mask[:, kept].int().cumsum(-1).argmax(-1)  # (1,), the last token
+                inputs = {name: value[:, :PROOF_TOKENS] for name, value in inputs.items()}
+                place = mask[:, :PROOF_TOKENS].int().cumsum(-1).argmax(-1)  # (1,), the last token
                 rows = (
                     torch.arange(PROOF_ROWS, device=place.device) * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)
                 )
@@ -350,8 +345,6 @@ class FrozenModel:
         seen = self._seen
 
         def after(_: nn.Module, __: Any, output: Any) -> None:
-            if not seen.wanted:
-                return
             seen.calls[path] = seen.calls.get(path, 0) + 1
             place = seen.wanted.get((path, seen.calls[path]))
             if place is not None:
@@ -373,6 +366,12 @@ class FrozenModel:
     def _listening(self, places: Sequence[int]) -> "_Listening":
         wanted = {(self._output(p).path, self._output(p).call): p for p in places if p or self._embeddings is None}
         return _Listening(self._seen, wanted)
+
+
+def _flowed(run: ForwardPass) -> FrozenPass:
+    if run.frozen is None:
+        raise ValueError("the pass was not made by the frozen network")
+    return run.frozen
 
 
 class _Listening:

@@ -172,7 +172,7 @@ class FrozenSeq2Seq(FrozenModel):
         held = self._sides
         for place, (ids, vectors) in enumerate(held.given):
             width = ids.shape[1]
-            if args and args[0].shape[0] == 1 and torch.equal(args[0][:, :width], ids):  # padded by the model itself
+            if args and torch.equal(args[0][..., :width], ids):  # padded by the model itself
                 held.given.pop(place)
                 return torch.cat((vectors, output[:, width:]), 1)
         return None

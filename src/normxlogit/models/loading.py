@@ -31,8 +31,6 @@ __all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
 
 LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
-FEW_TOKENS = 1000
-"""More than any tokenizer's special tokens."""
 TOKENIZER = "its tokenizer"
 
 _LFS_POINTER = b"version https://git-lfs"
@@ -116,9 +114,8 @@ def _source(name: str | Path | None) -> str:
         raise InputError(f"{source!r} is no name of a model")
     try:
         there, file = Path(source).exists(), Path(source).is_file()
-    except (OSError, ValueError) as error:  # a name longer than any file's, or half a character
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{source!r} is no name of a model: {reason}") from None
+    except OSError as error:  # a name longer than any file's
+        raise InputError(f"{source!r} is no name of a model: {error.strerror}") from None
     if file or (_looks_like_path(source) and not there):
         raise InputError(f"{source}: no such model folder")
     return source
@@ -269,7 +266,7 @@ def _check_tokenizer(source: str, tokenizer: Any) -> None:
     Raises:
         InputError: If it knows nothing but its special tokens.
     """
-    if len(tokenizer) <= FEW_TOKENS and set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(
             f"{source} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be "
             "unknown. Save the tokenizer beside the model: tokenizer.save_pretrained(folder)"

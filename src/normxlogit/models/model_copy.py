@@ -30,8 +30,8 @@ class _Seen(threading.local):
     """What the hooks of the current thread's forward pass saw."""
 
     active = False
-    stop = False
-    at_embedding = False
+    stop: bool
+    at_embedding: bool
     trunk: Any = None
     embedded: Tensor | None = None
 
@@ -99,7 +99,7 @@ class ModelCopy:
         """The word embeddings of `module`.
 
         Raises:
-            NotImplementedError: If the model reads no words.
+            UnsupportedModelError: If the model has no table of them.
         """
         with self.lock:  # each puts a hook on the module
             return self.__dict__.get("embeddings") or WordEmbeddings(self.module)
@@ -162,7 +162,7 @@ class ModelCopy:
         except TrunkDone:
             pass
         finally:
-            record.active = record.stop_early = False
+            record.active = False
 
 
 class Pinned(threading.local):

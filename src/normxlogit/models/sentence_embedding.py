@@ -350,9 +350,8 @@ def _file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
     if not source:
         return None
     known = {key: options[key] for key in ("revision", "token") if key in options}
-    quiet = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
     try:
-        found: str | None = cached_file(source, name, **quiet, **known)
-    except (OSError, ValueError):  # no such model, or a name that is none
+        found: str | None = cached_file(source, name, **known)
+    except OSError:  # no such file or model, or a name that is none
         return None
     return found

@@ -80,8 +80,8 @@ class Seq2SeqModel(TaskModel):
         Args:
             encoding: The decoder's tokens, with their source.
         """
-        changed = self.refresh()
-        if changed or self.copy.parts is None:
+        self.refresh()
+        if self.copy.parts is None:
             self.prepare(self.batch([encoding], [0]))
         found = collate([encoding], [0], pad_id=self.pad_id, left=False, device=self.device)
         ids = torch.tensor([_source(encoding)], device=self.device)  # (1, S)

@@ -49,9 +49,11 @@ class SignalModel(TaskModel):
         """
         head = parts.head
         width = getattr(getattr(self.config, "vision_config", self.config), "hidden_size", None)
-        probe = torch.ones(1, width or 1, dtype=copy.module.dtype, device=self.device)
+        if width is None:
+            return
+        probe = torch.ones(1, width, dtype=copy.module.dtype, device=self.device)
         with torch.inference_mode():
-            while width and not head.tokens(probe).isfinite().all():
+            while not head.tokens(probe).isfinite().all():
                 head.copies += 1
                 if head.copies > MOST_PLACES:
                     raise HeadMismatchError(

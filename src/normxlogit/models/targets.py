@@ -220,7 +220,7 @@ def is_choice(value: object) -> TypeGuard[Choice]:
         return False
     try:
         operator.index(value)  # type: ignore[arg-type]
-    except (TypeError, RuntimeError, ValueError):  # tensors of several elements, or of floats
+    except (TypeError, RuntimeError):  # tensors of several elements, of floats, or without data
         return False
     return True
 

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -116,14 +115,9 @@ class TaskModel:
         """The word embeddings and what may stand in their place.
 
         Raises:
-            UnsupportedModelError: If the model reads no words.
+            UnsupportedModelError: If the model has no table of them.
         """
-        try:
-            return self.copy.embeddings
-        except NotImplementedError:
-            raise UnsupportedModelError(
-                f"{type(self.module).__name__} has no word embeddings, which this method works on"
-            ) from None
+        return self.copy.embeddings
 
     @property
     def proved_causal(self) -> bool:
@@ -230,7 +224,7 @@ class TaskModel:
             UnsupportedModelError: If layers are asked for and the model does not give them.
         """
         copy = self.prepare(batch)
-        parts = copy.parts or self.parts
+        parts = self.parts
         layers = layers and parts.early_exit is None
         keep = layers or parts.embedding_tap is None
         stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
@@ -350,7 +344,7 @@ class TaskModel:
         Raises:
             UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
         """
-        if not np.isfinite(values.sum()) and not is_number(torch.from_numpy(values)):
+        if not is_number(torch.from_numpy(values)):
             raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:

@@ -1,12 +1,13 @@
 """From a question and documents to an answer with citations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
 import numpy as np
 
 from ..errors import InputError
 from ..inputs.chat import Prompt
+from ..inputs.texts import counted
 from ..methods import Method
 from ..models.task_model import TaskModel
 from ..results.citations import Citations
@@ -49,6 +50,8 @@ def cite(
         InputError: If there is no question or document, or they leave no room for an answer.
         UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
     """
+    if verify != 0:
+        verify = counted(verify, "verify")
     completed = ask(model, question, documents, system=system, max_new_tokens=max_new_tokens)
     found = explain_sources(model, completed, Options(method=method), completed.named, "sentence")
     verified = _lost(model, completed, [source.place for source in found.top(verify)]) if verify > 0 else {}
@@ -119,15 +122,19 @@ def documents_by_name(documents: Mapping[str, str] | Sequence[str]) -> dict[str,
     """Return documents by name; of a list by their numbers, and without white space before them.
 
     Raises:
-        InputError: If there is none, or one is no text.
+        InputError: If there is none, one is no text, or two have one name.
     """
     if isinstance(documents, str):
         documents = [documents]
+    if isinstance(documents, Set) or not isinstance(documents, Iterable):
+        raise InputError(f"documents are texts by name or a list of texts, not {type(documents).__name__}")
     if not isinstance(documents, Mapping):
         documents = {f"document {number}": text for number, text in enumerate(documents, start=1)}
     for name, text in documents.items():
         if not isinstance(text, str):
             raise InputError(f"document {name!r} is no text but {type(text).__name__}")
+    if len({str(name) for name in documents}) < len(documents):
+        raise InputError("two documents have the same name; give them different ones")
     found = {str(name): text.lstrip() for name, text in documents.items() if text.strip()}
     if not found:
         raise InputError("there is no document with a text")

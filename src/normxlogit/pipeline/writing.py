@@ -123,7 +123,8 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
             count = next(within, len(encoding))
         elif encoding.ids[:count] != before.ids:
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
-        encoding = replace(encoding, special=_special(model, encoding, read))
+        notes = (*encoding.notes, *read.notes)
+        encoding = replace(encoding, special=_special(model, encoding, read), notes=notes)
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -186,9 +187,10 @@ def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt
     if isinstance(model, Seq2SeqModel):
         begun = model.begin(read.text)
         source = None if begun.source is None else replace(begun.source, special=_special(model, begun.source, read))
-        return replace(begun, source=source), ReadPrompt("", read.contents)
+        return replace(begun, source=source, notes=(*begun.notes, *read.notes)), ReadPrompt("", read.contents)
     encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
-    return replace(encoding, special=_special(model, encoding, read)), read
+    notes = (*encoding.notes, *read.notes)
+    return replace(encoding, special=_special(model, encoding, read), notes=notes), read
 
 
 def _special(model: TaskModel, encoding: Encoding, read: ReadPrompt) -> tuple[bool, ...]:

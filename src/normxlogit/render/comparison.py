@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
 from ..results.attribution import Attribution, Merge
 from ..results.characters import safe
 from .cells import FAINT, KEYS, Cell
@@ -74,7 +73,7 @@ def page(
         curves: Deletion curves, drawn below.
 
     Raises:
-        DataError: If the results are not of the same tokens and target, or hold several scores for each.
+        DataError: If words are asked for and the results cannot tell them.
     """
     figure = _figure(results, agreement, words, merge, costs)
     template = environment().get_template("comparison.html.j2")
@@ -91,19 +90,7 @@ def fragment(results: Sequence[Attribution], agreement: Agreement) -> str:
 def _figure(
     results: Sequence[Attribution], agreement: Agreement, words: bool | None, merge: Merge | None, costs: Sequence[str]
 ) -> Figure:
-    if not results:
-        raise DataError("there are no results to compare")
     first = results[0]
-    for a in results:
-        if a.scores.ndim != 1:
-            raise DataError("methods are drawn side by side with one score for each token; choose with select(...)")
-        if (a.tokens, a.text, a.text_pair, a.target.ids) != (
-            first.tokens,
-            first.text,
-            first.text_pair,
-            first.target.ids,
-        ):
-            raise DataError("methods are drawn side by side for one text and one target, and these results differ")
     drawn = [layout(a, words=words, merge=merge) for a in results]
     paid = costs or [""] * len(results)
     names = [a.method for a in results]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..results.attribution import Attribution, Merge, Prediction
 from ..results.base import FloatArray
 from ..results.characters import direction, quoted, safe, visible
+from ..results.fields import setting_text
 
 __all__ = [
     "Column",
@@ -24,7 +25,6 @@ __all__ = [
     "level",
     "number",
     "said",
-    "setting_text",
     "uncoloured",
 ]
 
@@ -379,10 +379,3 @@ def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:
 
 
 _STARTS = "Ġ▁"
-
-
-def setting_text(value: Any) -> str:
-    """Return a setting's value as it is typed."""
-    if isinstance(value, tuple):
-        return "+".join(map(str, value))
-    return format(value, "g") if isinstance(value, float) else str(value)

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from ..results.characters import one_line, safe
 from ..results.citations import Citations
+from ..results.fields import setting_text
 from ..results.sources import Sources
 from .cells import Cell
 from .html import environment
-from .layout import setting_text
 from .terminal import DIM, lines, shade, wants_color
 
 __all__ = ["fragment", "page", "to_text"]

@@ -90,18 +90,21 @@ class Result:
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Write the result to a file: JSON, Parquet where the name ends in `.parquet`, a table where in `.csv`.
+        """Write the result to a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
 
         Raises:
-            DataError: If the file cannot be written.
+            DataError: If the name ends in something else, or the file cannot be written.
         """
         suffix = Path(path).suffix.lower()
         if suffix == ".csv":
             write_text(self.to_csv(), path)
         elif suffix == ".parquet":
             write_parquet([self], path)
-        else:
+        elif suffix == ".json":
             write_json(self.to_dict(), path)
+        else:
+            page = "; to_html writes pages" if suffix in (".html", ".htm") else ""
+            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{page}")
 
     @classmethod
     def load(cls, path: str | Path) -> "Self":

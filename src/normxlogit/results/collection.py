@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overl
 import numpy as np
 
 from ..errors import DataError
-from .attribution import Attribution
+from .attribution import Attribution, Prediction
 from .base import FORMAT_VERSION, Result
-from .fields import document
+from .citations import Citations
+from .fields import document, setting_text
 from .files import json_text, read_json, write_text
 from .generation import GenerationAttribution
 from .parquet import read_parquet, to_dataset, write_parquet
@@ -31,6 +32,7 @@ R = TypeVar("R", bound=Result)
 _CLASSES: tuple[type[Result], ...] = (
     Attribution,
     AudioAttribution,
+    Citations,
     GenerationAttribution,
     ImageAttribution,
     Similarity,
@@ -79,7 +81,7 @@ class Attributions(list[R]):
         predicate: Callable[[R], bool] | None = None,
         *,
         label: str | None = None,
-        gold: Sequence[str | int] | None = None,
+        gold: Iterable[str | int | None] | None = None,
         correct: bool = True,
     ) -> "Attributions[R]":
         """Return the results for which everything given holds.
@@ -87,21 +89,25 @@ class Attributions(list[R]):
         Args:
             predicate: A function of one result.
             label: What the model said.
-            gold: The right label of each text, by name or index.
+            gold: The right label of each text, by name or index, which may be written in digits. A text whose label is
+                missing (None, NaN) is neither right nor wrong.
             correct: Whether to keep the texts where the model said the right label, or those where it did not; has a
                 meaning with `gold` only.
 
         Raises:
             ValueError: If there is not one gold label for each result.
         """
-        if gold is not None and len(gold) != len(self):
-            raise ValueError(f"{len(gold)} gold labels for {len(self)} results")
+        if isinstance(gold, str | bytes):
+            raise ValueError("gold= takes one label for each result, such as a list or a column")
+        labels = None if gold is None else list(gold)  # of a column in its order, whatever its index
+        if labels is not None and len(labels) != len(self):
+            raise ValueError(f"{len(labels)} gold labels for {len(self)} results")
         kept = []
         for i, result in enumerate(self):
             said = getattr(result, "prediction", None)
             if label is not None and (said is None or said.label != label):
                 continue
-            if gold is not None and (said is not None and gold[i] in (said.label, said.id)) != correct:
+            if labels is not None and (said is None or _is_right(said, labels[i]) is not correct):
                 continue
             if predicate is None or predicate(result):
                 kept.append(result)
@@ -223,6 +229,8 @@ class Attributions(list[R]):
     def to_pandas(self) -> "DataFrame":
         """Return the scores as a pandas table, one row a token; `text_index` says which text it is of.
 
+        Where there are results of several methods, those of one text have one index, and a column says which it is of.
+
         Raises:
             DataError: If pandas is missing.
         """
@@ -282,4 +290,44 @@ class Attributions(list[R]):
         return found
 
     def _stacked(self) -> dict[str, list[Any]]:
-        return stacked([result._columns() for result in self])
+        tables = [result._columns() for result in self]
+        told = [_method(result) for result in self]
+        places = list(range(len(self)))
+        if len(set(told)) > 1:
+            places = _text_indices([(_text(result), name) for result, name in zip(self, told, strict=True)])
+            tables = [
+                {"method": [name] * len(next(iter(table.values()))), **table}
+                for name, table in zip(told, tables, strict=True)
+            ]
+        return stacked(tables, places)
+
+
+def _is_right(said: Prediction, gold: Any) -> bool | None:
+    """Return whether a prediction is the right label, by name or index; None where that is missing."""
+    try:
+        missing = gold is None or bool(gold != gold)  # NaN
+    except TypeError:  # pandas.NA
+        missing = True
+    return None if missing else bool(gold in (said.label, said.id)) or str(gold) == str(said.id)
+
+
+def _method(result: Result) -> str:
+    """Return a result's method as it is typed, with its settings."""
+    name: str = result.method  # type: ignore[attr-defined]
+    settings = ",".join(f"{key}={setting_text(value)}" for key, value in result.settings.items())
+    return f"{name}:{settings}" if settings else name
+
+
+def _text(result: Result) -> tuple[Any, ...]:
+    return tuple(getattr(result, name, None) for name in ("text", "text_pair", "tokens"))
+
+
+def _text_indices(results: Sequence[tuple[Any, str]]) -> list[int]:
+    """Return which text each result is of, from texts and methods: results of one text stand together."""
+    found: list[int] = []
+    seen: set[str] = set()
+    for place, (text, method) in enumerate(results):
+        same = place > 0 and text == results[place - 1][0] and method not in seen
+        seen = {*seen, method} if same else {method}
+        found.append(found[-1] + (not same) if found else 0)
+    return found

@@ -25,9 +25,31 @@ __all__ = ["Comparison", "rank_agreement"]
 class Comparison(Attributions[Attribution]):
     """The results of several methods for one text and one target, in the order of the methods."""
 
+    def check(self) -> None:
+        """Refuse results that cannot stand side by side.
+
+        Raises:
+            DataError: If there is none, or they are not of the same model, tokens and target, or hold several scores
+                for each.
+        """
+        if not self:
+            raise DataError("there are no results to compare")
+        if any(a.scores.ndim != 1 for a in self):
+            raise DataError("methods stand side by side with one score for each token; choose with select(...)")
+        told = [(a.tokens, a.text, a.text_pair, a.target, a.model) for a in self]
+        if any(one != told[0] for one in told):
+            raise DataError(
+                "methods stand side by side for one text, one target and one model, and these results differ"
+            )
+
     @property
     def agreement(self) -> npt.NDArray[np.float64]:
-        """Spearman's rank correlation between each two methods over the tokens of the text, (M, M)."""
+        """Spearman's rank correlation between each two methods over the tokens of the text, (M, M).
+
+        Raises:
+            DataError: If the results are not of the same model, tokens and target, or hold several scores for each.
+        """
+        self.check()
         return np.array([[rank_agreement(a, b) for b in self] for a in self])
 
     def to_html(
@@ -51,7 +73,7 @@ class Comparison(Attributions[Attribution]):
             curves: Deletion curves, drawn below.
 
         Raises:
-            DataError: If the results are not of the same tokens and target.
+            DataError: If the results are not of the same model, tokens and target.
         """
         from ..render.comparison import page
 
@@ -72,11 +94,11 @@ class Comparison(Attributions[Attribution]):
             k: How many words: those that are strongest by any method, in the order of the text.
 
         Raises:
-            DataError: If matplotlib is missing.
-            ValueError: If a result has several labels or layers; use `select` on each first.
+            DataError: If matplotlib is missing, or the results are not of the same model, tokens and target.
         """
         from ..render.plots import plot_comparison
 
+        self.check()
         return plot_comparison(self, k=k)
 
     def to_text(
@@ -96,7 +118,7 @@ class Comparison(Attributions[Attribution]):
             costs: What each method cost, in words, where that is known.
 
         Raises:
-            DataError: If there is not one score for each token of the same text.
+            DataError: If there is not one score for each token of the same text by the same model.
         """
         from ..render.side_by_side import methods_to_text
 

@@ -27,6 +27,7 @@ __all__ = [
     "same",
     "scores",
     "setting",
+    "setting_text",
     "string",
 ]
 
@@ -130,6 +131,13 @@ def setting(value: Any, depth: int = DEEPEST) -> Any:
     if isinstance(value, dict):
         return {k: setting(v, depth - 1) for k, v in value.items()}
     return value
+
+
+def setting_text(value: Any) -> str:
+    """Return a setting's value as it is typed."""
+    if isinstance(value, tuple):
+        return "+".join(map(str, value))
+    return format(value, "g") if isinstance(value, float) else str(value)
 
 
 def mapping(check: Check) -> Check:

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Sequence
 from importlib import import_module
 from io import StringIO
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -81,16 +82,17 @@ def text_pieces(
     for sequence, text in enumerate(texts):
         own = [i for i, s in enumerate(sequences) if s == sequence]
         starts = [offsets[i][0] for i in own]
+        starts = list(accumulate(starts, max))  # tokens that share characters may go back
         for index, start, end in zip(own, [0, *starts[1:]], [*starts[1:], len(text or "")], strict=False):
             pieces[index] = (text or "")[start:end]
     return pieces
 
 
-def stacked(tables: Sequence[Columns]) -> Columns:
+def stacked(tables: Sequence[Columns], places: Sequence[int]) -> Columns:
     """Put tables below each other, with the number of each in front; a column that one lacks is None there."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     lengths = [len(next(iter(table.values()))) for table in tables]
-    return {"text_index": [i for i, length in enumerate(lengths) for _ in range(length)]} | {
+    return {"text_index": [i for i, length in zip(places, lengths, strict=True) for _ in range(length)]} | {
         name: [v for t, length in zip(tables, lengths, strict=True) for v in t.get(name, [None] * length)]
         for name in names
     }

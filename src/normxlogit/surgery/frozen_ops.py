@@ -45,8 +45,8 @@ def _weight(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[s
     frozen.note(function.__name__, "its result")
     fixed, named = _still_all(args, kwargs)
     if _in_place(function) or kwargs.get("inplace"):
-        value = function(fixed[0].clone(), *fixed[1:], **named)
-        return args[0].copy_(value)
+        changed = args[0].copy_(function(fixed[0].clone(), *fixed[1:], **named))
+        return changed if changed._is_view() else changed.detach_()  # what is held flows no further
     return function(*fixed, **named)
 
 

@@ -7,7 +7,6 @@ import torch
 from transformers import BertModel
 
 from normxlogit import DataError
-from normxlogit.evaluation.timing import Timing, in_turn, ratio
 from normxlogit.paper.costs import memory
 from normxlogit.paper.costs.memory import FORWARD, Job, Largest, Used
 from normxlogit.paper.costs.tables import Sizes, cost_table
@@ -15,20 +14,6 @@ from tests.commands import run
 
 BERT = {"vocab_size": 8000, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT |= {"intermediate_size": 16}
-
-
-# --- timing ---------------------------------------------------------------------------------------------------------
-
-
-def test_sides_take_turns_and_change_their_order():
-    order = []
-    times = in_turn({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rounds=2, warmup=1)
-    assert "".join(order) == "abbaab"
-    assert {name: len(t.seconds) for name, t in times.items()} == {"a": 2, "b": 2}
-
-
-def test_a_ratio_is_taken_round_by_round():
-    assert ratio(Timing("a", (2.0, 30.0, 9.0)), Timing("b", (1.0, 10.0, 3.0))) == 3.0
 
 
 # --- memory ---------------------------------------------------------------------------------------------------------

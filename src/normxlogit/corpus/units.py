@@ -1,0 +1,71 @@
+"""What a summary lists: words or tokens with their scores, kinds of tokens, and words that tell mistakes."""
+
+from dataclasses import dataclass
+
+__all__ = ["Mass", "Rate", "Unit"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A word, or a token, over the texts of a label.
+
+    Attributes:
+        label: The label explained.
+        text: The word in lower case.
+        count: How often it stands there.
+        mean: Its mean score.
+        low: Lower end of the 95% interval of the mean.
+        high: Upper end.
+        total: Its scores together.
+        against: Share of its places with a negative score, None for methods without a sign.
+        examples: Ids of texts where it scores highest, or lowest where it speaks against the label; with the number of
+            the row where several share an id.
+    """
+
+    label: str
+    text: str
+    count: int
+    mean: float
+    low: float
+    high: float
+    total: float
+    against: float | None
+    examples: list[str]
+
+
+@dataclass(frozen=True)
+class Mass:
+    """A kind of token.
+
+    Attributes:
+        kind: "special", "punctuation", "number" or "word".
+        tokens: Its share of the tokens.
+        mass: Its share of the magnitude of all scores.
+    """
+
+    kind: str
+    tokens: float
+    mass: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A word in texts that the model got wrong, beside those that it got right.
+
+    Attributes:
+        text: The word.
+        wrong: Places in texts that it got wrong.
+        right: Places in texts that it got right.
+        error_rate: Share of its places in texts that it got wrong.
+        mean_wrong: Mean score in these.
+        mean_right: Mean score in the others.
+        z: How far the share is from that of all texts, in standard errors.
+    """
+
+    text: str
+    wrong: int
+    right: int
+    error_rate: float
+    mean_wrong: float | None
+    mean_right: float | None
+    z: float

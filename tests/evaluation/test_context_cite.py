@@ -1,0 +1,83 @@
+"""What the published package context-cite is asked, by modules that stand in for it and write it down."""
+
+import sys
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from normxlogit import Explainer, UnsupportedModelError
+from normxlogit.evaluation.context_cite import published_context_cite
+from normxlogit.pipeline.cite import ask
+from normxlogit.results.spans import prompt_sources
+from tests import tiny
+
+DOCUMENT = "The movie is good. The cat sat on the mat. This was never bad."
+
+
+@pytest.fixture
+def package(monkeypatch):
+    """Stand-in modules; `asked` is what they were asked, `masks` what is left in each ablation."""
+    stand_in = SimpleNamespace(asked={}, masks=np.array([[True, False, True], [False, False, False], [True] * 3]))
+
+    def get_masks_and_logit_probs(model, tokenizer, samples, sources, prompt_ids, answer_ids, *ablation, **options):
+        print("a progress bar")
+        print("a warning", file=sys.stderr)
+        warnings.warn("noise", UserWarning, stacklevel=1)
+        stand_in.asked |= {"model": model, "tokenizer": tokenizer, "samples": samples, "sources": sources}
+        stand_in.asked |= {"answer": answer_ids, "ablation": ablation, "options": options}
+        stand_in.asked["prompts"] = [prompt_ids(mask) for mask in stand_in.masks]
+        with pytest.raises(ValueError, match="shorter"):
+            prompt_ids(stand_in.masks[0, :2])
+        return stand_in.masks, np.arange(6.0).reshape(3, 2)
+
+    class LassoRegression:
+        def fit(self, masks, values, tokens):
+            stand_in.asked["fit"] = (masks.tolist(), values.tolist(), tokens)
+            return np.array([0.5, -1, 2], np.float32), 7.0
+
+    utils = SimpleNamespace(
+        get_masks_and_logit_probs=get_masks_and_logit_probs, aggregate_logit_probs=lambda logits: logits.sum(1)
+    )
+    monkeypatch.setitem(sys.modules, "context_cite", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "context_cite.utils", utils)
+    monkeypatch.setitem(sys.modules, "context_cite.solver", SimpleNamespace(LassoRegression=LassoRegression))
+    return stand_in
+
+
+def room():
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 200
+    return tokenizer
+
+
+def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_returned(package, capsys):
+    inner = Explainer(tiny.model("llama", "CausalLM"), room())._language_model
+    completed = ask(inner, "is this good?", {"text": DOCUMENT}, max_new_tokens=5)
+    sources = prompt_sources(completed.sequenced(), completed.named)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weights = published_context_cite(inner, completed, sources, 9, 4)
+    assert weights.tolist() == [0.5, -1, 2]
+    assert weights.dtype == np.float64
+    parts = [*(f"{sentence}." for sentence in DOCUMENT.split(".")[:3]), "Question: is this good?\nAnswer:"]
+    first, second, third, rest = (inner.tokenizer(part)["input_ids"] for part in parts)
+    assert package.asked["prompts"] == [first + third + rest, rest, first + second + third + rest]
+    answer = completed.encoding.ids[-5:]
+    assert package.asked["answer"] == answer
+    assert completed.encoding.ids == first + second + third + rest + answer
+    assert package.asked["model"] is inner.copy.reference
+    assert package.asked["tokenizer"] is inner.tokenizer
+    assert (package.asked["samples"], package.asked["sources"]) == (9, 3)
+    assert package.asked["ablation"] == (0.5, 1), "each source is there in half of them, and one passes at a time"
+    assert package.asked["options"] == {"base_seed": 4}
+    assert package.asked["fit"] == (package.masks.tolist(), [1, 5, 9], 5)
+    assert capsys.readouterr() == ("", ""), "what the package prints is kept off the terminal"
+
+
+def test_it_does_not_read_encoder_decoder_models(package):
+    inner = Explainer(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5"))._language_model
+    with pytest.raises(UnsupportedModelError, match="lime:samples=32 is its way"):
+        published_context_cite(inner, None, [], 9, 4)
+    assert not package.asked

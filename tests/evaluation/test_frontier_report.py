@@ -1,0 +1,101 @@
+"""The frontier as a table, a figure and files."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit.evaluation import frontier_report
+from normxlogit.render import matplotlib_figure
+from normxlogit.render.matplotlib_figure import MARKERS, SERIES
+from tests.evaluation.test_frontier import POINTS
+
+
+def test_the_table_begins_with_the_cheapest_and_marks_the_frontier():
+    lines = frontier_report.frontier_table(POINTS).splitlines()[2:]
+    assert [line.split("|")[1].strip() for line in lines] == [
+        "random",
+        "logat",
+        "normxlogit",
+        "frozen-gradient:read_at=-1",
+        "frozen-gradient",
+        "occlusion",
+        "lime",
+        "decompx",
+    ]
+    assert lines[0] == "| random | 1 | **0.250** | 0.200 to 0.300 | 0.100 | 0.020 to 0.200 |"
+    assert "| 0.280 |" in lines[3]
+    assert lines[-1] == "| decompx | N/A: needs an encoder / of some kind | | | | |"
+
+
+def test_bars_reach_from_the_lower_end_of_the_interval_to_the_upper():
+    (axes,) = frontier_report.frontier_figure({"one": POINTS[:1]}).axes
+    (bar,) = axes.containers[0].lines[2][0].get_segments()  # (2, 2)
+    np.testing.assert_allclose(bar, [[200, 0.55], [200, 0.65]])
+
+
+def test_a_line_joins_what_no_other_setting_beats():
+    axes, without = frontier_report.frontier_figure({"one": POINTS, "none": POINTS[-1:]}).axes
+    line = axes.lines[0]
+    assert line.get_xydata().tolist() == [[1.0, 0.25], [1.02, 0.3], [2.2, 0.5], [25.0, 0.6]]
+    assert line.get_drawstyle() == "steps-post"
+    assert line.get_zorder() < min(bar.lines[0].get_zorder() for bar in axes.containers), "it lies behind the points"
+    assert not without.lines
+
+
+def test_costs_have_their_places_on_an_axis_of_factors():
+    (axes,) = frontier_report.frontier_figure({"one": POINTS}).axes
+    assert (axes.get_xscale(), axes.get_xlabel(), axes.get_ylabel()) == ("log", "cost, forward passes", "AOPC")
+    ticks = [tick for tick in axes.xaxis.get_major_locator().tick_values(1, 200) if 1 <= tick <= 200]
+    assert ticks == pytest.approx([1, 2, 5, 10, 20, 50, 100, 200])
+    assert axes.xaxis.get_major_formatter()(50.0) == "50"
+    assert {bar.lines[0].get_xdata()[0] for bar in axes.containers} == {p.cost.passes for p in POINTS[:-1]}
+
+
+def test_a_method_looks_the_same_in_all_panels_and_stands_once_in_the_legend():
+    panels = {"one": POINTS[:2], "two": POINTS[1:3], "three": POINTS[2:5]}
+    figure = frontier_report.frontier_figure(panels)
+    assert [axes.get_title() for axes in figure.axes] == list(panels)
+    named = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert named == ["lime", "normxlogit", "logat", "random", "occlusion"]
+    (_, first), (second, _) = (
+        sorted(axes.containers, key=lambda bar: bar.lines[0].get_xdata()[0], reverse=True) for axes in figure.axes[:2]
+    )
+    assert first.lines[0].get_color() == second.lines[0].get_color()
+    assert first.lines[0].get_marker() == second.lines[0].get_marker()
+    one, two, three = (axes.get_position().y0 for axes in figure.axes)
+    assert one == two > three, "two panels in a row"
+
+
+def test_a_colour_is_a_method_and_a_marker_one_of_its_settings():
+    names = [f"m{i}" for i in range(9)] + ["m0:a=1", "m3:a=1", "m0:a=2", "m0"]
+    looks = frontier_report._looks(names)
+    assert list(looks) == names[:-1]
+    assert [looks[f"m{i}"][0] for i in range(9)] == [*SERIES, *SERIES[:2]]
+    assert [looks[name] for name in ("m0", "m7", "m0:a=1", "m0:a=2")] == [(SERIES[0], m) for m in MARKERS[:4]]
+    assert [looks[name] for name in ("m3", "m3:a=1")] == [(SERIES[3], m) for m in MARKERS[:2]]
+
+
+def test_what_is_written_can_be_read(tmp_path):
+    panels = {"one": POINTS, "two": POINTS[:2], "three": POINTS[-1:]}
+    about = {title: {"texts": 3} for title in panels}
+    frontier_report.write_frontier(tmp_path / "new" / "out", panels, about, torch.device("cpu"))
+    text = (tmp_path / "new" / "out" / "frontier.md").read_text()
+    assert text == frontier_report.frontier_text(panels, about)
+    assert text.startswith("one: texts 3\n\n| method |")
+    state = json.loads((tmp_path / "new" / "out" / "frontier.json").read_text())
+    assert [panel["title"] for panel in state["panels"]] == list(panels)
+    assert state["environment"]["device"] == "cpu"
+    assert state["panels"][0]["points"][0]["cost"]["passes"] == 200.0
+    assert state["panels"][2]["points"][0]["reason"].startswith("needs")
+    drawn = (tmp_path / "new" / "out" / "frontier.svg").read_text()
+    assert "frozen-gradient:read_at=-1" in drawn
+    assert "decompx" not in drawn
+    assert (tmp_path / "new" / "out" / "frontier.png").stat().st_size > 1000
+
+
+def test_a_folder_that_is_there_is_written_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(matplotlib_figure, "save_figure", lambda figure, path: [])
+    frontier_report.write_frontier(tmp_path, {"one": POINTS}, {"one": {}}, torch.device("cpu"))
+    assert (tmp_path / "frontier.md").is_file()

@@ -1,0 +1,127 @@
+"""Tables and figures of faithfulness: each figure in its place, and what is marked as the best."""
+
+import importlib.util
+import json
+import math
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import wilcoxon
+
+from normxlogit.evaluation import report
+from normxlogit.evaluation.faithfulness import Faithfulness
+from normxlogit.render import matplotlib_figure
+from normxlogit.render.matplotlib_figure import LINES, SERIES
+
+RNG = np.random.default_rng(0)
+
+
+def result(name, aopc, quality=0.5, kind="accuracy"):
+    curves = {
+        name: tuple(aopc + i + place / 10 for place in range(9)) for i, name in enumerate(("aopc", "sufficiency"))
+    }
+    curves["quality"] = (quality,) * 9
+    per_text = tuple(aopc + RNG.normal(size=12) / 10)
+    return Faithfulness(name, aopc, (aopc - 0.1, aopc + 0.1), 0.12, (0.0, 0.2), quality, kind, curves, 12, per_text)
+
+
+def test_the_table_begins_with_the_best_and_compares_all_others_with_it():
+    low, high, middle = results = [result("low", 0.2), result("high", 0.4, 0.25), result("middle", 0.3)]
+    p = [wilcoxon(np.subtract(one.per_text, high.per_text)).pvalue for one in (middle, low)]
+    text = report.faithfulness_table([low, None, high, middle, None], ["low", "absent", "high", "middle", "gone"])
+    assert text == (
+        "| method | AOPC ↑ | 95% interval | sufficiency ↓ | accuracy ↓ | p (against the best) |\n"
+        "|---|---:|---|---:|---:|---:|\n"
+        "| high | **0.400** | 0.300 to 0.500 | 0.120 | 0.250 |  |\n"
+        f"| middle | <u>0.300</u> | 0.200 to 0.400 | 0.120 | 0.500 | {p[0]:.2g} |\n"
+        f"| low | 0.200 | 0.100 to 0.300 | 0.120 | 0.500 | {p[1]:.2g} |\n"
+        "| absent | N/A | | | | |\n"
+        "| gone | N/A | | | | |\n"
+    )
+    with pytest.raises(ValueError, match="shorter"):
+        report.faithfulness_table(results, ["low"])
+
+
+def test_the_table_names_what_quality_is():
+    assert "| pearson ↓ |" in report.faithfulness_table([None, result("a", 0.2, kind="pearson")], ["b", "a"])
+    assert "| accuracy ↓ |" in report.faithfulness_table([None], ["a"])
+
+
+def test_the_grid_prints_ours_beside_theirs_and_marks_the_best_of_each_column():
+    cells = {("b", "X"): 0.2, ("c", "X"): 0.4, ("a", "X"): None, ("d", "X"): 0.3, ("e", "X"): -0.1}
+    cells |= {("c", "Z"): 0.4, ("a", "Z"): 0.0, ("d", "Z"): -0.5}
+    published = {("c", "X"): 0.25, ("d", "X"): "see below", ("a", "X"): 0.125, ("a", "Z"): None}
+    text = report.grid(["a", "b", "c", "d", "e"], ["X", "Y", "Z"], cells, published, lower_is_better=["Z"])
+    assert text == (
+        "| method | X | Y | Z |\n"
+        "|---|---:|---:|---:|\n"
+        "| a | N/A (0.125) |  | <u>0.000</u> |\n"
+        "| b | 0.200 |  |  |\n"
+        "| c | **0.400** (0.250) |  | 0.400 |\n"
+        "| d | <u>0.300</u> (see below) |  | **-0.500** |\n"
+        "| e | -0.100 |  |  |\n"
+    )
+
+
+def test_curves_are_drawn_over_the_share_of_tokens_each_in_its_own_look():
+    methods = [result(f"m{i}", i / 100) for i in range(30)]
+    (axes,) = report.curves_figure({"SST-2": methods}).axes
+    for i, (line, r) in enumerate(zip(axes.lines, methods, strict=True)):
+        assert line.get_xdata() == pytest.approx([10, 20, 30, 40, 50, 60, 70, 80, 90])
+        assert tuple(line.get_ydata()) == r.curves["aopc"]
+        assert (line.get_color(), line.get_linestyle()) == (SERIES[i % 7], LINES[(i // 7) % 4])
+    assert (axes.get_title(), axes.get_xlabel()) == ("SST-2", "perturbed tokens, %")
+
+
+def test_panels_share_looks_and_a_legend():
+    a, b, c = (result(name, 0.1, kind="pearson") for name in "abc")
+    panels = {"one": [a, b], "two": [b, c], "three": [a], "four": [c]}
+    figure = report.curves_figure(panels, curve="sufficiency")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
+    one, two, three, four = figure.axes
+    assert one.lines[1].get_color() == two.lines[0].get_color() != one.lines[0].get_color()
+    assert tuple(two.lines[1].get_ydata()) == c.curves["sufficiency"]
+    assert [axes.get_position().y0 == one.get_position().y0 for axes in (two, three, four)] == [True, True, False], (
+        "three panels in a row"
+    )
+    for curve, label in (("aopc", "AOPC"), ("sufficiency", "sufficiency"), ("quality", "pearson")):
+        assert {axes.get_ylabel() for axes in report.curves_figure(panels, curve=curve).axes} == {label}
+
+
+def test_what_is_written_can_be_read(tmp_path):
+    folder, results = tmp_path / "new" / "out", [result("a", 0.2), None]
+    about = {"dataset": "toy", "texts": 3}
+    report.write_faithfulness(folder, results, ["a", "b"], about)
+    assert (folder / "results.md").read_text() == (
+        f"dataset: toy, texts: 3\n\n{report.faithfulness_table(results, ['a', 'b'])}"
+    )
+    state = json.loads((folder / "results.json").read_text())
+    assert (state["about"], state["methods"]) == (about, ["a", "b"])
+    assert state["results"][0]["curves"]["aopc"] == list(results[0].curves["aopc"])
+    assert state["results"][1] is None
+    for name, label in (("aopc", "AOPC"), ("quality", "accuracy")):
+        drawn = (folder / f"{name}.svg").read_text()
+        assert f">{label}<" in drawn
+        assert ">toy<" in drawn
+        assert (folder / f"{name}.png").stat().st_size > 1000
+
+
+def test_what_no_method_works_on_is_written_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(matplotlib_figure, "save_figure", lambda figure, path: [])
+    report.write_faithfulness(tmp_path, [None], ["a"], {})
+    assert "| a | N/A |" in (tmp_path / "results.md").read_text()
+    worthless = replace(result("a", 0.2), whole_quality=math.nan)
+    report.write_faithfulness(tmp_path, [worthless], ["a"], {})
+    assert json.loads((tmp_path / "results.json").read_text())["results"][0]["whole_quality"] == "NaN"
+
+
+@pytest.mark.parametrize("name", ["report", "frontier_report"])
+def test_tables_need_no_matplotlib(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "normxlogit.render.matplotlib_figure", None)
+    spec = importlib.util.find_spec(f"normxlogit.evaluation.{name}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(ModuleNotFoundError, match="matplotlib"):
+        getattr(module, {"report": "curves_figure", "frontier_report": "frontier_figure"}[name])({})

@@ -1,0 +1,300 @@
+"""From a folder to a model with its head, and one line for what cannot be loaded."""
+
+import contextlib
+import json
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertForSequenceClassification, BertModel, LlamaForCausalLM
+
+from normxlogit import Explainer, InputError, UnsupportedModelError
+from normxlogit.models.loading import default_model_folder, load
+from normxlogit.paper.finetuning.classification import finetune
+from tests import tiny
+
+
+def saved(path, family, kind, **options):
+    model = tiny.model(family, kind, **options)
+    model.save_pretrained(path)
+    tiny.tokenizer_for(family).save_pretrained(path)
+    return model
+
+
+def test_the_model_in_the_package():
+    load()
+    start = time.perf_counter()
+    model, _ = load()
+    assert time.perf_counter() - start < 1
+    assert isinstance(model, BertForSequenceClassification)
+    assert model.dtype == torch.float32, "half precision in the file, full precision on a CPU"
+    assert not model.training
+    assert model.config.id2label == {0: "negative", 1: "positive"}
+    size = sum(file.stat().st_size for file in default_model_folder().iterdir())
+    assert size < 16e6
+
+
+def test_the_head_that_the_configuration_names(tmp_path):
+    saved(tmp_path / "lm", "llama", "CausalLM")
+    assert isinstance(load(tmp_path / "lm")[0], LlamaForCausalLM)
+    saved(tmp_path / "mlm", "bert", "MaskedLM")
+    assert type(load(str(tmp_path / "mlm"))[0]).__name__ == "BertForMaskedLM"
+    result = Explainer.from_pretrained(tmp_path / "mlm")(tiny.MASKED)
+    assert result.model == str(tmp_path / "mlm")
+
+
+def test_precision(tmp_path):
+    tiny.model("bert").half().save_pretrained(tmp_path)
+    tiny.tokenizer_for("bert").save_pretrained(tmp_path)
+    assert load(tmp_path)[0].dtype == torch.float32
+    assert load(tmp_path, dtype=torch.bfloat16)[0].dtype == torch.bfloat16
+
+
+def test_what_cannot_be_loaded(tmp_path):
+    with pytest.raises(InputError, match="no such model folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="cannot load"):
+        load("nobody/no-such-model")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="cannot load"):
+        load(tmp_path / "empty")
+    bare = tmp_path / "bare"
+    BertModel(tiny.model("bert").config).save_pretrained(bare)
+    with pytest.raises(UnsupportedModelError, match=r"BertModel is a bare encoder.*BertForSequenceClassification"):
+        load(bare)
+
+
+def test_pickled_weights_only_when_asked_by_name(tmp_path):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="allow_pickle=True"):
+        load(tmp_path)
+    loaded, _ = load(tmp_path, allow_pickle=True)
+    torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+
+
+@pytest.mark.parametrize("kind", ["bert", "of-the-repository"])
+def test_code_of_a_repository_runs_only_when_asked_by_name(tmp_path, kind):
+    folder, ran = tmp_path / "model", tmp_path / "ran"
+    saved(folder, "bert", "SequenceClassification")
+    (folder / "own.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\n"
+        "from transformers import BertConfig, BertForSequenceClassification\n"
+        "class Config(BertConfig): pass\n"
+        "class Model(BertForSequenceClassification): config_class = Config\n"
+    )
+    places = {"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"}
+    configured(folder, model_type=kind, auto_map=places)
+    try:
+        load(folder)
+    except InputError:
+        assert kind != "bert", "whose code transformers has"
+    assert not ran.exists()
+    with contextlib.suppress(Exception):  # whatever it makes of it
+        load(folder, trust_remote_code=True)
+    assert ran.exists()
+
+
+# --- weights that are not there -------------------------------------------------------------------------------------
+
+
+def configured(folder, **changes):
+    """Change the configuration that was saved in a folder."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def without_head(folder):
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "classifier" not in name}
+    save_file(kept, folder / "model.safetensors", {"format": "pt"})
+
+
+def test_a_head_that_was_removed_from_the_file(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    without_head(tmp_path)
+    with pytest.raises(InputError, match=r"lacks classifier.bias, classifier.weight: .*allow_missing_weights=True"):
+        load(tmp_path)
+    with pytest.raises(InputError, match="lacks classifier"):
+        Explainer.from_pretrained(tmp_path)
+    allowed = Explainer.from_pretrained(tmp_path, allow_missing_weights=True)
+    assert len(allowed("the cat sat")) == 5
+
+
+def test_a_language_model_loaded_as_a_classifier(tmp_path):
+    saved(tmp_path, "bert", "MaskedLM")
+    with pytest.raises(InputError, match=r"as a BertForSequenceClassification lacks .*classifier.weight"):
+        load(tmp_path, task="sequence-classification")
+
+
+def test_many_missing_weights_are_counted(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, num_hidden_layers=5)
+    with pytest.raises(InputError, match=r"lacks (bert\.encoder\.layer\.3[^,]*, ){5}[^,]* and 26 more: "):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("named", [[], None, "BertModel", 5])
+def test_a_configuration_that_names_no_class(tmp_path, named):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, architectures=named)
+    with pytest.raises((UnsupportedModelError, InputError), match=r"pass task=|configuration cannot be read"):
+        load(tmp_path)
+    if not named:
+        loaded, _ = load(tmp_path, task="sequence-classification")
+        torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
+
+
+def test_a_configuration_that_names_a_class_of_another_head(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, architectures=["RobertaForMaskedLM"])
+    with pytest.raises(InputError, match=r"as a BertForMaskedLM lacks cls.predictions"):
+        load(tmp_path)
+
+
+def test_weights_of_other_shapes(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, id2label={str(i): f"L{i}" for i in range(5)}, label2id={f"L{i}": i for i in range(5)})
+    with pytest.raises(InputError, match=r"has other shapes of classifier.bias \(2,\) for \(5,\), classifier.weight"):
+        load(tmp_path)
+    assert load(tmp_path, allow_missing_weights=True)[0].num_labels == 5
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        *[(family, "SequenceClassification") for family in tiny.CLASSIFIERS],
+        *[(family, "MaskedLM") for family in tiny.MASKED_LMS],
+        *[(family, "CausalLM") for family in tiny.CAUSAL_LMS],
+    ],
+)
+def test_tied_weights_are_not_missing(tmp_path, family, kind):
+    model = saved(tmp_path, family, kind)
+    loaded, _ = load(tmp_path)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(loaded.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("key", ["error_msgs", "conversion_errors"])
+def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatch, key):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    info = {"missing_keys": [], "mismatched_keys": [], "unexpected_keys": [], key: ["size of classifier.weight"]}
+    loader = "transformers.AutoModelForSequenceClassification.from_pretrained"
+    monkeypatch.setattr(loader, lambda *_, **__: (model, info))
+    with pytest.raises(InputError, match=r"cannot give size of classifier.weight: its answers would come from random"):
+        load(tmp_path)
+    info[key] = []
+    assert load(tmp_path)[0] is model
+
+
+# --- a tokenizer that is not there ----------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_with_more_layers_than_its_configuration_counts(tmp_path):
+    saved(tmp_path, "bert", "SequenceClassification")
+    configured(tmp_path, num_hidden_layers=2)
+    with pytest.raises(InputError, match=r"more layers than its configuration counts \(bert.encoder.layer.2.attention"):
+        load(tmp_path)
+    assert load(tmp_path, num_hidden_layers=1)[0].config.num_hidden_layers == 1, "asked for by name"
+
+
+def test_weights_that_the_model_has_no_use_for_change_nothing(tmp_path):
+    model = saved(tmp_path, "bert", "SequenceClassification")
+    weights = load_file(tmp_path / "model.safetensors")
+    more = {
+        "cls.predictions.bias": torch.zeros(9),
+        "bert.embeddings.position_ids": torch.arange(40),
+        "layer.9.x": torch.ones(1),
+    }
+    save_file(weights | more, tmp_path / "model.safetensors", {"format": "pt"})
+    torch.testing.assert_close(load(tmp_path)[0].state_dict(), model.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("xlnet", "SequenceClassification")]
+)
+def test_a_folder_without_a_tokenizer(tmp_path, family, kind):
+    tiny.model(family, kind).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=r"has no tokenizer: its files \(such as tokenizer.json\) are missing"):
+        load(tmp_path)
+
+
+def without_tokenizer_json(folder):
+    saved(folder, "bert", "SequenceClassification")
+    (folder / "tokenizer.json").unlink()
+
+
+def test_a_folder_without_tokenizer_json(tmp_path):
+    without_tokenizer_json(tmp_path)
+    with pytest.raises(InputError, match=r"its tokenizer cannot be read(, a file is missing|: there is no)"):
+        load(tmp_path)
+
+
+def test_a_package_that_only_other_tokenizer_files_need_is_not_all_that_is_said(tmp_path, monkeypatch):
+    def from_pretrained(*_, **__):
+        raise ImportError(
+            "\n X requires the protobuf library but it was not found in your environment. Check out\nthis"
+        )
+
+    without_tokenizer_json(tmp_path)
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
+    with pytest.raises(InputError, match=r"there is no tokenizer.json, .*protobuf"):
+        load(tmp_path)
+
+
+def sentencepiece_only(folder):
+    """A DeBERTa whose tokenizer is an spm.model and nothing else, as on the hub."""
+    tiny.model("deberta-v2").save_pretrained(folder)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "vocab_type": "spm"}')
+    return folder
+
+
+def test_a_sentencepiece_file_is_enough(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    with open(sentencepiece_only(tmp_path) / "spm.model", "wb") as file:
+        places = {f"{name}_id": place for place, name in enumerate(("pad", "bos", "eos", "unk"))}
+        names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(tiny.TEXTS * 20),
+            model_writer=file,
+            vocab_size=60,
+            hard_vocab_limit=False,
+            minloglevel=2,
+            **places,
+            **names,
+        )
+    a = Explainer.from_pretrained(tmp_path)("a fine film")
+    assert a.tokens[0] == "[CLS]"
+    assert "".join(a.tokens[1:-1]).replace("▁", " ").split() == ["a", "fine", "film"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("`tiktoken` is required to read a `tiktoken` file. Install it with `pip install tiktoken`."),
+        ImportError("\nSentencePieceExtractor requires the SentencePiece library but it was not found. Check"),
+        ImportError("\n X requires the protobuf library but it was not found in your environment."),
+    ],
+)
+def test_a_sentencepiece_file_without_its_package_says_what_to_install(tmp_path, monkeypatch, error):
+    def from_pretrained(*_, **__):
+        raise error
+
+    (sentencepiece_only(tmp_path) / "spm.model").write_bytes(b"\n\x0e\n\x05")
+    monkeypatch.setattr("transformers.AutoTokenizer.from_pretrained", from_pretrained)
+    monkeypatch.setitem(sys.modules, "sentencepiece", None)
+    remedy = r"its SentencePiece file .*pip install 'normxlogit\[sentencepiece\]'"
+    with pytest.raises(InputError, match=remedy):
+        load(tmp_path)
+    pytest.importorskip("datasets")
+    (tmp_path / "train.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
+    (tmp_path / "validation.jsonl").write_text('{"sentence": "a fine film", "label": 1}\n')
+    with pytest.raises(InputError, match=remedy):
+        finetune("sst2", tmp_path, tmp_path / "out", data_dir=tmp_path)
+    (tmp_path / "spm.model").unlink()
+    with pytest.raises(InputError) as told:
+        load(tmp_path)
+    assert "SentencePiece file" not in str(told.value)

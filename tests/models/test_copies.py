@@ -1,0 +1,113 @@
+"""What is made of a model at one moment: when its hooks listen, and what is changed on the copy."""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from normxlogit.models.model_copy import ModelCopy
+from normxlogit.models.padding import NO_ID
+from normxlogit.models.task_model import TaskModel
+from normxlogit.models.tasks import task_of
+from tests import plain, tiny
+
+
+def ready(family="bert", kind="SequenceClassification"):
+    task = TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
+    batch = task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
+    return task, task.prepare(batch), batch
+
+
+def test_hooks_listen_in_a_recording_only_and_stop_where_they_are_told():
+    task, copy, batch = ready()
+    seen = copy._seen
+    heard = []
+    other = threading.Thread(target=lambda: heard.append((task.module(**batch.inputs), seen.trunk, seen.embedded)))
+    other.start()
+    other.join()
+    assert heard[0][1:] == (None, None), "a thread that never recorded anything"
+    reached = []
+    task.module.classifier.register_forward_hook(lambda *_: reached.append("head"))
+    task.module.bert.encoder.layer[0].register_forward_hook(lambda *_: reached.append("layer"))
+    with torch.no_grad():
+        task.module(**batch.inputs)
+        assert seen.trunk is seen.embedded is None, "nobody listens"
+        for options, wanted in [
+            ({"stop": False}, ["layer", "head"]),
+            ({"stop": True}, ["layer"]),
+            ({"stop": False, "at_embedding": True}, []),
+            ({"stop": False, "at_embedding": False}, ["layer", "head"]),
+        ]:
+            reached.clear()
+            with copy.recording(**options) as record:
+                task.module(**batch.inputs)
+            assert reached == wanted
+            assert (record.trunk is not None) is ("layer" in wanted)
+            assert record.embedded is not None
+        record.trunk = record.embedded = None
+        task.module(**batch.inputs)
+        assert seen.trunk is seen.embedded is None, "the recording is over"
+
+
+def test_a_recording_ends_with_an_error_too():
+    task, copy, batch = ready()
+    with pytest.raises(RuntimeError, match="mine"), copy.recording(stop=False):
+        raise RuntimeError("mine")
+    with torch.no_grad():
+        task.module(**batch.inputs)
+    assert copy._seen.trunk is None
+
+
+def test_what_was_learned_begins_with_nothing():
+    copy = ModelCopy(tiny.model("bert"))
+    assert copy.current
+    assert (copy.parts, copy.padding, copy.writes_padded, copy.outputs) == (None,) * 4
+    assert copy.proved_causal is copy.adapted is copy.mixes_texts is False
+    assert copy.module is not copy.reference
+    assert copy.embeddings is copy.embeddings
+
+
+def test_activations_that_are_quantised_by_batch_mix_texts():
+    model = tiny.model("bert")
+    model.more = type("Linear", (nn.Linear,), {"__module__": "torch.ao.nn.quantized.dynamic.modules"})(1, 1)
+    assert ModelCopy(model).mixes_texts
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "pad", "adapted", "after"),
+    [
+        ("llama", "SequenceClassification", None, True, NO_ID),
+        ("llama", "SequenceClassification", 0, False, 0),
+        ("llama", "SequenceClassification", 5, False, 5),
+        ("llama", "CausalLM", None, False, None),
+        ("bert", "MultipleChoice", 0, True, 0),
+    ],
+)
+def test_what_is_changed_on_the_copy(family, kind, pad, adapted, after):
+    model = tiny.model(family, kind)
+    model.config.pad_token_id = pad
+    copy, task = ModelCopy(model), task_of(model)
+    assert copy.adapt(task) is task
+    assert copy.adapted is adapted
+    assert (copy.module.config.pad_token_id, model.config.pad_token_id) == (after, pad)
+    assert copy.outputs is None
+    if kind == "MultipleChoice":
+        assert copy.module(input_ids=torch.tensor([[2, 7, 3]])).logits.shape == (1, 1), "a choice is a text"
+
+
+def test_a_plain_module_is_called_once_to_see_what_it_answers():
+    module = plain.grown(plain.Transformer(4))
+    copy = ModelCopy(module)
+    task = copy.adapt(task_of(module, "sequence-classification"))
+    assert copy.outputs == 4
+    assert task.labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
+    assert copy.adapted is False
+
+
+def test_what_is_watched_may_be_more_than_the_model():
+    model, more = tiny.model("bert"), nn.Linear(1, 1)
+    copy = ModelCopy(model, nn.ModuleList([model, more]))
+    assert copy.current
+    model.classifier.bias = None
+    assert not copy.current

@@ -1,0 +1,283 @@
+"""The model's own answer, whatever the settings, the dtype, the compiler, and the texts before and beside."""
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from normxlogit import ALL, Explainer
+from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
+from normxlogit.models.task_model import TaskModel
+from tests import tiny
+
+TEXT = tiny.TEXTS[2]
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+def logits_of(model, ids):
+    with torch.no_grad():
+        return model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long)).logits[0]
+
+
+# --- padding that the model does not know -----------------------------------------------------------------------------
+
+
+def without_pad(family, pad=None):
+    model = tiny.model(family, num_labels=3)
+    model.config.pad_token_id = pad
+    tokenizer = tiny.tokenizer(specials=False)
+    tokenizer.pad_token = tokenizer.eos_token
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("pad", [None, 3, -1, 999])
+@pytest.mark.parametrize("family", ["gpt2", "llama", "qwen2", "opt"])
+def test_a_text_that_ends_in_the_end_token_is_answered_as_the_model_answers_it(family, pad):
+    model, tokenizer = without_pad(family, pad)
+    explainer = Explainer(model, tokenizer)
+    texts = ["the movie is not good [SEP]", "bad", "a great film with wit [SEP]", "bad [SEP]", "the cat sat"]
+    alone = [explainer(text) for text in texts]
+    together = explainer(texts)
+    for one, among in zip(alone, together, strict=True):
+        own = logits_of(model, list(one.token_ids))
+        assert one.prediction.id == int(own.argmax())
+        assert one.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
+        np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
+    assert model.config.pad_token_id == pad
+
+
+@pytest.mark.parametrize("pad", [-1, 999])
+def test_language_models_are_padded_with_a_token_that_exists(pad):
+    model = tiny.model("llama", "CausalLM")
+    model.config.pad_token_id = pad
+    explainer = Explainer(model, tiny.tokenizer_for("llama"))
+    for one, among in zip([explainer(t) for t in tiny.TEXTS], explainer(tiny.TEXTS), strict=True):
+        np.testing.assert_allclose(among.scores, one.scores, **CLOSE)
+
+
+def test_a_copy_that_answers_otherwise_is_refused(monkeypatch):
+    """What is compared is the model's own answer: a copy whose settings change it does not pass."""
+    model, tokenizer = without_pad("gpt2")
+    monkeypatch.setattr("normxlogit.models.model_copy.NO_ID", 3)
+    with pytest.raises(HeadMismatchError, match="differ from the model's own"):
+        Explainer(model, tokenizer)("the movie is not good [SEP]")
+
+
+# --- compiled ---------------------------------------------------------------------------------------------------------
+
+
+def layers_compiled(model):
+    for layer in model.base_model.modules():
+        if type(layer).__name__.endswith(("Layer", "Block", "TransformerBlock")):
+            layer.compile(backend="eager")
+
+
+def compiled_in_place(model):
+    model.compile(backend="eager")
+
+
+def forward_compiled(model):
+    model.forward = torch.compile(model.forward, backend="eager")
+
+
+def trunk_compiled(model):
+    name = model.base_model_prefix
+    setattr(model, name, torch.compile(getattr(model, name), backend="eager"))
+
+
+@pytest.mark.parametrize("compiling", [layers_compiled, compiled_in_place, forward_compiled, trunk_compiled])
+@pytest.mark.parametrize("family", ["bert", "gpt2", "distilbert"])
+def test_compiled_in_whatever_way(family, compiling):
+    tokenizer = tiny.tokenizer_for(family)
+    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
+    model = tiny.model(family)
+    compiling(model)
+    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
+
+
+# --- state ------------------------------------------------------------------------------------------------------------
+
+
+def dynamic_llama():
+    rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
+    return tiny.model("llama", max_position_embeddings=8, rope_parameters=rope, num_labels=3)
+
+
+def longrope():
+    rope = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4}
+    rope |= {"factor": 4.0, "original_max_position_embeddings": 8}
+    return tiny.model("llama", max_position_embeddings=32, rope_parameters=rope, num_labels=3)
+
+
+def big_bird():
+    config = transformers.BigBirdConfig(
+        **tiny.COMMON, **tiny.INNER, max_position_embeddings=256, block_size=4, num_random_blocks=1, num_labels=3
+    )
+    torch.manual_seed(0)
+    model = transformers.BigBirdForSequenceClassification(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(4)
+    return model
+
+
+STATEFUL = {"dynamic": (dynamic_llama, (3, 12, 16, 30)), "longrope": (longrope, (3, 12, 7, 30)),
+            "big-bird": (big_bird, (10, 90, 30, 120))}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_text_is_explained_alike_alone_in_a_batch_first_and_last(name):
+    build, lengths = STATEFUL[name]
+    tokenizer = tiny.tokenizer(specials=False)
+    tokenizer.model_max_length = 200
+    words = np.random.default_rng(0).choice(tiny.WORDS[:40], size=(len(lengths), max(lengths)))
+    texts = [" ".join(row[:length]) for row, length in zip(words, lengths, strict=True)]
+    alone = [Explainer(build(), tokenizer)(text, layers=ALL, target=0) for text in texts]
+    for result in alone:
+        own = logits_of(build(), list(result.token_ids))
+        assert result.prediction.value == pytest.approx(own.max().item(), abs=1e-4)
+    explainer = Explainer(build(), tokenizer)
+    for order in (range(len(texts)), reversed(range(len(texts)))):
+        for place in order:
+            found = explainer(texts[place], layers=ALL, target=0)
+            np.testing.assert_allclose(found.scores, alone[place].scores, **CLOSE)
+    for method in ("normxlogit", "gradient-x-input"):
+        batched = explainer(texts, target=0, method=method)
+        for place, found in enumerate(batched):
+            single = Explainer(build(), tokenizer)(texts[place], target=0, method=method)
+            np.testing.assert_allclose(found.scores, single.scores, **CLOSE)
+
+
+@pytest.mark.parametrize("lengths", [(23, 12, 30), (12, 23, 25)])
+def test_padding_that_the_model_puts_inside_itself_is_no_token(lengths):
+    """BigBird fills its last block inside the trunk, and a head on pooled states lies behind that."""
+    model = tiny.model("big_bird", "MultipleChoice", seed=1)
+    explainer = Explainer(model, tiny.tokenizer())
+    questions = [("the " * (length - 4), ["good", "bad"]) for length in lengths]
+    alone = [explainer(question, layers=ALL) for question in questions]
+    assert [len(result) for result in alone] == list(lengths)
+    for question, result, among in zip(questions, alone, explainer(questions, layers=ALL), strict=True):
+        length = len(result)
+        np.testing.assert_allclose(among.scores, result.scores, **CLOSE)
+        with torch.no_grad():
+            fresh = copy.deepcopy(model)  # a short text turns its attention into another kind for good
+            states = fresh(torch.tensor([[result.token_ids]]), output_hidden_states=True).hidden_states
+            each = [model.classifier(torch.tanh(model.bert.pooler(s[0, :length])))[:, 0] for s in states]
+        norms = states[0][0, :length].norm(dim=-1)
+        np.testing.assert_allclose(result.scores, torch.stack(each[1:]) * norms, **CLOSE)
+        shares = explainer(question, method="frozen-gradient")
+        assert shares.scores.sum() + shares.diagnostics["bias"] == pytest.approx(shares.prediction.value, abs=1e-4)
+
+
+def test_nothing_is_written_on_the_callers_model():
+    model = longrope()
+    tokenizer = tiny.tokenizer(specials=False)
+    inverse = model.model.rotary_emb.inv_freq.clone()
+    Explainer(model, tokenizer)(tiny.TEXTS[2])
+    torch.testing.assert_close(model.model.rotary_emb.inv_freq, inverse, rtol=0, atol=0)
+
+
+# --- no numbers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
+@pytest.mark.parametrize("first", [True, False])
+def test_nan_is_an_error_that_says_where_it_began(family, kind, first):
+    model = tiny.model(family, kind)
+    explainer = Explainer(model, tiny.tokenizer_for(family))
+    if not first:
+        explainer(TEXT)
+    layer = [path for path, _ in model.named_modules() if path.endswith(("mlp.up_proj", "output.dense"))]
+    with torch.no_grad():
+        model.get_submodule(layer[1]).weight[0, 0] = torch.nan
+    with pytest.raises(UnsupportedModelError, match=rf"first in what {layer[1]} returns, whose weight is not finite"):
+        explainer(TEXT)
+
+
+def test_overflow_is_an_error_that_says_where_it_began():
+    model = tiny.model("bert")
+    model.bert.encoder.layer[1].output.register_forward_hook(lambda _, __, output: output * torch.inf)
+    with pytest.raises(UnsupportedModelError, match=r"first in what bert\.encoder\.layer\.1\.output returns; load"):
+        Explainer(model, tiny.tokenizer_for("bert"))(TEXT)
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("roberta", "MaskedLM"),
+                                              ("llama", "CausalLM")])  # fmt: skip
+def test_float64_models(family, kind):
+    tokenizer = tiny.tokenizer_for(family)
+    text = tiny.MASKED if kind == "MaskedLM" else TEXT
+    expected = Explainer(tiny.model(family, kind), tokenizer)(text, layers=ALL).scores
+    found = Explainer(tiny.model(family, kind).double(), tokenizer)(text, layers=ALL).scores
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
+def test_models_that_return_tuples(family):
+    model, tokenizer = tiny.model(family), tiny.tokenizer_for(family)
+    expected = Explainer(model, tokenizer)(TEXT, layers=ALL).scores
+    model = tiny.model(family)
+    model.config.return_dict = False
+    np.testing.assert_allclose(Explainer(model, tokenizer)(TEXT, layers=ALL).scores, expected, **CLOSE)
+    assert model.config.return_dict is False
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "gradient-x-input"])
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_autocast_does_not_move_the_scores(family, method):
+    tokenizer = tiny.tokenizer_for(family)
+    expected = Explainer(tiny.model(family), tokenizer)(TEXT, method=method)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = Explainer(tiny.model(family), tokenizer)(TEXT, method=method)
+    np.testing.assert_allclose(found.scores, expected.scores, **CLOSE)
+    assert expected.notes == ()
+    assert "in the model's own precision, float32; in autocast" in found.notes[0]
+
+
+@pytest.mark.parametrize("family", tiny.CLASSIFIERS)
+def test_a_first_text_of_one_token_says_nothing_about_later_ones(family):
+    tokenizer = tiny.tokenizer(specials=False, padding_side="left" if family == "xlnet" else "right")
+    expected = Explainer(tiny.model(family), tokenizer)(TEXT, layers=ALL).scores
+    explainer = Explainer(tiny.model(family), tokenizer)
+    assert len(explainer("bad").tokens) == 1
+    np.testing.assert_allclose(explainer(TEXT, layers=ALL).scores, expected, **CLOSE)
+
+
+def test_what_the_model_itself_cannot_read_is_said():
+    sizes = {"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "vocab_size": tiny.SIZE}
+    config = transformers.FunnelConfig(block_sizes=[1, 1, 1], num_decoder_layers=1, **sizes)
+    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    explainer = Explainer(model, tiny.tokenizer(specials=False))
+    with pytest.raises(InputError, match="FunnelForSequenceClassification cannot read a text of 1 tokens"):
+        explainer("bad")
+    assert len(explainer(TEXT).tokens) == 13
+
+
+def test_a_lack_of_memory_in_the_proof_is_no_mismatch(monkeypatch):
+    task = TaskModel(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    batch = task.batch(task.encoder([TEXT]), [0])
+
+    def full(*_, **__):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr("normxlogit.surgery.headpiece.Headpiece.whole", full)
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        task.run(batch)
+
+
+def test_threads_agree_on_models_that_write_on_themselves():
+    tokenizer = tiny.tokenizer(specials=False)
+    texts = [" ".join(tiny.WORDS[start : start + length]) for start, length in enumerate((3, 30, 12, 25, 7, 16))]
+    expected = [Explainer(dynamic_llama(), tokenizer)(text, target=0).scores for text in texts]
+    explainer = Explainer(dynamic_llama(), tokenizer)
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda text: explainer(text, target=0).scores, texts * 5))
+    for scores, wanted in zip(found, expected * 5, strict=True):
+        np.testing.assert_allclose(scores, wanted, **CLOSE)

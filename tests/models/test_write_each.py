@@ -1,0 +1,112 @@
+"""Which prompts are continued together, and what of the rows that come back was written."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from transformers import GenerationConfig
+
+from normxlogit.inputs.encoding import Encoding
+from normxlogit.models import write_each as room
+from normxlogit.models.task_model import TaskModel
+from tests import tiny
+
+
+@pytest.mark.parametrize(
+    ("settings", "plain"),
+    [
+        ({"max_new_tokens": 4, "eos_token_id": 3, "top_k": 5, "temperature": 0.5}, True),
+        ({"num_beams": 1, "repetition_penalty": 1.0, "do_sample": False}, True),
+        ({"no_repeat_ngram_size": 0}, True),
+        ({"do_sample": True}, False),
+        ({"num_beams": 2}, False),
+        ({"repetition_penalty": 0.5}, False),
+        ({"repetition_penalty": 1.5}, False),
+        ({"no_repeat_ngram_size": 1}, False),
+        ({"forced_bos_token_id": 1}, False),
+    ],
+)
+def test_greedy_settings_are_told_from_those_that_padding_may_matter_to(settings, plain):
+    assert room._plain(GenerationConfig(**settings)) is plain
+
+
+def test_a_row_ends_with_its_first_end_token():
+    assert [room._ends(GenerationConfig(eos_token_id=ids)) for ids in (None, 3, [3, 4])] == [set(), {3}, {3, 4}]
+    for ids, wanted in (([5, 3, 7, 3], [5, 3]), ([5, 6], [5, 6]), ([4, 3], [4]), ([], [])):
+        assert room._until(ids, {3, 4}) == wanted
+
+
+LOGITS = torch.tensor([[1.0, 4.0, -torch.inf], [2.0, 0.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("change", "agree"),
+    [
+        ([[0, 0, 0], [0, 0, 0]], True),
+        ([[0, 3e-4, 0], [-3e-4, 0, 0]], True),
+        ([[0, 0, 0], [0, 1e-2, 0]], False),
+        ([[0, 0, 0], [0, -1e-2, 0]], False),
+        ([[4, 0, 0], [0, 0, 0]], False),
+    ],
+)
+def test_two_steps_agree_where_they_choose_alike_and_say_the_same(change, agree):
+    alone = LOGITS.clone()
+    alone[0, 2] = 0.0
+    assert room._agree(alone, alone + torch.tensor(change)) is agree
+
+
+def test_what_is_forbidden_on_both_sides_says_nothing():
+    assert room._agree(LOGITS.nan_to_num(neginf=0.0), LOGITS)
+    assert not room._agree(LOGITS.nan_to_num(neginf=0.0), LOGITS + torch.tensor([[0], [1.0]]))
+
+
+def prompts(*lengths):
+    return [Encoding({"input_ids": [7] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in lengths]
+
+
+def test_prompts_of_one_length_go_together():
+    given = prompts(3, 2, 3, 1)
+    assert [[len(p) for p in group] for group in room._by_length(given)] == [[1], [2], [3, 3]]
+
+
+def test_the_shortest_is_tried_beside_the_longest_once_for_each_model(monkeypatch):
+    tried, model = [], SimpleNamespace(copy=SimpleNamespace(writes_padded=None))
+
+    def logits(_, some):
+        tried.append([len(p) for p in some])
+        return LOGITS
+
+    monkeypatch.setattr(room, "_first_logits", logits)
+    monkeypatch.setattr(room, "_agree", lambda *_: False)
+    for _ in range(2):
+        assert room._same_beside(model, prompts(3, 2, 5)) is False
+    assert tried == [[2], [2, 5]]
+
+
+def llama(**options):
+    return TaskModel(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"), **options)
+
+
+def test_the_trial_reads_the_first_two_steps_of_greedy_writing():
+    model = llama()
+    read = model.encoder(["the cat sat"])
+    with torch.no_grad():
+        first = model.given(torch.tensor([read[0].ids])).logits[0, -1]
+        second = model.given(torch.tensor([[*read[0].ids, int(first.argmax())]])).logits[0, -1]
+    found = room._first_logits(model, read)
+    torch.testing.assert_close(found, torch.stack([first, second]), rtol=1e-4, atol=1e-4)
+    model.given.generation_config.eos_token_id = int(first.argmax())
+    assert len(room._first_logits(model, read)) == 2, "an end is no end"
+
+
+@pytest.mark.parametrize(("settings", "sizes"), [({}, [3, 1]), ({"num_beams": 2}, [1] * 4)])
+def test_what_is_written_together_takes_the_memory_of_two_passes(monkeypatch, settings, sizes):
+    model, seen, generated = llama(batch_tokens=24), [], room._generated
+    monkeypatch.setattr(room, "_generated", lambda m, some, *more: seen.append(len(some)) or generated(m, some, *more))
+    config = GenerationConfig(max_new_tokens=3, pad_token_id=0, do_sample=False, **settings)
+    read = model.encoder(["the cat sat here"] * 4)
+    written = room.write_each(model, read, config, {})
+    assert seen == sizes
+    with torch.no_grad():
+        own = model.given.generate(torch.tensor([read[0].ids]), generation_config=config)[0, 4:].tolist()
+    assert written == [own] * 4
