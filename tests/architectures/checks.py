@@ -15,7 +15,7 @@ from normxlogit.methods import NormXLogit, Request
 from normxlogit.models.targets import resolve
 from normxlogit.models.tasks import at
 from normxlogit.surgery.headpiece import answer_of
-from normxlogit.surgery.parts import EXCLUDED
+from normxlogit.surgery.same_answer import EXCLUDED
 from tests import tiny
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokens_read
 from tests.architectures.known import ALIKE

@@ -11,7 +11,7 @@ from normxlogit.errors import InputError
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.models import map_batches as room
 from normxlogit.models.map_batches import map_batches, run_batches
-from normxlogit.surgery.parts import EXCLUDED
+from normxlogit.surgery.same_answer import EXCLUDED
 from tests import tiny
 from tests.architectures.base import build, stir
 

@@ -110,6 +110,35 @@ def test_a_model_that_answers_by_chance_is_refused():
         task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))
 
 
+def centred(_, __, output):
+    return output - output.mean(0, keepdim=True)
+
+
+def mixed_in(path):
+    """Let a part of a model see a whole batch, as experts of limited capacity do."""
+
+    def change(model):
+        model.get_submodule(path).register_forward_hook(centred)
+
+    return change
+
+
+def batch_norm(model):
+    model.classifier = torch.nn.Sequential(torch.nn.BatchNorm1d(32, track_running_stats=False), model.classifier)
+    model.classifier.eval()
+    own = torch.nn.functional.batch_norm
+    model.classifier[0].forward = lambda x: own(x, None, None, training=True) if len(x) > 1 else x
+
+
+@pytest.mark.parametrize("change", [batch_norm, mixed_in("bert.pooler"), mixed_in("bert.encoder.layer.0.output.dense")])
+def test_a_model_whose_texts_change_each_others_answers_is_refused(change):
+    plain = tiny.model("bert")
+    change(plain)
+    explainer = Explainer(plain, tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="answers a text differently beside another one"):
+        explainer(tiny.TEXTS[0])
+
+
 def test_chosen_rows_are_proved_over_the_whole_vocabulary_and_else_cut_from_all():
     _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
     head, hidden = task.parts.head, forward.hidden[0]

@@ -5,8 +5,9 @@ import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.parts import EmbeddingTap, _agree, _padded_inside, _trunk_candidates, find_parts, tolerance_for
+from normxlogit.surgery.parts import EmbeddingTap, _agree, _padded_inside, _trunk_candidates, find_parts
 from normxlogit.surgery.plain_module import as_task_model
+from normxlogit.surgery.same_answer import tolerance_for
 from normxlogit.surgery.trace import Call, trace
 from tests import plain, tiny
 

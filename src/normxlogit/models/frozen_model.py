@@ -16,7 +16,7 @@ from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
 from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
-from ..surgery.parts import tolerance_for
+from ..surgery.same_answer import tolerance_for
 from ..surgery.trace import hidden_of, tensor_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass

@@ -8,7 +8,8 @@ from torch import Tensor
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
-from ..surgery.parts import Parts, tolerance_for
+from ..surgery.parts import Parts
+from ..surgery.same_answer import tolerance_for
 from ..surgery.trace import embedded_of, states_of
 from .forward_pass import ForwardPass
 from .task_model import TaskModel

@@ -12,7 +12,7 @@ from ..inputs.batching import Batch, batches
 from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import out_of_memory
-from ..surgery.parts import EXCLUDED, tolerance_for
+from ..surgery.same_answer import EXCLUDED, tolerance_for
 from .proof import failed_inside
 from .task_model import TaskModel
 

@@ -16,6 +16,7 @@ from ..surgery.layer_to_head import TrunkDone
 from ..surgery.parts import Parts
 from ..surgery.plain_module import as_task_model
 from ..surgery.recorders import know_recorders
+from ..surgery.same_answer import mixes_by_rounding
 from ..surgery.snapshot import Snapshot
 from ..surgery.trace import tensor_of
 from .embeddings import WordEmbeddings
@@ -86,7 +87,7 @@ class ModelCopy:
     @cached_property
     def mixes_texts(self) -> bool:
         """Whether activations are quantised by the largest of a batch, so that texts change each other's answers."""
-        return any(".quantized.dynamic" in type(module).__module__ for module in self.module.modules())
+        return mixes_by_rounding(self.module)
 
     @cached_property
     def record(self) -> Isolated:

@@ -15,7 +15,7 @@ from ..surgery.isolated import private_clone
 from ..surgery.layer_to_head import TrunkDone
 from ..surgery.memory import out_of_memory
 from ..surgery.non_finite import is_number
-from ..surgery.parts import tolerance_for
+from ..surgery.same_answer import tolerance_for
 from .input_limits import SPARE
 from .model_copy import ModelCopy
 from .tasks import Task

@@ -15,7 +15,7 @@ from transformers.utils.hub import cached_file
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..surgery.clone import clone, unwrapped
-from ..surgery.parts import tolerance_for
+from ..surgery.same_answer import tolerance_for
 
 __all__ = [
     "Pooling",

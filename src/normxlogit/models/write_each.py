@@ -9,7 +9,7 @@ from transformers import GenerationConfig
 
 from ..inputs.encoding import Encoding
 from ..surgery.isolated import private_clone
-from ..surgery.parts import tolerance_for
+from ..surgery.same_answer import tolerance_for
 from .map_batches import STATES_AGREE, map_batches
 from .proof import reading
 from .seq2seq import Seq2SeqModel

@@ -16,7 +16,7 @@ from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
-from ..surgery.parts import tolerance_for
+from ..surgery.same_answer import tolerance_for
 from .completed import Completed
 from .completion import Explained, explain_run, explained
 from .options import Options

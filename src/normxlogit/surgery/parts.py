@@ -18,17 +18,11 @@ from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import LayerToHead, before_layers, find_layer_to_head
 from .memory import refuse_to_hide
 from .non_finite import is_number, no_number
+from .same_answer import EXCLUDED, check_repeatable, prove_on_another, tolerance_for
 from .token_pooling import TokenPooling
 from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, trace
 
-__all__ = ["EXCLUDED", "EmbeddingTap", "Parts", "find_parts", "tolerance_for"]
-
-
-REPEATED = 8
-"""How often a model that draws random numbers is asked the same."""
-
-EXCLUDED = 1e4
-"""Logits beyond this are no answer: some heads push the question's tokens out of a reader's choice like that."""
+__all__ = ["EmbeddingTap", "Parts", "find_parts"]
 
 
 @dataclass(frozen=True)
@@ -141,7 +135,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_number(logits):
         raise no_number(model, calls, inputs)
-    _check_repeatable(model, inputs, logits)
+    check_repeatable(model, inputs, logits)
     states, embedded = states_of(outputs), embedded_of(outputs)
     skipped: dict[str, Any] = {}
     if not isinstance(model, PreTrainedModel):  # nobody has named its trunk
@@ -157,7 +151,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     count = inputs["input_ids"].shape[1]
     candidates = candidates or _trunk_candidates(model, calls, states)
     head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
-    _prove_on_another(model, head, inputs)
+    prove_on_another(model, head, inputs, logits, tokenwise)
     tail, early_exit, layers, token_pooling = None, None, None, None
     if trunk.hidden is not None and trunk.hidden.shape[1] != count and not _padded_inside(calls, inputs["input_ids"]):
         try:
@@ -194,59 +188,6 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
         embedding_output=embedding_output(calls, embedded),
     )
-
-
-def _check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: Tensor) -> None:
-    """Ask a model the same again, as it is now.
-
-    Raises:
-        UnsupportedModelError: If it answers otherwise: scores would be of neither answer.
-    """
-    state, difference = torch.get_rng_state(), 0.0
-    for asked in range(REPEATED):
-        with torch.inference_mode():
-            found = answer_of(private_clone(model)(**inputs))
-        apart = torch.inf if found is None or found.shape != logits.shape else (found - logits).abs().max().item()
-        difference = max(difference, apart)
-        if not asked and torch.equal(torch.get_rng_state(), state):
-            break  # no numbers were drawn, which need not tell each time
-    torch.set_rng_state(state)
-    if not difference <= tolerance_for(logits):
-        raise UnsupportedModelError(
-            f"{type(model).__name__} answers the same input differently each time, by {difference:.2g}: dropout or "
-            "noise that evaluation mode does not switch off, or something that it remembers; take that out, or fix its "
-            "seed"
-        )
-
-
-def _prove_on_another(model: PreTrainedModel, head: Headpiece, inputs: Mapping[str, Any]) -> None:
-    """Compare the head with the model on another input than that which it was found with.
-
-    Raises:
-        HeadMismatchError: If they differ, as where a head reads something that the model kept from a pass before.
-    """
-    name = next((n for n in ("input_ids", "pixel_values", "input_features", "input_values") if n in inputs), None)
-    if name is None:
-        return
-    other = {**inputs, name: inputs[name].roll(1, -1)}
-    try:
-        calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), other)
-    except Exception as error:  # the same tokens in this order may be no text that the model reads
-        refuse_to_hide(error)
-        return
-    logits = answer_of(outputs)
-    hidden = next((call.hidden for call in reversed(calls) if call.path == head.trunk), None)
-    if logits is None or hidden is None or not is_number(logits):
-        return
-    with torch.inference_mode():
-        found = head.whole(hidden, other)
-    difference = (found - logits).abs().max().item() if found.shape == logits.shape else float("inf")
-    if not difference <= tolerance_for(logits):
-        raise HeadMismatchError(
-            f"the head of {type(model).__name__} reproduces the model's logits on one text and not on another, by "
-            f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a pass "
-            "before"
-        )
 
 
 def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
@@ -367,13 +308,6 @@ def _proved_head(
         f"the head of {type(model).__name__} could not be applied by itself: no trunk was found with which it "
         f"reproduces the model's logits. Tried {'; '.join(tried) or 'nothing: no module returns hidden states'}"
     )
-
-
-def tolerance_for(logits: Tensor) -> float:
-    """Return the difference that rounding explains, for logits of this size and precision."""
-    rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
-    size = logits.abs()
-    return float(rounding * max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0))
 
 
 def _agree(each: Tensor, logits: Tensor, tolerance: float) -> bool:

@@ -10,7 +10,7 @@ from ...errors import UnsupportedModelError
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
 from ...surgery.memory import refuse_to_hide
-from ...surgery.parts import tolerance_for
+from ...surgery.same_answer import tolerance_for
 from ..registry import register
 from .layer_calls import LayerCall, own_clone, record
 from .matrix import MatrixMethod
