@@ -7,6 +7,7 @@ from torch import nn
 
 from normxlogit import ALL, Explainer, MethodError, UnsupportedModelError
 from normxlogit.methods import FrozenGradient
+from normxlogit.models.frozen_model import FrozenModel
 from tests import tiny
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -68,6 +69,8 @@ def test_all_layers_are_read_from_one_pass(family):
     np.testing.assert_allclose(halfway, every.scores[0], **CLOSE)  # of three layers
     mean = e(TEXT, method="frozen-gradient:read_at=all").scores
     np.testing.assert_allclose(mean, every.scores[:2].mean(0), **CLOSE)
+    assert every.scores[-1].sum() + every.diagnostics["bias"] == pytest.approx(every.prediction.value, abs=1e-4)
+    assert family == "llama" or abs(every.scores[0].sum() - every.scores[-1].sum()) > 1e-3, "biases are on the way"
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
 
 
@@ -159,24 +162,31 @@ def test_it_follows_the_model():
     np.testing.assert_allclose(e(TEXT, method="frozen-gradient", target=0).scores, wanted, **CLOSE)
 
 
-def test_the_frozen_pass_is_the_only_one():
+def test_the_frozen_pass_is_the_only_one(monkeypatch):
     e = explainer("bert")
     e(TEXT, method="frozen-gradient")
-    calls = []
+    calls, run = [], FrozenModel.run
     e.model.module.register_forward_pre_hook(lambda *_: calls.append("plain"))
-    e(TEXT, method="frozen-gradient")
-    assert not calls
+    monkeypatch.setattr(FrozenModel, "run", lambda *a, **k: calls.append("frozen") or run(*a, **k))
+    for settings in ("", ":read_at=-1", ":baseline=mask"):
+        calls.clear()
+        e(TEXT, method=f"frozen-gradient{settings}")
+        assert calls == ["frozen"]
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_a_completion_from_one_pass_is_token_by_token(family):
-    e = explainer(family, "CausalLM")
-    g = e.explain_completion("the movie is", " very good and", method="frozen-gradient", contrast=7)
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [("llama", ""), ("gpt2", ""), ("llama", ":read_at=all"), ("llama", ":read_at=-1"), ("gpt2", ":points=0.3")],
+)
+def test_a_completion_from_one_pass_is_token_by_token(family, settings):
+    e, method = explainer(family, "CausalLM"), f"frozen-gradient{settings}"
+    g = e.explain_completion("the movie is", " very good and", method=method, contrast=7)
     for index in range(len(g)):
         own = g.for_token(index)
         ids = {"input_ids": torch.tensor([own.token_ids])}
-        alone = e(ids, method="frozen-gradient", target=own.target.ids[0], contrast=7)[0]
+        alone = e(ids, method=method, target=own.target.ids[0], contrast=7)[0]
         np.testing.assert_allclose(own.scores, alone.scores, rtol=1e-3, atol=1e-5)
+        assert own.diagnostics["bias"] == pytest.approx(alone.diagnostics["bias"], rel=1e-3, abs=1e-4)
 
 
 def test_a_completion_counts_logits_less_their_mean():
