@@ -7,13 +7,15 @@ import pytest
 import torch
 
 from normxlogit.evaluation import frontier_report
+from normxlogit.evaluation.frontier import Point
 from normxlogit.render import matplotlib_figure
 from normxlogit.render.matplotlib_figure import MARKERS, SERIES
 from tests.evaluation.test_frontier import POINTS
 
 
 def test_the_table_begins_with_the_cheapest_and_marks_the_frontier():
-    lines = frontier_report.frontier_table(POINTS).splitlines()[2:]
+    without_cost = Point("lime:samples=8", POINTS[0].result)
+    lines = frontier_report.frontier_table([*POINTS, without_cost]).splitlines()[2:]
     assert [line.split("|")[1].strip() for line in lines] == [
         "random",
         "logat",
