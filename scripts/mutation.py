@@ -199,10 +199,10 @@ def is_python(one: "MutationSpec") -> bool:
     from cosmic_ray.plugins import get_operator
 
     code = one.module_path.read_text(encoding="utf-8")
-    changed = mutate_code(code, get_operator(one.operator_name)(**one.operator_args), one.occurrence)
     try:
+        changed = mutate_code(code, get_operator(one.operator_name)(**one.operator_args), one.occurrence)
         compile(changed or code, str(one.module_path), "exec")
-    except SyntaxError:
+    except (SyntaxError, AttributeError):  # the latter of Cosmic Ray itself: an exception with a dot in its name
         return False
     return changed is not None
 

@@ -178,3 +178,16 @@ def test_a_name_may_look_like_a_pattern(tmp_path):
     (tmp_path / "in1.txt").write_text("two\n")
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in[1].txt")))] == ["one"]
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in[0-9].txt")))] == ["two"]
+
+
+@pytest.mark.parametrize("rest", ['"open\nthree\nfour\n', '"open,x\nthree,y\n', 'two,"open\n'])
+def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path, rest):
+    (tmp_path / "in.csv").write_text(f"text,more\none,x\n{rest}")
+    with pytest.raises(DataError, match=r"in\.csv: a quote is not closed"):
+        read(open_source(tmp_path / "in.csv"))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
+    (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']

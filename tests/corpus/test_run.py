@@ -1,16 +1,17 @@
 """A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
 
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from transformers import ByT5Tokenizer
 
-from normxlogit import ALL, Attributions, Explainer, attribute
+from normxlogit import ALL, Attributions, Explainer, attribute, summarize
 from normxlogit.corpus import folder as folders
 from normxlogit.corpus import progress_bar
-from normxlogit.corpus.settings import model_digest
 from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 
@@ -126,6 +127,15 @@ def test_words_are_those_of_the_explainer(tmp_path, bert):
         assert row["words"] == [word.text for word in result.words()]
         assert row["word_scores"] == pytest.approx([word.score for word in result.words()], abs=1e-3)
         assert "text" not in row
+
+
+def test_a_tokenizer_without_offsets_gives_tokens_and_no_words(tmp_path):
+    made = Explainer(tiny.model("bert", "SequenceClassification", vocab_size=400), ByT5Tokenizer())
+    with pytest.raises(InputError, match="words need a tokenizer that reports character offsets"):
+        run(made, rows_of(["a movie"]), tmp_path, words=True)
+    assert not list(tmp_path.iterdir())
+    run(made, rows_of(["a movie"]), tmp_path)
+    assert "".join(results(tmp_path)["tokens"][0].as_py()) == "a movie</s>"
 
 
 def test_bad_rows_go_to_the_errors_and_the_run_goes_on(tmp_path, bert):
@@ -256,6 +266,45 @@ def test_a_shard_that_is_gone_is_made_again(tmp_path, bert):
     assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
 
 
+@pytest.mark.parametrize("content", [b"", b"PAR1 half of it"])
+def test_a_shard_that_is_broken_is_made_again(tmp_path, bert, content):
+    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
+    run(bert, path, tmp_path / "out")
+    (tmp_path / "out/shards/00000001.parquet").write_bytes(content)
+    assert run(bert, path, tmp_path / "out").fresh == 16
+    assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
+
+
+def test_a_run_that_is_turned_away_leaves_the_other_ones_files(tmp_path, bert):
+    folder = folders.Folder(tmp_path)
+    folder.create()
+    half = tmp_path / "shards/.writing-abc.parquet"
+    with folder.locked():
+        half.write_bytes(b"half of it")
+        with pytest.raises(DataError, match="another run is writing"):
+            run(bert, rows_of(texts(4)), tmp_path)
+        assert half.exists()
+    run(bert, rows_of(texts(4)), tmp_path)
+    assert not half.exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model": "x"}, {"settings": []}, {"complete": "yes"}, {"input": [{"x": 1}]}, {"shards": [{"shard": "0"}]}],
+    ids=str,
+)
+def test_a_manifest_of_other_fields_is_refused(tmp_path, bert, changes):
+    run(bert, rows_of(texts(4)), tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest | changes))
+    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
+        run(bert, rows_of(texts(4)), tmp_path)
+    manifest["shards"][0]["rows"] = "4"
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
+        summarize(tmp_path)
+
+
 def test_what_changed_is_refused_by_name(tmp_path, bert):
     path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
     out = tmp_path / "out"
@@ -316,20 +365,11 @@ def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):
     assert run(bert, tmp_path / "in.jsonl", tmp_path / "out").rows == 4
 
 
-def test_labels_and_the_tokenizers_settings_tell_models_apart(tmp_path):
+def test_labels_tell_models_apart(tmp_path):
     model, tokenizer = tiny.model("bert", "SequenceClassification"), tiny.tokenizer()
     run(Explainer(model, tokenizer), rows_of(texts(4)), tmp_path)
     with pytest.raises(DataError, match="other weights, labels"):
         run(Explainer(model, tokenizer, labels=["bad", "good"]), rows_of(texts(4)), tmp_path)
-    for name, value in (("model_max_length", 5), ("truncation_side", "left"), ("chat_template", "{{ messages }}")):
-        other = tiny.tokenizer()
-        setattr(other, name, value)
-        with pytest.raises(DataError, match="or another tokenizer"):
-            run(Explainer(model, other), rows_of(texts(4)), tmp_path)
-    writer = tiny.model("gpt2", "CausalLM")
-    before = model_digest(Explainer(writer, tiny.tokenizer_for("gpt2")).model)
-    writer.generation_config.eos_token_id = 7
-    assert model_digest(Explainer(writer, tiny.tokenizer_for("gpt2")).model) != before
 
 
 def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):

@@ -144,6 +144,31 @@ def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, ca
     assert "4 errors; the run is not finished" in command(capsys, "summarize", tmp_path)[1]
 
 
+@pytest.mark.parametrize("content", [None, b"", b"half of it"])
+def test_a_run_whose_shard_is_gone_or_broken_is_not_finished(tmp_path, content):
+    attribute(explainer(), [{"text": t} for t in texts(24)], tmp_path, shard_rows=8)
+    shard = tmp_path / "shards/00000000.parquet"
+    shard.unlink()
+    if content is not None:
+        shard.write_bytes(content)
+    summary = summarize(tmp_path)
+    assert (summary.rows, summary.complete) == (16, False)
+
+
+def test_right_labels_are_names_or_numbers_of_the_input(tmp_path):
+    rows = [{"text": t, "several": [1], "named": {"x": 1}} for t in texts(4)]
+    attribute(explainer(), rows, tmp_path, keep=["several", "named"])
+    for gold, says in (
+        ("several", "names or numbers"),
+        ("named", "names or numbers"),
+        ("tokens", "one of the run's own"),
+        ("row", "one of the run's own"),
+        ("nope", "keep it with --keep nope"),
+    ):
+        with pytest.raises(DataError, match=says):
+            summarize(tmp_path, gold=gold)
+
+
 def test_a_run_without_a_row_says_so(tmp_path):
     attribute(explainer(), [], tmp_path)
     with pytest.raises(DataError, match="the input of this run has no row"):

@@ -109,6 +109,7 @@ def test_reading_a_file_is_silent_and_leaves_the_callers_settings(tmp_path, show
         (datasets.enable_progress_bars if shown else datasets.disable_progress_bars)()
         datasets.logging.set_verbosity(datasets.logging.INFO)
         read_rows(path)
+        assert datasets.are_progress_bars_disabled() is not shown
         with pytest.raises(DataError, match=r"broken.jsonl: cannot be read as json: \S"):
             read_rows(tmp_path / "broken.jsonl")
         assert datasets.are_progress_bars_disabled() is not shown

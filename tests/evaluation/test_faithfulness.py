@@ -167,6 +167,8 @@ def test_scores_that_are_not_of_this_models_tokens_are_refused():
         with pytest.raises(DataError, match="attribution 1 needs its text and one score for each token"):
             measured(other)
     (encoding,) = explainer.encode(TEXTS[:1])
+    with pytest.raises(ValueError, match="shorter"):
+        faithfulness.measure(faithfulness.Answers(explainer), [encoding, encoding], [good.scores], [0, 1])
     for count in (len(encoding) - 1, len(encoding) + 1):
         with pytest.raises(DataError, match=f"{count} scores for {len(encoding)} tokens"):
             faithfulness.split(encoding, np.zeros(count), 0.5, "default")

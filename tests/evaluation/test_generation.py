@@ -53,7 +53,7 @@ def _any_source_matters(monkeypatch):
 def test_what_is_measured_on_a_prompt(explainer):
     model = explainer._language_model
     question = Asked("is this good?", {"text": DOCUMENT})
-    state = generation.measure_prompt(model, question, [method_named(m) for m in METHODS], 6, 12, 0)
+    state = generation.measure_prompt(model, question, [method_named(m) for m in METHODS], 6, 12, 3)
     completed = ask(model, question.question, question.documents, max_new_tokens=6)
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named))
 
@@ -77,7 +77,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     assert state["answer"] == text.text[text.prompt_characters :]
     assert state["explained"] == [state["answer"]]
     assert state["tokens"] == len(completed.encoding)
-    kept = random_ablations(4, 12, 1_000_003)
+    kept = random_ablations(4, 12, 3 + 1_000_003)
     answers = measure(kept).sum(1)
     for name, found in state["methods"].items():
         order = np.argsort(-np.array(found["scores"]), kind="stable")

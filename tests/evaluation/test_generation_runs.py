@@ -143,3 +143,28 @@ def test_a_real_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch):
     evaluate_sources(explainer, questions[:1], methods[:1], folder=tmp_path, **options)
     whole = evaluate_sources(explainer, questions, methods, **options)
     assert evaluate_sources(explainer, questions, methods, folder=tmp_path, **options) == whole
+
+
+def test_what_another_model_of_the_name_gave_is_measured_anew(explainer, prompts, tmp_path):
+    evaluate_sources(explainer, QUESTIONS[:1], ["logat"], folder=tmp_path)
+    other = Explainer(tiny.model("llama", "CausalLM", seed=1), tiny.tokenizer_for("llama"))
+    assert other.model.name == explainer.model.name
+    prompts.asked.clear()
+    evaluate_sources(other, QUESTIONS[:1], ["logat"], folder=tmp_path)
+    assert len(prompts.asked) == 1
+
+
+def test_a_prompt_is_kept_whole_or_not_at_all(explainer, prompts, tmp_path, monkeypatch):
+    def killed(self, *arguments, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate_sources(explainer, QUESTIONS[:1], ["logat"], folder=tmp_path)
+    assert not list(tmp_path.iterdir())
+    evaluate_sources(explainer, QUESTIONS[:1], ["logat"], folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(path.read_text()[:50])
+    with pytest.raises(DataError, match="not JSON"):
+        evaluate_sources(explainer, QUESTIONS[:1], ["logat"], folder=tmp_path)

@@ -58,16 +58,19 @@ def test_questions_are_read_of_a_file(tmp_path):
     path.write_text("\n \n".join(map(json.dumps, rows)) + "\n\n")
     assert load_questions(path, 9) == [Asked("a?", {"document 1": "x", "document 2": "y"}), Asked("b?", {"n": "z"})]
     assert [asked.question for asked in load_questions(path, 1)] == ["a?"]
+    path.write_text('{"question": "a\u2028?", "documents": ["x\x85y"]}\n', encoding="utf-8")
+    assert load_questions(path, 9) == [Asked("a\u2028?", {"document 1": "x\x85y"})]
 
 
-def test_rows_of_qnli_become_questions_unless_some_have_documents(tmp_path):
+def test_rows_of_qnli_become_questions_and_do_not_stand_beside_others(tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text("\n".join(map(json.dumps, ROWS)))
     assert load_questions(path, 3) == qnli_questions(ROWS, 3, 0, 7)
     assert load_questions(path, 3, 5, 4) == qnli_questions(ROWS, 3, 5, 4)
     with path.open("a") as file:
         file.write("\n" + json.dumps({"question": "own?", "documents": ["x"], "sentence": "s", "label": 1}))
-    assert [asked.question for asked in load_questions(path, 9)] == ["own?"]
+    with pytest.raises(DataError, match="give them in two files"):
+        load_questions(path, 9)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Tables and figures of faithfulness: each figure in its place, and what is marked as the best."""
 
+import importlib.util
 import json
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -113,3 +115,13 @@ def test_what_no_method_works_on_is_written_too(tmp_path, monkeypatch):
     worthless = replace(result("a", 0.2), whole_quality=math.nan)
     report.write_faithfulness(tmp_path, [worthless], ["a"], {})
     assert json.loads((tmp_path / "results.json").read_text())["results"][0]["whole_quality"] == "NaN"
+
+
+@pytest.mark.parametrize("name", ["report", "frontier_report"])
+def test_tables_need_no_matplotlib(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "normxlogit.render.matplotlib_figure", None)
+    spec = importlib.util.find_spec(f"normxlogit.evaluation.{name}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(ModuleNotFoundError, match="matplotlib"):
+        getattr(module, {"report": "curves_figure", "frontier_report": "frontier_figure"}[name])({})

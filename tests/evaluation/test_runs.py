@@ -89,8 +89,18 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
     other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
     runs.run_methods(other, EXAMPLES, [Random()], folder=tmp_path)
-    assert len(list(tmp_path.iterdir())) == 4
+    named = Explainer(explainer.model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
+    runs.run_methods(named, EXAMPLES, [Random()], folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_broken_file_of_a_run_is_named(explainer, tmp_path):
+    runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_text('{"drop')
+    with pytest.raises(DataError, match=f"{file.name}: not JSON"):
+        runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path)
 
 
 def test_methods_of_a_command_line():

@@ -366,3 +366,18 @@ def test_gradients_are_there_for_those_who_ask(explainer, needs_grad):
         explainer(tiny.TEXTS[0], method="watching")
     assert seen[0] == (needs_grad, not needs_grad)
     assert seen[1][1] is (not needs_grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("method", ["occlusion", "guided-lime", "decompx", "attention-rollout", "random"])
+def test_the_callers_default_precision_changes_nothing(method, dtype):
+    """As scripts set it that load a model in that precision."""
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    wanted = explainer(tiny.TEXTS[0], target=0, method=method).scores
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        found = explainer(tiny.TEXTS[0], target=0, method=method).scores
+    finally:
+        torch.set_default_dtype(before)
+    np.testing.assert_array_equal(found, wanted)

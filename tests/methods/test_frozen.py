@@ -68,6 +68,8 @@ def test_all_layers_are_read_from_one_pass(family):
     np.testing.assert_allclose(halfway, every.scores[0], **CLOSE)  # of three layers
     mean = e(TEXT, method="frozen-gradient:read_at=all").scores
     np.testing.assert_allclose(mean, every.scores[:2].mean(0), **CLOSE)
+    assert every.scores[-1].sum() + every.diagnostics["bias"] == pytest.approx(every.prediction.value, abs=1e-4)
+    assert family == "llama" or abs(every.scores[0].sum() - every.scores[-1].sum()) > 1e-3, "biases are on the way"
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
 
 
@@ -168,15 +170,19 @@ def test_the_frozen_pass_is_the_only_one():
     assert not calls
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2"])
-def test_a_completion_from_one_pass_is_token_by_token(family):
-    e = explainer(family, "CausalLM")
-    g = e.explain_completion("the movie is", " very good and", method="frozen-gradient", contrast=7)
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [("llama", ""), ("gpt2", ""), ("llama", ":read_at=all"), ("llama", ":read_at=-1"), ("gpt2", ":points=0.3")],
+)
+def test_a_completion_from_one_pass_is_token_by_token(family, settings):
+    e, method = explainer(family, "CausalLM"), f"frozen-gradient{settings}"
+    g = e.explain_completion("the movie is", " very good and", method=method, contrast=7)
     for index in range(len(g)):
         own = g.for_token(index)
         ids = {"input_ids": torch.tensor([own.token_ids])}
-        alone = e(ids, method="frozen-gradient", target=own.target.ids[0], contrast=7)[0]
+        alone = e(ids, method=method, target=own.target.ids[0], contrast=7)[0]
         np.testing.assert_allclose(own.scores, alone.scores, rtol=1e-3, atol=1e-5)
+        assert own.diagnostics["bias"] == pytest.approx(alone.diagnostics["bias"], rel=1e-3, abs=1e-4)
 
 
 def test_a_completion_counts_logits_less_their_mean():

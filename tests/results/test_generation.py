@@ -39,3 +39,16 @@ def test_one_token_carries_what_the_method_measured():
     assert one.merge == "max"
     assert one.text == "<s>the cat's mat"
     assert [w.text for w in one.words()] == ["the", "cat's", "mat"]
+
+
+def test_a_token_between_the_bytes_of_a_character_is_saved_and_loaded():
+    g = make_generation()
+    bytes_of_one = ((14, 18), (17, 18), (18, 24))  # " mat" ends in a character that the next token ends too
+    shared = replace(g, offsets=(*g.offsets[:4], *bytes_of_one))
+    for index in range(3):
+        one = shared.for_token(index)
+        assert one.text == g.text[: len(one.text)]
+        assert type(one).from_dict(one.to_dict()) == one
+    assert shared.for_token(1).text == g.text[:18]
+    unplaced = replace(g, offsets=(*g.offsets[:5], (0, 0), (18, 24)))  # a special token that stands nowhere
+    assert unplaced.for_token(1).text == g.text[: g.offsets[4][1]]

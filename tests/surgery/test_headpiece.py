@@ -1,11 +1,10 @@
 """The head-on-top by itself gives what the model gives, on every family."""
 
-import itertools
-
 import pytest
 import torch
+import transformers
 
-from normxlogit import Explainer, HeadMismatchError
+from normxlogit import Explainer, HeadMismatchError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import headpiece
 from tests import plain, tiny
@@ -72,20 +71,42 @@ def test_softcapping_and_scaling_are_the_models_own():
     assert scores.abs().max() > 0.3
 
 
-def test_a_head_that_cannot_stand_alone_is_refused():
-    """A head that reads more than the trunk's output must not give numbers."""
-    plain = tiny.model("bert")
-    leaks = itertools.count(1.0)
+class Peeking(transformers.BertForSequenceClassification):
+    """Its head reads what a hook kept of the first layer."""
 
-    class Peeking(type(plain)):
-        def forward(self, input_ids=None, **kwargs):
-            outputs = super().forward(input_ids=input_ids, **kwargs)
-            outputs["logits"] = outputs.logits + next(leaks)  # differs at every call: no trunk explains it
-            return outputs
+    def keep(self, _, __, output):
+        self.kept = output[0] if isinstance(output, tuple) else output
 
+    def forward(self, input_ids=None, **kwargs):
+        outputs = super().forward(input_ids=input_ids, **kwargs)
+        outputs["logits"] = outputs.logits + 0.1 * self.kept[:, 0, :2]
+        return outputs
+
+
+@pytest.mark.parametrize("asked", ["a cat", tiny.TEXTS[0]])
+def test_a_head_that_cannot_stand_alone_is_refused(asked):
+    """A head that reads more than the trunk's output must not give numbers, whatever its owner asked before."""
+    plain, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
     plain.__class__ = Peeking
-    task = TaskModel(plain, tiny.tokenizer_for("bert"))
-    with pytest.raises(HeadMismatchError, match=r"Tried bert: logits differ"):
+    plain.bert.encoder.layer[0].register_forward_hook(plain.keep)
+    plain(**tokenizer(asked, return_tensors="pt"))
+    kept = plain.kept
+    task = TaskModel(plain, tokenizer)
+    with pytest.raises(HeadMismatchError, match=r"Tried bert: logits differ|on one text and not on another"):
+        task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))
+    assert plain.kept is kept, "the hook of a copy keeps what it sees on the copy"
+
+
+class AlwaysDropout(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(torch.nn.functional.dropout(x, 0.1))  # in evaluation, too: the mode was forgotten
+
+
+def test_a_model_that_answers_by_chance_is_refused():
+    plain, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    plain.bert.pooler.dense.__class__ = AlwaysDropout
+    task = TaskModel(plain, tokenizer)
+    with pytest.raises(UnsupportedModelError, match="answers the same input differently each time"):
         task.run(task.batch(task.encoder([tiny.TEXTS[0]]), [0]))
 
 

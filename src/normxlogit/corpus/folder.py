@@ -103,7 +103,7 @@ class Folder:
         self.local = type(self.system).__name__ == "LocalFileSystem"
 
     def create(self) -> None:
-        """Make the folder, and remove what a killed run left half written.
+        """Make the folder.
 
         Raises:
             DataError: If that cannot be done.
@@ -113,15 +113,12 @@ class Folder:
                 self.system.makedirs(self._at(name), exist_ok=True)
         except (OSError, ValueError) as error:
             raise DataError(f"cannot write {self.place}: {getattr(error, 'strerror', None) or error}") from None
-        if self.local:
-            for name in ("", SHARDS, ERRORS):
-                for left in Path(self._at(name)).glob(".writing-*"):
-                    with suppress(OSError):
-                        left.unlink()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs out while this one writes; the system frees the lock of a killed one.
+        """Keep other runs out while this one writes, and remove what a killed one left half written.
+
+        The system frees the lock of a killed run.
 
         Raises:
             DataError: If another run is writing.
@@ -132,6 +129,7 @@ class Folder:
         try:
             import fcntl
         except ImportError:  # Windows
+            self._tidy()
             yield
             return
         with ExitStack() as stack:
@@ -142,7 +140,15 @@ class Folder:
                 raise DataError(f"{self.place}: another run is writing there; wait for it or stop it") from None
             except OSError as error:
                 raise DataError(f"cannot write {self.place}: {error.strerror}") from None
+            self._tidy()
             yield
+
+    def _tidy(self) -> None:
+        """Remove what is half written; another run's, where one is at work."""
+        for name in ("", SHARDS, ERRORS):
+            for left in Path(self._at(name)).glob(".writing-*"):
+                with suppress(OSError):
+                    left.unlink()
 
     def read_manifest(self) -> Manifest | None:
         """Return what the folder was made of, None if it is new.
@@ -159,8 +165,7 @@ class Folder:
             state = json.loads(self.system.cat_file(path))
             if state["format"] != FORMAT or state["version"] != VERSION:
                 raise DataError(f"{self.place}: the manifest is of version {state['version']}, not {VERSION}")
-            done = {int(one["shard"]): Done(**one) for one in state["shards"]}
-            return Manifest(state["input"], state["model"], state["settings"], done, state["complete"])
+            return _manifest(state)
         except OSError as error:
             raise DataError(f"cannot read {self.place}: {error.strerror or error}") from None
         except (KeyError, TypeError, ValueError) as error:
@@ -186,13 +191,16 @@ class Folder:
             self.system.pipe_file(self._at(MANIFEST), json_text(state).encode())
 
     def written(self, manifest: Manifest) -> dict[int, Done]:
-        """Return the shards that are there: those of the manifest, and those that a killed run did not note."""
+        """Return the shards that are there: those of the manifest, and those that a killed run did not note.
+
+        On a disk what cannot be read, or is not what the manifest says, is not there.
+        """
         there = {
             int(Path(path).stem): path
             for path in self.system.ls(self._at(SHARDS), detail=False)
             if path.endswith(".parquet") and Path(path).stem.isdecimal()
         }
-        found = {i: done for i, done in manifest.done.items() if i in there}
+        found = {} if self.local else {i: done for i, done in manifest.done.items() if i in there}
         for index, path in there.items():
             if index not in found:
                 about = self._about(path)
@@ -241,9 +249,9 @@ class Folder:
         """Return whether the folder is there."""
         return bool(self.system.exists(self._at(MANIFEST)))
 
-    def shard_files(self, manifest: Manifest) -> list[str]:
-        """Return where the shards are, in their order, as other programs name them."""
-        paths = [self._at(f"{SHARDS}/{index:08d}.parquet") for index in sorted(self.written(manifest))]
+    def shard_files(self, done: Iterable[int]) -> list[str]:
+        """Return where shards are, in their order, as other programs name them."""
+        paths = [self._at(f"{SHARDS}/{index:08d}.parquet") for index in sorted(done)]
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
     def common(self, path: str) -> dict[str, Any]:
@@ -290,3 +298,20 @@ class Folder:
 
     def _at(self, name: str) -> str:
         return f"{self.path.rstrip('/')}/{name}" if name else self.path
+
+
+def _manifest(state: Any) -> Manifest:
+    """Return a manifest from its JSON.
+
+    Raises:
+        KeyError: If something is missing.
+        TypeError: If something is not what it must be.
+    """
+    done = {one["shard"]: Done(**one) for one in state["shards"]}
+    numbers = [v for one in done.values() for name, v in vars(one).items() if name != "digest"]
+    parts = [state["model"], state["settings"], *state["input"]]
+    names = [state["model"]["name"], *(part["name"] for part in state["input"])]
+    right = all(type(n) is int for n in numbers) and all(isinstance(part, dict) for part in parts)
+    if not right or not all(isinstance(name, str) for name in names) or type(state["complete"]) is not bool:
+        raise TypeError("a field of another type")
+    return Manifest(state["input"], state["model"], state["settings"], done, state["complete"])

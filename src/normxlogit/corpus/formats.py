@@ -35,6 +35,9 @@ BLOCK = 4096
 CSV_BYTES = 8 << 20
 """Bytes of CSV read at a time; no row may be longer."""
 
+LAST = "\x1elast"
+"""What stands in the line after a CSV file's own."""
+
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """What text begins with that has two bytes for a character."""
 
@@ -200,12 +203,21 @@ def _csv_options(kind: str, columns: Sequence[str] | None, wrong: Callable[[Any]
 
 def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) -> Iterator[Block]:
     broken: dict[int, str] = {}  # by row, counted from 0
+    delimiter = "\t" if kind == "tsv" else ","
+    last = delimiter.join([LAST] * (len(column_names(file, kind)) + 1))  # one column too many
+    file.seek(0)
+    ended = False
 
     def wrong(row: Any) -> str:
+        nonlocal ended
+        if row.text == last:
+            ended = True
+            return "skip"
         broken[row.number - 2] = f"the row has {row.actual_columns} columns instead of {row.expected_columns}"
         return "skip"
 
-    reader = optional_module("pyarrow.csv", "").open_csv(file, **_csv_options(kind, columns, wrong))
+    whole = _Ended(file, f"{last}\n".encode())
+    reader = optional_module("pyarrow.csv", "").open_csv(whole, **_csv_options(kind, columns, wrong))
     row = 0
     for batch in reader:
         rows = {name: batch.column(name).to_pylist() for name in columns}
@@ -221,8 +233,32 @@ def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) ->
             row += 1
         yield from _blocks(table, min(file.tell() / max(size, 1), 1.0))
     if broken:
-        last: dict[str, list[Any]] = {name: [None] * len(broken) for name in columns}
-        yield from _blocks(last | {PROBLEM: [broken[i] for i in sorted(broken)]}, 1.0)
+        left: dict[str, list[Any]] = {name: [None] * len(broken) for name in columns}
+        yield from _blocks(left | {PROBLEM: [broken[i] for i in sorted(broken)]}, 1.0)
+    if not ended:
+        raise DataError("a quote is not closed: the rows after it were read as one, or not at all")
+
+
+class _Ended:
+    """A CSV file with a line after its own, which is not found where a quote is left open."""
+
+    closed = False
+
+    def __init__(self, file: Any, line: bytes) -> None:
+        self._file, self._line, self._before = file, line, b"\n"
+
+    def read(self, size: int = -1) -> bytes:
+        content: bytes = self._file.read(size)
+        if content:
+            self._before = content[-1:]
+            return content
+        if self._before != b"\n":
+            self._before, self._line = b"\n", b"\n" + self._line
+        part, self._line = (self._line, b"") if size < 0 else (self._line[:size], self._line[size:])
+        return part
+
+    def readable(self) -> bool:
+        return True
 
 
 def _blocks(columns: Mapping[str, list[Any]], fraction: float) -> Iterator[Block]:

@@ -12,6 +12,7 @@ from ..inputs.encoder import LongText
 from ..methods import Method
 from ..models.factory import as_language_model
 from ..models.layers import Layers
+from ..models.model_digest import model_digest
 from ..models.targets import Choice, TargetSpec
 from ..pipeline.completion import default_method
 from ..results.spans import Kind, Level
@@ -21,7 +22,7 @@ from .local import run_local
 from .progress import Clock, Progress, Watcher
 from .progress_bar import progress_shown
 from .reading import open_source
-from .settings import PROMPT_ROWS, SHARD_ROWS, Settings, model_digest
+from .settings import PROMPT_ROWS, SHARD_ROWS, Settings
 from .shards import Done, InputColumns, choose_columns, left_shards
 
 if TYPE_CHECKING:

@@ -1,11 +1,8 @@
 """What a corpus run is asked for: everything that its results depend on, as a manifest keeps it."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
-
-import torch
 
 from .._version import __version__
 from ..errors import InputError
@@ -14,13 +11,12 @@ from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..models.layers import Layers
 from ..models.targets import All, Choice, TargetSpec
-from ..models.task_model import TaskModel
 from ..pipeline.options import Options
 from ..results.spans import Kind, Level
 from ..results.words import MERGES, Merge
 from .shards import InputColumns
 
-__all__ = ["PROMPT_ROWS", "SHARD_ROWS", "Settings", "model_digest"]
+__all__ = ["PROMPT_ROWS", "SHARD_ROWS", "Settings"]
 
 SHARD_ROWS = 4096
 """Rows of a shard: what is sorted by length, what is written at once, and the most that a kill can cost."""
@@ -159,47 +155,3 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__index__"):
         return int(value)
     return [_plain(part) for part in value]
-
-
-def model_digest(model: TaskModel) -> str:
-    """Return a digest of a model's weights, configuration, labels and tokenizer: another model has another."""
-    found = hashlib.blake2b(digest_size=16)
-    found.update(type(model.module).__name__.encode())
-    found.update(_settled(model.config.to_json_string(use_diff=False)))
-    found.update(json.dumps(_beside(model), sort_keys=True, default=str).encode())
-    backend = getattr(model.tokenizer, "_tokenizer", None)
-    if backend is not None:
-        copy = type(backend).from_str(backend.to_str())
-        copy.no_truncation()
-        copy.no_padding()
-        found.update(copy.to_str().encode())
-    else:
-        found.update(repr(sorted(model.tokenizer.get_vocab().items())).encode())
-    for name, tensor in sorted(model.module.state_dict().items()):
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        if tensor.device.type != "meta":  # offloaded
-            flat = tensor.detach().contiguous().flatten().view(torch.uint8)
-            for part in flat.split(64 << 20):
-                found.update(part.cpu().numpy())
-    return found.hexdigest()
-
-
-def _beside(model: TaskModel) -> dict[str, Any]:
-    """Return what results depend on that neither weights nor the tokenizer's vocabulary hold."""
-    tokenizer = model.tokenizer
-    writes = getattr(model.module, "generation_config", None)
-    names = ("model_max_length", "truncation_side", "chat_template", "special_tokens_map", "do_lower_case")
-    return {
-        "task": model.task.name,
-        "labels": list(model.task.labels),
-        "tokenizer": {name: getattr(tokenizer, name, None) for name in names},
-        "writes": None if writes is None else _settled(writes.to_json_string(use_diff=False)).decode(),
-    }
-
-
-def _settled(config: str) -> bytes:
-    """Return a configuration without what says where it was loaded from and by what."""
-    state = json.loads(config)
-    for name in ("_name_or_path", "transformers_version", "torch_dtype"):
-        state.pop(name, None)
-    return json.dumps(state, sort_keys=True).encode()

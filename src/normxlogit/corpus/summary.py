@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..results.columns import column_types
 from ..results.fields import plain
 from ..results.tables import optional_module
 from .folder import Folder
+from .formats import arrow_module
 from .units import Mass, Rate, Unit
 
 __all__ = ["Summary", "summarize"]
@@ -103,7 +105,8 @@ class _Run:
         if manifest is None:
             raise DataError(f"{place}: no corpus run there; make one with `normxlogit attribute`")
         self.manifest = manifest
-        self.files = self.folder.shard_files(manifest)
+        self.done = self.folder.written(manifest)
+        self.files = self.folder.shard_files(self.done)
         if not self.files:
             why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
             raise DataError(f"{place}: {why}")
@@ -140,8 +143,8 @@ class _Run:
 
         A row explains K labels at L layers; of the layers the last one counts.
         """
-        if gold is not None and gold not in self.columns:
-            raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
+        if gold is not None:
+            self._check_gold(gold)
         right = "NULL::BOOLEAN" if gold is None else self._right(gold)
         units, scores = ("words", "word_scores") if self.unit == "words" else ("tokens", "scores")
         sequences = "list_transform(words, lambda x: 0)" if self.unit == "words" else "sequence_ids"
@@ -194,8 +197,8 @@ class _Run:
             method=names[1] or "",
             unit=self.unit,
             rows=sum(labels.values()),
-            errors=sum(done.errors for done in self.folder.written(self.manifest).values()),
-            complete=self.manifest.complete,
+            errors=sum(done.errors for done in self.done.values()),
+            complete=self.manifest.complete and self.manifest.done.keys() <= self.done.keys(),
             labels=labels,
             highest=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in highest],
             totals=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in totals],
@@ -252,6 +255,15 @@ class _Run:
         tokens = sum(row[1] for row in rows) or 1
         mass = sum(row[2] for row in rows) or 1.0
         return [Mass(kind, count / tokens, own / mass) for kind, count, own in rows]
+
+    def _check_gold(self, gold: str) -> None:
+        """Refuse a column that can hold no right labels."""
+        if gold not in self.columns:
+            raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
+        if gold in column_types(arrow_module(), texts=True, pairs=True, words=True):
+            raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
+        if self.columns[gold].endswith("]") or self.columns[gold].startswith(("STRUCT", "MAP")):
+            raise DataError(f"column {gold!r} holds {self.columns[gold]}; right labels are names or numbers")
 
     def _right(self, gold: str) -> str:
         """Return the expression that says whether an answer is right; NULL where a row has no right label."""

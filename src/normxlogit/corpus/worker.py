@@ -180,6 +180,7 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
     """Refuse what would be wrong in every row, before anything is written.
 
     Raises:
+        InputError: If words are asked for and the tokenizer cannot tell them.
         UnsupportedModelError: If the model is not one of texts.
         TargetError: If the target or the contrast is none of the model's.
         MethodError: If the model has no such layer.
@@ -188,6 +189,8 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
     model.refresh()
     if not hasattr(model, "encoder") or model.task.kind == "choice":
         raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
+    if settings.words and not model.tokenizer.is_fast:
+        raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
     check_target(model, settings.target, settings.contrast)
     if settings.layers is None:
         return

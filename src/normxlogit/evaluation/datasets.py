@@ -175,11 +175,11 @@ def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def _example(row: Mapping[str, Any], number: int, columns: Sequence[str], label: str, where: str) -> Example:
-    texts = [row[c] for c in columns]
-    for column, text in zip(columns, texts, strict=True):
-        if not isinstance(text, str) or not text.strip():
+    for column in columns:
+        if not isinstance(text := row[column], str) or not text.strip():
             raise DataError(f"{where}, row {number}, column {column!r}: no text but {text!r}")
     gold = row[label]
     if isinstance(gold, bool) or not isinstance(gold, int | float) or gold != gold:
         raise DataError(f"{where}, row {number}, column {label!r}: no number but {gold!r}")
+    texts = [row[column] for column in columns]
     return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)

@@ -208,8 +208,8 @@ def measure_attributions(
             raise DataError(f"attribution {place} needs its text and one score for each token")
         texts.append(a.text if a.text_pair is None else (a.text, a.text_pair))
     encodings = encode(explainer, texts, protocol)
-    for place, (a, encoding) in enumerate(zip(attributions, encodings, strict=True)):
-        if list(a.token_ids) != encoding.ids:
+    for place, a in enumerate(attributions):
+        if list(a.token_ids) != encodings[place].ids:
             raise DataError(f"the tokens of attribution {place} are not those that this model reads in its text")
     return measure(Answers(explainer), encodings, [a.scores for a in attributions], labels, protocol=protocol)
 
@@ -227,8 +227,8 @@ class Answers:
 
     def __call__(self, encodings: Sequence[Encoding]) -> Floats:
         """Return softmax probabilities, or the output of a regression model, (N, C)."""
-        keys = [tuple(tuple(row) for row in e.inputs.values()) for e in encodings]
-        new = {key: e for key, e in zip(keys, encodings, strict=True) if key not in self._known}
+        keyed = [(tuple(tuple(row) for row in e.inputs.values()), e) for e in encodings]
+        new = {key: e for key, e in keyed if key not in self._known}
         todo = list(new.values())
 
         def work(places: list[int]) -> npt.NDArray[np.float32]:
@@ -240,7 +240,7 @@ class Answers:
             return found
 
         self._known.update(zip(new, map_batches(self.model, todo, work), strict=True))
-        return np.stack([self._known[key] for key in keys]).astype(np.float64)
+        return np.stack([self._known[key] for key, _ in keyed]).astype(np.float64)
 
 
 def measure(

@@ -6,6 +6,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from ..results.files import write_json, write_text
@@ -75,8 +76,7 @@ def _draw_points(
 
     line = [(cost.passes, result.aopc) for _, cost, result in _measured(frontier(points))]
     if line:
-        xs, ys = zip(*line, strict=True)
-        axes.step(xs, ys, where="post", color="0.6", linewidth=1.2, zorder=0)
+        axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
     for point, cost, result in _measured(points):
         color, marker = looks[point.method]
         low, high = result.aopc_interval

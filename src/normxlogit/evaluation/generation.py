@@ -14,6 +14,7 @@ from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..methods.guided_lime import GuidedLime
 from ..methods.perturbation import KernelShap, Lime, Occlusion
+from ..models.model_digest import model_digest
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation
@@ -21,6 +22,7 @@ from ..pipeline.cite import ask
 from ..pipeline.completion import default_method
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
+from ..results.files import read_json, write_text
 from ..results.sources import Merging
 from ..results.spans import By, Of, Sequenced, answer_parts, prompt_sources
 from .context_cite import published_context_cite
@@ -116,7 +118,7 @@ def evaluate_sources(
         A result for each method, and on how many prompts some source matters, the only ones that count.
 
     Raises:
-        DataError: If no source matters on any prompt.
+        DataError: If no source matters on any prompt, or a file of what was measured is broken.
         InputError: If the published package is asked for tokens.
     """
     if tokens and context_cite:
@@ -125,11 +127,12 @@ def evaluate_sources(
     asked = [method.spec for method in chosen]
     published = [PUBLISHED.format(context_cite)] if context_cite else []
     model = explainer._language_model
+    identity = None if folder is None else model_digest(model)
     measured: list[dict[str, Any]] = []
     for number, question in enumerate(questions):
         path = None if folder is None else folder / f"prompt-{seed}-{number}.json"
-        state = json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else {}
-        run = [question.question, dict(question.documents), model.name, max_new_tokens, ablations]
+        state = read_json(path) if path is not None and path.is_file() else {}
+        run = [question.question, dict(question.documents), identity, max_new_tokens, ablations]
         run += [f"{tokens} tokens"] if tokens else []
         known = state if state.get("run") == run else {}
         left = [method for method in chosen if method.spec not in known.get("methods", {})]
@@ -144,7 +147,7 @@ def evaluate_sources(
             state = {"run": run} | state
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(state), encoding="utf-8")
+                write_text(json.dumps(state), path)
         if state["matters"]:
             measured.append(state)
         if on_progress is not None:
@@ -257,8 +260,11 @@ def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator)
         InputError: If there is none.
     """
     start = sequence.prompt_tokens
-    spans = list(zip(sequence.offsets, sequence.special, strict=True))[start:]
-    seen = [g for g, ((a, b), special) in enumerate(spans) if not special and sequence.text[a:b].strip()]
+    seen = [
+        place - start
+        for place, (a, b) in enumerate(sequence.offsets)
+        if place >= start and not sequence.special[place] and sequence.text[a:b].strip()
+    ]
     if not seen:
         raise InputError("no token of the answer can be seen")
     return sorted(random.permutation(seen)[:count].tolist())

@@ -45,7 +45,7 @@ def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int =
         DataError: If it cannot be read; names file and line.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
     found, pairs = [], []
@@ -62,7 +62,9 @@ def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int =
                     raise TypeError("a question is a text")
         except (ValueError, KeyError, TypeError, InputError) as error:
             raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
-    if pairs and not found:
+    if pairs and found:
+        raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
+    if pairs:
         return qnli_questions(pairs, limit, seed, sentences)
     if not found:
         raise DataError(f"{path}: empty")

@@ -7,10 +7,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from ..explainer import Explainer
-from ..results.files import write_text
+from ..results.files import read_json, write_text
 
-__all__ = ["ResultCache", "fingerprint"]
+__all__ = ["ResultCache"]
 
 
 class ResultCache:
@@ -27,11 +26,15 @@ class ResultCache:
         self.shared = [*shared, [field.name for field in fields(form)]]
 
     def get(self, name: str, *request: Any) -> dict[str, Any] | None:
-        """Return a finished result, None if there is none."""
+        """Return a finished result, None if there is none.
+
+        Raises:
+            DataError: If its file is broken.
+        """
         path = self._path(name, request)
         if path is None or not path.is_file():
             return None
-        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        state: dict[str, Any] = read_json(path)
         return state
 
     def put(self, state: dict[str, Any], name: str, *request: Any) -> dict[str, Any]:
@@ -47,13 +50,3 @@ class ResultCache:
             return None
         everything = json.dumps([self.shared, name, request], sort_keys=True)
         return self.folder / f"{name}-{hashlib.sha256(everything.encode()).hexdigest()[:16]}.json"
-
-
-def fingerprint(explainer: Explainer) -> str:
-    """Return a digest of the weights, the same however many threads there are."""
-    digest = hashlib.sha256(str(explainer.model.module.dtype).encode())
-    for name, weight in explainer.model.module.named_parameters():
-        digest.update(name.encode())
-        if weight.device.type != "meta":
-            digest.update(weight.detach().float().cpu().numpy().tobytes())  # float: also of quantised weights
-    return digest.hexdigest()

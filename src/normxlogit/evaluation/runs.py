@@ -8,9 +8,10 @@ from typing import Any
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, list_methods, method_named
+from ..models.model_digest import model_digest
 from .datasets import Example
 from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, evaluate
-from .result_cache import ResultCache, fingerprint
+from .result_cache import ResultCache
 
 __all__ = ["Refused", "Runs", "all_methods", "run_methods", "under"]
 
@@ -97,7 +98,7 @@ class Runs:
         checked_labels(explainer.model, examples)
         self.explainer, self.examples, self.protocol, self.seed = explainer, examples, protocol, seed
         self.refusals = refusals
-        self.shared = [fingerprint(explainer), [(e.text, e.label) for e in examples], protocol, seed]
+        self.shared = [model_digest(explainer.model), [(e.text, e.label) for e in examples], protocol, seed]
         self._cache = ResultCache(folder, self.shared, Faithfulness)
         self._answers = Answers(explainer)
 

@@ -116,5 +116,5 @@ def _summarised(method: Method, pairs: Sequence[Array], seed: int) -> Similarity
     means = sums[draws].sum(1) / counts[draws].sum(1)[:, None]  # (R, 3)
     low, high = np.quantile(means, [0.025, 0.975], axis=0)
     middle = sums.sum(0) / counts.sum()
-    rho, agrees, drop = ((float(m), float(a), float(b)) for m, a, b in zip(middle, low, high, strict=True))
+    rho, agrees, drop = ((m, a, b) for m, a, b in np.array([middle, low, high]).T.tolist())
     return SimilarityResult(method.spec, int(counts.sum()), rho, agrees, drop, method.info.passes)

@@ -55,7 +55,7 @@ def read_token_ids(
     fields = {name: _table(encoded[name], name) for name in names}
     shape = fields["input_ids"].shape
     mask = encoded.get("attention_mask")
-    keeps = torch.ones(shape) if mask is None else _table(mask, "attention_mask")  # (B, T)
+    keeps = torch.ones(shape, dtype=torch.long) if mask is None else _table(mask, "attention_mask")  # (B, T)
     for name, values in {**fields, "attention_mask": keeps}.items():
         if values.shape != shape:
             raise InputError(f"'{name}' is of shape {tuple(values.shape)} and 'input_ids' of {tuple(shape)}")

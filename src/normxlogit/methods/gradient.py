@@ -97,7 +97,7 @@ class _Gradient(Method):
     def score(self, request: Request) -> Scores:
         """Score by gradients."""
         model = request.model
-        errors = torch.zeros(request.target.ids.shape)  # (B, K)
+        errors = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K)
         with _differentiable(model):
             answer = _Answer(request, self.protocol)
             count, size = len(answer.ids), self._texts_at_once(model, answer)

@@ -72,8 +72,8 @@ class GuidedLime(Method):
         """Score by the fitted weights."""
         prior = run_method(self.prior, request).values[:, :, 0].detach().double().cpu()  # (B, K, T)
         mask = request.forward.batch.mask.cpu()
-        scores = torch.zeros(*prior.shape[:2], 1, prior.shape[2])  # (B, K, 1, T)
-        r2 = torch.zeros(prior.shape[:2])  # (B, K)
+        scores = torch.zeros(*prior.shape[:2], 1, prior.shape[2], dtype=torch.float32)  # (B, K, 1, T)
+        r2 = torch.zeros(prior.shape[:2], dtype=torch.float32)  # (B, K)
         with torch.inference_mode():
             ask = Coalitions(request)
             for row, players in enumerate(ask.players):

@@ -135,7 +135,7 @@ class Random(Method):
     def score(self, request: Request) -> Scores:
         """Score at random."""
         mask = request.forward.batch.mask
-        scores = torch.zeros(mask.shape)  # (B, T)
+        scores = torch.zeros(mask.shape, dtype=torch.float32)  # (B, T)
         for row, real in enumerate(mask.cpu()):
             count = int(real.sum())
             order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))

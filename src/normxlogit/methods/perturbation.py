@@ -112,7 +112,7 @@ class _Perturbation(Method):
         """Score by perturbed texts."""
         ask = Coalitions(request)
         count, mask = request.target.ids.shape[1], request.forward.batch.mask
-        scores = torch.zeros(len(mask), count, 1, mask.shape[1])  # (B, K, 1, T)
+        scores = torch.zeros(len(mask), count, 1, mask.shape[1], dtype=torch.float32)  # (B, K, 1, T)
         for k in range(count):
             for row, values in enumerate(self.attribute(ask, k)):
                 places = mask[row].nonzero()[:, 0].cpu()[ask.players[row]]  # (M,)
@@ -148,7 +148,7 @@ class Occlusion(_Perturbation):
         for count in sorted({len(players) for players in ask.players} - {0}):
             rows = [row for row, players in enumerate(ask.players) if len(players) == count]
             scores = method.attribute(
-                torch.ones(len(rows), count),  # (N, M)
+                torch.ones(len(rows), count, dtype=torch.float32),  # (N, M)
                 sliding_window_shapes=(min(self.window, count),),
                 additional_forward_args=(torch.tensor(rows),),
                 perturbations_per_eval=count,
@@ -201,7 +201,7 @@ class _Surrogate(_Perturbation):
         """Run Captum's LIME with the given surrogate, kernel and samples, (M,)."""
         method = self.captum.Lime(lambda presence: ask(presence, torch.full((len(presence),), row))[:, k], **parts)
         found: Tensor = method.attribute(
-            torch.ones(1, count),
+            torch.ones(1, count, dtype=torch.float32),
             n_samples=samples,
             perturbations_per_eval=samples,
             return_input_shape=False,

@@ -306,7 +306,9 @@ class FrozenModel:
             if self.model.task.vocabulary:
                 inputs = {name: value[:, :PROOF_TOKENS] for name, value in inputs.items()}
                 place = mask[:, :PROOF_TOKENS].int().cumsum(-1).argmax(-1)  # (1,), the last token
-                rows = torch.linspace(0, self.model.vocabulary_size - 1, PROOF_ROWS, device=place.device).long()
+                rows = (
+                    torch.arange(PROOF_ROWS, device=place.device) * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)
+                )
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
             trial = type(self)(self.model)  # what a pass of the proof writes on its modules must be in no answer

@@ -87,7 +87,7 @@ def explain_similarity(
     wanted = query.vector[None]  # (1, C)
     rows: Tensor | None = None
     if matrix:
-        eye = torch.eye(len(query.vector), device=query.vector.device)  # (C, C)
+        eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
         rows = _score(model, [query], method, eye[None])[0].whole().T  # (T1 + 1, C), over the vector's length
         wanted = torch.cat([wanted, rows.to(wanted)])  # (1 + T1 + 1, C)
     each = map_batches(

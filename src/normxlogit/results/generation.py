@@ -120,6 +120,10 @@ class GenerationAttribution(Result):
             raise IndexError(f"no generated token {index}; there are {len(self)}")
         index %= len(self)
         seen = self.prompt_tokens + index
+        text = None
+        if self.text is not None and self.offsets is not None:
+            # As far as what was read reaches: a token before may hold bytes of the same character.
+            text = self.text[: max(self.offsets[seen][0], *(end for _, end in self.offsets[:seen]))]
         return Attribution(
             scores=np.ascontiguousarray(self.scores[index, ..., :seen]),
             tokens=self.tokens[:seen],
@@ -128,7 +132,7 @@ class GenerationAttribution(Result):
             word_ids=None,
             sequence_ids=tuple(None if special else 0 for special in self.special_tokens_mask[:seen]),
             special_tokens_mask=self.special_tokens_mask[:seen],
-            text=None if self.text is None or self.offsets is None else self.text[: self.offsets[seen][0]],
+            text=text,
             text_pair=None,
             prediction=self.predictions[index],
             target=self.targets[index],

@@ -6,8 +6,9 @@ to such a copy. The caller's model is only read.
 
 import copy
 import functools
+import operator
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +29,20 @@ __all__ = [
 ]
 
 
-BOUND = (types.FunctionType, types.MethodType, functools.partial)
-"""What may be bound to a module, or be a compiled form of what is."""
+BOUND = (types.FunctionType, types.MethodType, functools.partial, tuple)
+"""What may be bound to a module, or be a compiled form of what is, or hold such."""
+
+PLAIN = frozenset((bool, int, float, str, type(None)))
+
+HELD = (dict, list, set, OrderedDict, defaultdict)
+"""What a model may keep on itself and change while it reads; a copy has its own."""
+
+HOLDING = frozenset((*HELD, tuple))
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+
+TABLES = frozenset(nn.Module().__dict__)
+"""Torch's own tables of a module: its parameters, children and hooks."""
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -66,28 +79,42 @@ def clone(model: nn.Module) -> nn.Module:
     The copy has its own hook tables, configuration and mode (evaluation), and the original's parameters and buffers,
     so that changes to the weights in place show in both. What was compiled is plain again, for hooks to be seen.
     """
-    twins: dict[int, nn.Module] = {}
+    twins: dict[int, Any] = {}
     configs: dict[int, Any] = {}
     plain = {id(module): _uncompiled(module) for module in model.modules()}
     for module in {id(module): module for module in plain.values()}.values():
         twins[id(module)] = shallow_copy(module)
     for place, module in plain.items():
         twins[place] = twins[id(module)]
-    for copied in {id(twin): twin for twin in twins.values()}.values():
+    made = list({id(twin): twin for twin in twins.values()}.values())
+    whole = isinstance(unwrapped(model), PreTrainedModel)
+    _own_containers(made, twins)
+    for copied in made:
         state = copied.__dict__
         state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
         state["training"] = False
         state.pop("_compiled_call_impl", None)
         for name, value in state.items():
+            if type(value) in PLAIN or (name in TABLES and name not in HOOKS):
+                continue
             if isinstance(value, PretrainedConfig):
-                state[name] = copy.deepcopy(value, configs)
-                if isinstance(unwrapped(model), PreTrainedModel):
-                    state[name].return_dict = True  # the form of the output, which is read by name here
-                if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
-                    state[name].rescale_every = 0
-            elif isinstance(value, BOUND):
+                state[name] = _own_config(value, state, configs, whole)
+            elif name in HOOKS:
+                if value:
+                    state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
+            elif id(value) in twins or isinstance(value, BOUND):
                 state[name] = _rebound(value, twins)
-    return twins[id(model)]
+    clone: nn.Module = twins[id(model)]
+    return clone
+
+
+def _own_config(config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], whole: bool) -> Any:
+    copied = copy.deepcopy(config, configs)
+    if whole:
+        copied.return_dict = True  # the form of the output, which is read by name here
+    if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
+        copied.rescale_every = 0
+    return copied
 
 
 def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
@@ -154,7 +181,7 @@ def shallow_copy(module: nn.Module) -> nn.Module:
 def _own_tables(module: nn.Module) -> dict[str, Any]:
     """Return the module's attributes, with torch's own tables (parameters, children, hooks) copied."""
     return {
-        name: value.copy() if isinstance(value, dict) and name.startswith("_") else value
+        name: value.copy() if name in TABLES and isinstance(value, dict) else value
         for name, value in module.__dict__.items()
     }
 
@@ -180,9 +207,83 @@ def _rebound(value: Any, twins: dict[int, nn.Module]) -> Any:
             if inner is None:
                 break
             value = inner
-    if isinstance(value, types.MethodType) and id(value.__self__) in twins:
-        return types.MethodType(value.__func__, twins[id(value.__self__)])
-    if isinstance(value, functools.partial) and any(id(a) in twins for a in value.args):
-        arguments = (twins.get(id(a), a) for a in value.args)
-        return functools.partial(value.func, *arguments, **value.keywords)
-    return value
+    if id(value) in twins:
+        return twins[id(value)]
+    if isinstance(value, types.MethodType):
+        owner = twins.get(id(value.__self__))
+        return value if owner is None else types.MethodType(value.__func__, owner)
+    if isinstance(value, functools.partial):
+        function, *arguments = (_rebound(part, twins) for part in (value.func, *value.args))
+        keywords = {name: _rebound(part, twins) for name, part in value.keywords.items()}
+        return functools.partial(function, *arguments, **keywords)
+    if type(value) is tuple:
+        parts = tuple(_rebound(part, twins) for part in value)
+        return value if all(map(operator.is_, parts, value)) else parts
+    return _with_own_cells(value, twins) if isinstance(value, types.FunctionType) else value
+
+
+def _with_own_cells(function: types.FunctionType, twins: dict[int, Any]) -> types.FunctionType:
+    """Return a function that refers to the copies where it was written to refer to what was copied."""
+    filled = [cell for cell in function.__closure__ or () if _content(cell) is not None]
+    known = (*map(_content, filled), *(function.__defaults__ or ()))
+    if not any(_refers(part, twins) for part in known):
+        return function
+    cells = {id(cell): types.CellType(_rebound(_content(cell), twins)) for cell in filled}
+    closure = tuple(cells.get(id(cell), cell) for cell in function.__closure__ or ())
+    defaults = tuple(_rebound(part, twins) for part in function.__defaults__ or ()) or None
+    copied = types.FunctionType(function.__code__, function.__globals__, function.__name__, defaults, closure)
+    copied.__kwdefaults__, copied.__qualname__, copied.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    copied.__dict__.update(function.__dict__)
+    return copied
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _refers(value: Any, twins: dict[int, Any]) -> bool:
+    """Return whether a value is one that was copied, or a method of one."""
+    return id(value) in twins or (isinstance(value, types.MethodType) and id(value.__self__) in twins)
+
+
+def _own_containers(made: list[nn.Module], twins: dict[int, Any]) -> None:
+    """Copy what copied modules keep in containers, before functions that refer to these are bound."""
+    held: list[Any] = []
+    for copied in made:
+        for name, value in copied.__dict__.items():
+            if type(value) in HOLDING and name not in TABLES:
+                _copy_held(value, twins, held)
+    for container in held:
+        _bind_inside(container, twins)
+
+
+def _copy_held(value: Any, twins: dict[int, Any], found: list[Any]) -> None:
+    """Copy the containers that are in a value, or are it, and list the copies."""
+    if type(value) in HELD:
+        if id(value) in twins:
+            return
+        twins[id(value)] = value.copy()
+        found.append(twins[id(value)])
+    elif type(value) is not tuple:
+        return
+    for part in value.values() if isinstance(value, dict) else value:
+        _copy_held(part, twins, found)
+
+
+def _bind_inside(container: Any, twins: dict[int, Any]) -> None:
+    """Let what is in a copied container be the copies."""
+    if isinstance(container, dict):
+        container.update({key: _rebound(part, twins) for key, part in container.items()})
+    elif isinstance(container, list):
+        container[:] = [_rebound(part, twins) for part in container]
+    else:
+        parts = [_rebound(part, twins) for part in container]
+        container.clear()
+        container.update(parts)

@@ -29,7 +29,7 @@ def is_activation(module: nn.Module) -> bool:
     weights = list(module.parameters()) + list(module.buffers())
     if any(True for _ in module.children()) or (weights and not own):
         return False
-    probe = torch.linspace(-2, 2, 24).reshape(2, 3, 4)  # (2, 3, 4)
+    probe = torch.linspace(-2, 2, 24, dtype=torch.float32).reshape(2, 3, 4)  # (2, 3, 4)
     probe = probe.to(weights[0]) if weights else probe
     try:
         with torch.no_grad():

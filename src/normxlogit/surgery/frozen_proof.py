@@ -58,7 +58,7 @@ def hiding(answer: Tensor, places: Mapping[Any, tuple[str, str]]) -> list[str]:
 
 def nonlinear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
     """Name the operations whose slope depends on the input, and where they were called."""
-    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0)).to(answer)
+    weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
     kept = answer.isfinite() & (answer.abs() < EXCLUDED)
     total = (answer.masked_fill(~kept, 0.0) * weights).sum()
     (slope,) = torch.autograd.grad(total, leaf, create_graph=True, retain_graph=True, allow_unused=True)

@@ -170,7 +170,7 @@ class Headpiece:
         size = logits.shape[-1]
         # Every row at one token, in an order in which what is done to an entry of the vocabulary by its index is seen.
         parts = torch.arange(size - 1, -1, -1, device=hidden.device).split(ROWS_AT_ONCE)
-        several = torch.linspace(0, size - 1, 7, device=hidden.device).long()
+        several = torch.linspace(0, size - 1, 7, dtype=torch.float64, device=hidden.device).long()
         try:
             proved = self._rows_agree(hidden, logits, several, tolerance) and all(
                 self._rows_agree(hidden[-1:], logits[-1:], rows, tolerance) for rows in parts

@@ -24,6 +24,9 @@ from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tens
 __all__ = ["EXCLUDED", "EmbeddingTap", "Parts", "find_parts", "tolerance_for"]
 
 
+REPEATED = 8
+"""How often a model that draws random numbers is asked the same."""
+
 EXCLUDED = 1e4
 """Logits beyond this are no answer: some heads push the question's tokens out of a reader's choice like that."""
 
@@ -138,6 +141,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_number(logits):
         raise no_number(model, calls, inputs)
+    _check_repeatable(model, inputs, logits)
     states, embedded = states_of(outputs), embedded_of(outputs)
     skipped: dict[str, Any] = {}
     if not isinstance(model, PreTrainedModel):  # nobody has named its trunk
@@ -153,6 +157,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     count = inputs["input_ids"].shape[1]
     candidates = candidates or _trunk_candidates(model, calls, states)
     head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
+    _prove_on_another(model, head, inputs)
     tail, early_exit, layers, token_pooling = None, None, None, None
     if trunk.hidden is not None and trunk.hidden.shape[1] != count and not _padded_inside(calls, inputs["input_ids"]):
         try:
@@ -189,6 +194,59 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
         embedding_output=embedding_output(calls, embedded),
     )
+
+
+def _check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: Tensor) -> None:
+    """Ask a model the same again, as it is now.
+
+    Raises:
+        UnsupportedModelError: If it answers otherwise: scores would be of neither answer.
+    """
+    state, difference = torch.get_rng_state(), 0.0
+    for asked in range(REPEATED):
+        with torch.inference_mode():
+            found = answer_of(private_clone(model)(**inputs))
+        apart = torch.inf if found is None or found.shape != logits.shape else (found - logits).abs().max().item()
+        difference = max(difference, apart)
+        if not asked and torch.equal(torch.get_rng_state(), state):
+            break  # no numbers were drawn, which need not tell each time
+    torch.set_rng_state(state)
+    if not difference <= tolerance_for(logits):
+        raise UnsupportedModelError(
+            f"{type(model).__name__} answers the same input differently each time, by {difference:.2g}: dropout or "
+            "noise that evaluation mode does not switch off, or something that it remembers; take that out, or fix its "
+            "seed"
+        )
+
+
+def _prove_on_another(model: PreTrainedModel, head: Headpiece, inputs: Mapping[str, Any]) -> None:
+    """Compare the head with the model on another input than that which it was found with.
+
+    Raises:
+        HeadMismatchError: If they differ, as where a head reads something that the model kept from a pass before.
+    """
+    name = next((n for n in ("input_ids", "pixel_values", "input_features", "input_values") if n in inputs), None)
+    if name is None:
+        return
+    other = {**inputs, name: inputs[name].roll(1, -1)}
+    try:
+        calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), other)
+    except Exception as error:  # the same tokens in this order may be no text that the model reads
+        refuse_to_hide(error)
+        return
+    logits = answer_of(outputs)
+    hidden = next((call.hidden for call in reversed(calls) if call.path == head.trunk), None)
+    if logits is None or hidden is None or not is_number(logits):
+        return
+    with torch.inference_mode():
+        found = head.whole(hidden, other)
+    difference = (found - logits).abs().max().item() if found.shape == logits.shape else float("inf")
+    if not difference <= tolerance_for(logits):
+        raise HeadMismatchError(
+            f"the head of {type(model).__name__} reproduces the model's logits on one text and not on another, by "
+            f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a pass "
+            "before"
+        )
 
 
 def _padded_inside(calls: list[Call], ids: Tensor) -> bool:

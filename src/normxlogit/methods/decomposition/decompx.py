@@ -64,7 +64,9 @@ class DecompX(Method):
         norm = self._takes_norm(model.task)
         mask = run.batch.mask
         wanted = layers or (model.layer_count(),)
-        scores = torch.zeros(*target.ids.shape, len(wanted), mask.shape[1], device=mask.device)  # (B, K, L, T)
+        scores = torch.zeros(
+            *target.ids.shape, len(wanted), mask.shape[1], dtype=torch.float32, device=mask.device
+        )  # (B, K, L, T)
         exact = True
         try:
             head = None if norm else _Head(model, target)

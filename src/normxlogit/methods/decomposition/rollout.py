@@ -28,5 +28,5 @@ class AttentionRollout(MatrixMethod):
         """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
             mean = layer.attention.mean(1)  # (B, T, T)
-            mixed = mean + torch.eye(mean.shape[-1], device=mean.device)  # (B, T, T)
+            mixed = mean + torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)  # (B, T, T)
             yield layer.number, mixed / mixed.sum(-1, keepdim=True)

@@ -7,10 +7,11 @@ from typing import Any
 
 from ...errors import UnsupportedModelError
 from ...evaluation.faithfulness import Protocol
-from ...evaluation.result_cache import ResultCache, fingerprint
+from ...evaluation.result_cache import ResultCache
 from ...evaluation.runs import under
 from ...explainer import Explainer
 from ...methods import Method, method_named
+from ...models.model_digest import model_digest
 from ...models.task_model import TaskModel
 from ..sentence_pairs import Item, load_items
 from ..tables import published
@@ -83,7 +84,7 @@ def run_studies(
         items, counts = load_items(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
-        cache = ResultCache(folder, [fingerprint(explainer), _described(items), protocol], Alignment)
+        cache = ResultCache(folder, [model_digest(explainer.model), _described(items), protocol], Alignment)
         found: list[Alignment] = []
         missing: dict[str, str] = {}
         for method in methods:
