@@ -1,11 +1,13 @@
 """A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
 
 from normxlogit import Explainer, UnsupportedModelError
+from normxlogit.models import frozen_model
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
@@ -133,3 +135,16 @@ def test_a_buffer_that_the_owner_changed_is_followed():
     after = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient")
     assert abs(after.scores - before).max() > 1e-3
     assert after.scores.sum() + after.diagnostics["bias"] == pytest.approx(logit, abs=1e-5)
+
+
+@pytest.mark.parametrize("missing", ["hidden_of", "answer_of", "embedding_tap"])
+def test_what_gives_no_states_or_answer_is_refused(monkeypatch, missing):
+    task, batch = made("bert")
+    frozen = FrozenModel.of(task)
+    frozen.run(batch, (0,))
+    if missing == "embedding_tap":
+        task.copy.parts = replace(task.copy.parts, embedding_tap=None)
+    else:
+        monkeypatch.setattr(frozen_model, missing, lambda _: None)
+    with pytest.raises(UnsupportedModelError, match=r"returned no logits|does not give its layers' outputs"):
+        frozen.run(batch, (0,))

@@ -260,19 +260,6 @@ def test_a_pass_of_another_kind_has_no_slopes(place):
         FrozenModel.of(task).slopes_each(run, target, (place,), torch.zeros(3, 1, dtype=torch.long))
 
 
-@pytest.mark.parametrize("missing", ["hidden_of", "answer_of", "embedding_tap"])
-def test_what_gives_no_states_or_answer_is_refused(monkeypatch, missing):
-    task, batch = made("bert", "SequenceClassification")
-    frozen = FrozenModel.of(task)
-    frozen.run(batch, (0,))
-    if missing == "embedding_tap":
-        task.copy.parts = replace(task.copy.parts, embedding_tap=None)
-    else:
-        monkeypatch.setattr(frozen_model, missing, lambda _: None)
-    with pytest.raises(UnsupportedModelError, match=r"returned no logits|does not give its layers' outputs"):
-        frozen.run(batch, (0,))
-
-
 @pytest.mark.parametrize(
     ("place", "field", "said"),
     [(2, "outputs", "the output of layer 2"), (0, "embedding_output", "the embeddings as"), (0, "outputs", None)],
