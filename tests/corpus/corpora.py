@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from normxlogit import Explainer
+from normxlogit import Explainer, attribute
 from tests import tiny
 
 WORDS = ["the movie is good", "bad", "a great film with charm", "never awful !", "maybe even mediocre plot"]
@@ -39,3 +39,12 @@ def errors(folder):
     files = sorted((Path(folder) / "errors").glob("*.parquet"))
     rows = [row for file in files for row in pq.read_table(file).to_pylist()]
     return {row["row"]: row["reason"] for row in rows}
+
+
+def run(explainer, rows, folder, **options):
+    """Explain rows in shards of a few."""
+    return attribute(explainer, rows, folder, **{"shard_rows": 16, **options})
+
+
+def rows_of(some):
+    return [{"text": text} for text in some]

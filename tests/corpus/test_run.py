@@ -1,7 +1,6 @@
 """A corpus run: the same numbers as the explainer's, every row once, and nothing that changed unnoticed."""
 
 import io
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -10,26 +9,17 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
-from normxlogit import ALL, Attributions, Explainer, attribute, summarize
-from normxlogit.corpus import folder as folders
+from normxlogit import ALL, Attributions, Explainer, attribute
 from normxlogit.corpus import progress_bar
 from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
 from tests import tiny
 
-from .corpora import errors, explainer, jsonl, results, texts
+from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
 
 @pytest.fixture(scope="module")
 def bert():
     return explainer()
-
-
-def run(explainer, rows, folder, **options):
-    return attribute(explainer, rows, folder, **{"shard_rows": 16, **options})
-
-
-def rows_of(some):
-    return [{"text": text} for text in some]
 
 
 def same(loaded, wanted):
@@ -252,170 +242,6 @@ def test_a_target_for_each_row(tmp_path, bert):
     assert results(tmp_path)["target"].to_pylist() == [["LABEL_1"], ["LABEL_0"], ["LABEL_1"]]
     assert errors(tmp_path)[3] == "no target"
     assert "nope" in errors(tmp_path)[4]
-
-
-def test_a_finished_run_does_nothing_and_a_broken_one_goes_on(tmp_path, bert, monkeypatch):
-    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(80)))
-    out = tmp_path / "out"
-    seen = []
-    with pytest.raises(KeyboardInterrupt):
-        run(bert, path, out, watch=lambda now: seen.append(now.rows) if len(seen) < 2 else interrupt())
-    assert 0 < results(out).num_rows < 80
-    done = run(bert, path, out)
-    assert (done.rows, results(out)["row"].to_pylist()) == (80, list(range(80)))
-    assert done.fresh < 80
-    assert run(bert, path, out).fresh == 0
-
-
-def interrupt():
-    raise KeyboardInterrupt
-
-
-def test_a_shard_that_is_gone_is_made_again(tmp_path, bert):
-    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
-    run(bert, path, tmp_path / "out")
-    (tmp_path / "out/shards/00000001.parquet").unlink()
-    assert run(bert, path, tmp_path / "out").fresh == 16
-    assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
-
-
-@pytest.mark.parametrize("content", [b"", b"PAR1 half of it"])
-def test_a_shard_that_is_broken_is_made_again(tmp_path, bert, content):
-    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
-    run(bert, path, tmp_path / "out")
-    (tmp_path / "out/shards/00000001.parquet").write_bytes(content)
-    assert run(bert, path, tmp_path / "out").fresh == 16
-    assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
-
-
-def test_a_run_that_is_turned_away_leaves_the_other_ones_files(tmp_path, bert):
-    folder = folders.Folder(tmp_path)
-    folder.create()
-    half = tmp_path / "shards/.writing-abc.parquet"
-    with folder.locked():
-        half.write_bytes(b"half of it")
-        with pytest.raises(DataError, match="another run is writing"):
-            run(bert, rows_of(texts(4)), tmp_path)
-        assert half.exists()
-    run(bert, rows_of(texts(4)), tmp_path)
-    assert not half.exists()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"model": "x"}, {"settings": []}, {"complete": "yes"}, {"input": [{"x": 1}]}, {"shards": [{"shard": "0"}]}],
-    ids=str,
-)
-def test_a_manifest_of_other_fields_is_refused(tmp_path, bert, changes):
-    run(bert, rows_of(texts(4)), tmp_path)
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest | changes))
-    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
-        run(bert, rows_of(texts(4)), tmp_path)
-    manifest["shards"][0]["rows"] = "4"
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
-        summarize(tmp_path)
-
-
-def test_what_changed_is_refused_by_name(tmp_path, bert):
-    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
-    out = tmp_path / "out"
-    run(bert, path, out)
-    for options, name in [
-        ({"method": "logat"}, "method"),
-        ({"target": 1}, "target"),
-        ({"layers": ALL}, "layers"),
-        ({"keep_text": True}, "kept text"),
-        ({"shard_rows": 8}, "rows of a shard"),
-    ]:
-        with pytest.raises(DataError, match=f"was made with {name}"):
-            run(bert, path, out, **options)
-    with pytest.raises(DataError, match="model 'tiny-bert' with other weights"):
-        run(explainer(seed=1), path, out)
-    with pytest.raises(DataError, match="model 'tiny-bert', not 'tiny-electra'"):
-        run(explainer("electra"), path, out)
-    other = jsonl(tmp_path / "other.jsonl", rows_of(texts(40)))
-    with pytest.raises(DataError, match=r"in\.jsonl, not .*other\.jsonl"):
-        run(bert, other, out)
-    jsonl(path, rows_of(texts(41)))
-    with pytest.raises(DataError, match=r"in\.jsonl as it was before it changed"):
-        run(bert, path, out)
-
-
-def test_rows_that_changed_under_the_same_name_are_refused(tmp_path, bert):
-    out = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        run(bert, rows_of(texts(80)), out, watch=lambda now: now.rows > 16 and interrupt())
-    changed = rows_of(texts(80))
-    changed[3]["text"] = "another text"
-    with pytest.raises(DataError, match="rows 0 to 15 of the input have changed"):
-        run(bert, changed, out)
-
-
-def test_a_run_without_any_result_says_why_and_is_no_bar_to_the_next(tmp_path, bert):
-    wrong = [{"text": i, "body": text} for i, text in enumerate(texts(40))]
-    for _ in range(2):  # when it is done already, too
-        with pytest.raises(DataError, match=r"none of 40 rows has a result, see .*; row 0: not text: column 'text'"):
-            run(bert, wrong, tmp_path)
-    assert len(errors(tmp_path)) == 40
-    assert run(bert, wrong[:20], tmp_path, text_column="body").errors == 0
-    assert results(tmp_path)["row"].to_pylist() == list(range(20))
-    assert errors(tmp_path) == {}
-
-
-def test_a_setting_that_fits_no_row_of_a_few_is_an_error(tmp_path, bert):
-    with pytest.raises(DataError, match=r"none of 3 rows has a result, .*row 0: read_at=99"):
-        run(bert, rows_of(texts(3)), tmp_path, method="frozen-gradient:read_at=99")
-
-
-def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):
-    jsonl(tmp_path / "in.jsonl", rows_of(texts(4)))
-    for output in (tmp_path, tmp_path / "out"):
-        with pytest.raises(DataError, match="which is read as a whole; give another --output"):
-            run(bert, tmp_path, output)
-    assert not (tmp_path / "shards").exists()
-    assert run(bert, tmp_path / "in.jsonl", tmp_path / "out").rows == 4
-
-
-def test_labels_tell_models_apart(tmp_path):
-    model, tokenizer = tiny.model("bert", "SequenceClassification"), tiny.tokenizer()
-    run(Explainer(model, tokenizer), rows_of(texts(4)), tmp_path)
-    with pytest.raises(DataError, match="other weights, labels"):
-        run(Explainer(model, tokenizer, labels=["bad", "good"]), rows_of(texts(4)), tmp_path)
-
-
-def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):
-    run(bert, rows_of(texts(32)), tmp_path)
-    for changed, says in [
-        ([*texts(31), "another text"], "rows 16 to 31 of the input have changed"),
-        (texts(16), "the input has 16 rows, and 32 were explained before"),
-        (texts(40), "was made of fewer rows than the input has now"),
-    ]:
-        with pytest.raises(DataError, match=says):
-            run(bert, rows_of(changed), tmp_path)
-    assert run(bert, rows_of(texts(32)), tmp_path).fresh == 0
-    large = jsonl(tmp_path / "in.jsonl", [{"text": "x" * 40_000} for _ in range(64)])  # 2.5 MB
-    run(bert, large, tmp_path / "files")
-    content = bytearray(large.read_bytes())
-    content[len(content) // 2] = ord("y")  # beyond what a digest of both ends sees
-    large.write_bytes(content)
-    with pytest.raises(DataError, match="rows 32 to 47 of the input have changed"):
-        run(bert, large, tmp_path / "files")
-
-
-def test_a_stopped_run_is_not_ended_by_a_shorter_input(tmp_path, bert):
-    with pytest.raises(KeyboardInterrupt):
-        run(bert, rows_of(texts(80)), tmp_path, watch=lambda now: now.rows > 32 and interrupt())
-    with pytest.raises(DataError, match=r"the input has 16 rows, and \d+ were explained before"):
-        run(bert, rows_of(texts(16)), tmp_path)
-
-
-def test_a_folder_has_one_run_at_a_time(tmp_path, bert):
-    folder = folders.Folder(tmp_path)
-    folder.create()
-    with folder.locked(), pytest.raises(DataError, match="another run is writing"):
-        run(bert, rows_of(texts(4)), tmp_path)
 
 
 def test_output_anywhere_that_fsspec_writes(bert):
