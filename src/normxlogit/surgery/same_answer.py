@@ -1,7 +1,7 @@
 """Whether a model gives one answer to one text: asked again, beside another text, and by its head on another text."""
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from .headpiece import Headpiece, answer_of
 from .isolated import private_clone
 from .memory import refuse_to_hide
 from .non_finite import is_number
-from .trace import trace
+from .trace import hidden_of
 
 __all__ = ["EXCLUDED", "check_repeatable", "mixes_by_rounding", "prove_on_another", "tolerance_for"]
 
@@ -68,13 +68,15 @@ def prove_on_another(
         return
     count = len(inputs[name])
     both = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
+    private, seen = private_clone(model), list[Any]()
+    private.get_submodule(head.trunk).register_forward_hook(lambda _, __, output: seen.append(output))
     try:
-        calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), {**inputs, **both})
+        with torch.inference_mode():
+            answers = answer_of(private(**{**inputs, **both}))
     except Exception as error:  # the same tokens in this order may be no text that the model reads
         refuse_to_hide(error)
         return
-    answers = answer_of(outputs)
-    hidden = next((call.hidden for call in reversed(calls) if call.path == head.trunk), None)
+    hidden = hidden_of(seen[-1]) if seen else None
     if answers is None or hidden is None or not is_number(answers):
         return
     with torch.inference_mode():
