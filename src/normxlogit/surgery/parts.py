@@ -151,7 +151,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     count = inputs["input_ids"].shape[1]
     candidates = candidates or _trunk_candidates(model, calls, states)
     head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
-    prove_on_another(model, head, inputs, logits, tokenwise)
+    filled = _padded_inside(calls, inputs["input_ids"])
+    prove_on_another(model, head, inputs, None if filled else logits, tokenwise)
     tail, early_exit, layers, token_pooling = None, None, None, None
     if trunk.hidden is not None and trunk.hidden.shape[1] != count and not _padded_inside(calls, inputs["input_ids"]):
         try:

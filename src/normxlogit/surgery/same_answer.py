@@ -55,9 +55,17 @@ def check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: 
 
 
 def prove_on_another(
-    model: PreTrainedModel, head: Headpiece, inputs: Mapping[str, Any], logits: Tensor, tokenwise: bool
+    model: PreTrainedModel, head: Headpiece, inputs: Mapping[str, Any], logits: Tensor | None, tokenwise: bool
 ) -> None:
     """Compare the head with the model on another text, and the model on texts side by side with it on one.
+
+    Args:
+        model: A structural clone.
+        head: Its head.
+        inputs: A small batch.
+        logits: The model's answer to it; None where texts are known to differ side by side, and are read so that they
+            do not.
+        tokenwise: Whether the head answers at single tokens.
 
     Raises:
         HeadMismatchError: If the head differs, as where it reads something that the model kept from a pass before.
@@ -89,7 +97,7 @@ def prove_on_another(
             f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a pass "
             "before"
         )
-    mixed = max(_apart(answers[:count], logits), _apart(tokens[:1], alone))
+    mixed = max(0.0 if logits is None else _apart(answers[:count], logits), _apart(tokens[:1], alone))
     if not mixes_by_rounding(model) and not mixed <= _batch_tolerance(answers):
         raise UnsupportedModelError(
             f"{type(model).__name__} answers a text differently beside another one, by {mixed:.2g}: something in it "
