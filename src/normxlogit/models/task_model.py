@@ -4,6 +4,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -344,7 +345,7 @@ class TaskModel:
         Raises:
             UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
         """
-        if not is_number(torch.from_numpy(values)):
+        if not np.isfinite(values).all() and not is_number(torch.from_numpy(values)):  # -inf may be an excluded answer
             raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
