@@ -132,6 +132,13 @@ def test_a_run_with_other_settings_measures_all(explainer, prompts, tmp_path, ch
     assert len(prompts.asked) == 1
 
 
+def test_how_many_tokens_are_explained_is_part_of_what_was_measured(explainer, prompts, tmp_path):
+    for tokens, asked in ((2, 1), (2, 0), (3, 1), (0, 1), (0, 0)):
+        prompts.asked.clear()
+        evaluate_sources(explainer, QUESTIONS[:1], ["logat"], folder=tmp_path, tokens=tokens)
+        assert len(prompts.asked) == asked
+
+
 def test_a_real_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(generation, "MATTERS", -1e9)
     tokenizer = tiny.tokenizer_for("llama")

@@ -257,6 +257,9 @@ def test_tables_of_another_models_settings_bound_no_text():
     model.bert.own = nn.Module()
     model.bert.own.position = nn.Embedding(7, 4)
     assert position_limit(None, model) == 7
+    model.later = nn.Module()
+    model.later.position = nn.Embedding(5, 4)
+    assert position_limit(None, model) == 5, "its own modules behind them do"
 
 
 def test_a_setting_that_counts_no_positions_is_none():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from normxlogit.surgery.frozen import FrozenNetwork
@@ -90,3 +91,22 @@ def test_where_gradients_are_off_all_is_as_it_was(function):
 def test_a_squared_relu_is_its_ratio(square):
     slope, _ = slope_of(lambda x: square(F.relu(x)), X)
     torch.testing.assert_close(slope, torch.diag(F.relu(X).flatten()), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("turned", [lambda w: w.T, lambda w: w.mT, lambda w: w.real.t(), lambda w: w.data.T])
+def test_a_weight_read_through_an_attribute_has_no_graph(turned):
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(A.clone())
+
+        def forward(self, x):
+            return x @ turned(self.weight)
+
+    network, leaf = FrozenNetwork(Turned()), X.clone().requires_grad_()
+    with network.frozen():
+        answer = network.model(leaf)
+    torch.testing.assert_close(answer.detach(), X @ A.T)
+    wanted, none = torch.autograd.grad(answer.sum(), (leaf, network.model.weight), allow_unused=True)
+    torch.testing.assert_close(wanted, A.sum(0).expand_as(X))
+    assert none is None
