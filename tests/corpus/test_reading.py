@@ -187,6 +187,15 @@ def test_a_quote_that_is_not_closed_swallows_no_rows(tmp_path, rest):
         read(open_source(tmp_path / "in.csv"))
 
 
+@pytest.mark.parametrize("content", ['text\tid\na\t1\n"b\t2\nc\t3\n"d\t4\n', 'text\tid\na\t"1\nb\t2\nc\t"3\n'])
+def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(tmp_path, content):
+    (tmp_path / "in.tsv").write_text(content)
+    with pytest.raises(DataError, match=r"in\.tsv: a cell of the column '(text|id)' reaches over several rows, from '"):
+        rows(read(open_source(tmp_path / "in.tsv")))
+    (tmp_path / "in.tsv").write_text('text\tid\n"two\nlines"\t1\n"a ""tab""\tinside"\t2\n')
+    assert [row["text"] for row in rows(read(open_source(tmp_path / "in.tsv")))] == ["two\nlines", 'a "tab"\tinside']
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
     (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")

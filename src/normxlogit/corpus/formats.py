@@ -41,6 +41,9 @@ LAST = "\x1elast"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 """What text begins with that has two bytes for a character."""
 
+SHOWN = 40
+"""Characters of a cell that an error shows."""
+
 FORMATS = ("parquet", "jsonl", "csv", "tsv", "arrow", "text")
 
 
@@ -204,7 +207,8 @@ def _csv_options(kind: str, columns: Sequence[str] | None, wrong: Callable[[Any]
 def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) -> Iterator[Block]:
     broken: dict[int, str] = {}  # by row, counted from 0
     delimiter = "\t" if kind == "tsv" else ","
-    last = delimiter.join([LAST] * (len(column_names(file, kind)) + 1))  # one column too many
+    every = column_names(file, kind)
+    last = delimiter.join([LAST] * (len(every) + 1))  # one column too many
     file.seek(0)
     ended = False
 
@@ -217,9 +221,12 @@ def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) ->
         return "skip"
 
     whole = _Ended(file, f"{last}\n".encode())
-    reader = optional_module("pyarrow.csv", "").open_csv(whole, **_csv_options(kind, columns, wrong))
+    looked_at = every if kind == "tsv" else columns
+    reader = optional_module("pyarrow.csv", "").open_csv(whole, **_csv_options(kind, looked_at, wrong))
     row = 0
     for batch in reader:
+        if kind == "tsv":
+            _check_cells(batch)
         rows = {name: batch.column(name).to_pylist() for name in columns}
         good = batch.num_rows
         table: dict[str, list[Any]] = {name: [] for name in (*columns, PROBLEM)}
@@ -237,6 +244,24 @@ def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) ->
         yield from _blocks(left | {PROBLEM: [broken[i] for i in sorted(broken)]}, 1.0)
     if not ended:
         raise DataError("a quote is not closed: the rows after it were read as one, or not at all")
+
+
+def _check_cells(batch: Any) -> None:
+    """Refuse a table between tabs in which a cell holds a tab and the end of a line.
+
+    Such tables are mostly written without quoting, and then quotes in two rows make one cell of all between them.
+
+    Raises:
+        DataError: If there is such a cell.
+    """
+    for name in batch.schema.names:
+        for cell in batch.column(name).to_pylist():
+            if b"\t" in cell and b"\n" in cell:
+                start = cell.decode("utf-8", "replace").split("\n")[0][:SHOWN]
+                raise DataError(
+                    f"a cell of the column {name!r} reaches over several rows, from {start!r} on, as quotes in texts do "
+                    "where a file is written without quoting; write it as JSONL, or with the quotes doubled"
+                )
 
 
 class _Ended:
