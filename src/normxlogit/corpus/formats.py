@@ -259,8 +259,8 @@ def _check_cells(batch: Any) -> None:
             if b"\t" in cell and b"\n" in cell:
                 start = cell.decode("utf-8", "replace").split("\n")[0][:SHOWN]
                 raise DataError(
-                    f"a cell of the column {name!r} reaches over several rows, from {start!r} on, as quotes in texts do "
-                    "where a file is written without quoting; write it as JSONL, or with the quotes doubled"
+                    f"a cell of the column {name!r} reaches over several rows, from {start!r} on, as quotes in texts "
+                    "do where a file is written without quoting; write it as JSONL, or with the quotes doubled"
                 )
 
 
