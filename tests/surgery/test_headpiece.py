@@ -220,12 +220,12 @@ def raises_entry(entry):
     return hook
 
 
-@pytest.mark.parametrize(("where", "entry"), [("lm_head", 17), ("", 0), ("", 17)])
+@pytest.mark.parametrize(("where", "entry"), [("lm_head", 17), ("", 0), ("", 17), ("", 18)])
 def test_single_entries_of_the_vocabulary_may_be_changed_by_hooks(where, entry):
     """None of them stands among a few rows that the proof could have looked at, or stands there at its own place."""
     plain = tiny.model("llama", "CausalLM")
     plain.get_submodule(where).register_forward_hook(raises_entry(entry))
-    found = Explainer(plain, tiny.tokenizer_for("llama"))(tiny.TEXTS[2], target=[17, 23], method="logat")
+    found = Explainer(plain, tiny.tokenizer_for("llama"))(tiny.TEXTS[2], target=[17, 18, 23], method="logat")
     with torch.no_grad():
         logits = plain(torch.tensor([found.token_ids])).logits[0]  # (T, V)
-    torch.testing.assert_close(torch.tensor(found.scores), logits[:, [17, 23]].T, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(found.scores), logits[:, [17, 18, 23]].T, rtol=1e-4, atol=1e-5)
