@@ -14,7 +14,7 @@ from normxlogit.errors import DataError
 
 from .corpora import errors, explainer, jsonl, results, texts
 
-COUNT = 600
+COUNT = 400
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import resource, sys
@@ -60,21 +60,22 @@ def check(out):
     assert not list(out.rglob(".writing-*"))
 
 
-def test_killed_at_random_moments(corpus, tmp_path):
+@pytest.mark.parametrize("kills", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_killed_at_random_moments(corpus, tmp_path, kills):
     out, chance = tmp_path / "out", random.Random(5)
     killed = 0
-    for _ in range(4):
+    for _ in range(kills):
         process = start("-c", SCRIPT, corpus, out, 0)
         stop_at_work(process, out, signal.SIGKILL, chance.random() * 0.3)
         killed += process.returncode == -signal.SIGKILL
-    assert killed >= 2
+    assert killed >= kills / 2
     process = start("-c", SCRIPT, corpus, out, 0)
     process.communicate(timeout=120)
     assert process.returncode == 0
     check(out)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_asked_to_stop(corpus, tmp_path, number):
     out = tmp_path / "out"
     command = ["-c", "from normxlogit.cli import main; main()", "attribute", corpus, "--output", out, "--shard-rows", 8]
