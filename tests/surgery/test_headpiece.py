@@ -154,6 +154,17 @@ def test_chosen_rows_are_proved_over_the_whole_vocabulary_and_else_cut_from_all(
         torch.testing.assert_close(head.tokens(hidden, rows), logits[:, rows])
 
 
+@pytest.mark.parametrize("row", [0, 1, 7, 33, 62, 63])
+def test_every_row_of_the_vocabulary_is_proved(row):
+    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
+    head, hidden = task.parts.head, forward.hidden[0]
+    with torch.inference_mode():
+        wrong = head.tokens(hidden)  # (T, V)
+        wrong[:, row] += 1
+        head.prove_rows(hidden, wrong, 1e-4)
+    assert head._rows is None
+
+
 def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
     _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
     head, hidden = task.parts.head, forward.hidden[0].repeat(4, 1)  # (T, H)
