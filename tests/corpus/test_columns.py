@@ -10,16 +10,12 @@ from normxlogit import attribute
 from normxlogit.corpus import formats
 from normxlogit.errors import DataError
 
-from .corpora import errors, explainer, jsonl, results, texts
+from .corpora import errors, explainer, jsonl, results, run, texts
 
 
 @pytest.fixture(scope="module")
 def bert():
     return explainer()
-
-
-def run(explainer, rows, folder, **options):
-    return attribute(explainer, rows, folder, **{"shard_rows": 16, **options})
 
 
 @pytest.mark.parametrize("named", [{"id_column": "nope"}, {"keep": ["nope"]}], ids=str)

@@ -85,7 +85,7 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
     files: dict[Path, Path] = {}  # each once, by where it really is
     asked: set[Path] = set()  # those that are named themselves
     found: dict[str, str] = {}
-    notes: list[str] = []
+    left: list[DataError] = []
     for place in dict.fromkeys(places):
         if place == "-":
             if sys.stdin.isatty():
@@ -108,10 +108,10 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         except DataError as error:
             if file.resolve() in asked:
                 raise
-            notes.append(f"{error}; it was left out")
-    if notes and not found:
-        raise DataError(notes[0].removesuffix("; it was left out"))
-    return found, notes
+            left.append(error)
+    if left and not found:
+        raise left[0]
+    return found, [f"{error}; it was left out" for error in left]
 
 
 def _named(files: list[Path]) -> dict[str, Path]:

@@ -225,9 +225,9 @@ def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) ->
     reader = optional_module("pyarrow.csv", "").open_csv(whole, **_csv_options(kind, looked_at, wrong))
     row = 0
     for batch in reader:
+        rows = {name: batch.column(name).to_pylist() for name in looked_at}
         if kind == "tsv":
-            _check_cells(batch)
-        rows = {name: batch.column(name).to_pylist() for name in columns}
+            _check_cells(rows)
         good = batch.num_rows
         table: dict[str, list[Any]] = {name: [] for name in (*columns, PROBLEM)}
         taken = 0
@@ -246,7 +246,7 @@ def _csv(arrow: Any, file: Any, kind: str, size: int, columns: Sequence[str]) ->
         raise DataError("a quote is not closed: the rows after it were read as one, or not at all")
 
 
-def _check_cells(batch: Any) -> None:
+def _check_cells(rows: Mapping[str, list[bytes]]) -> None:
     """Refuse a table between tabs in which a cell holds a tab and the end of a line.
 
     Such tables are mostly written without quoting, and then quotes in two rows make one cell of all between them.
@@ -254,8 +254,8 @@ def _check_cells(batch: Any) -> None:
     Raises:
         DataError: If there is such a cell.
     """
-    for name in batch.schema.names:
-        for cell in batch.column(name).to_pylist():
+    for name, cells in rows.items():
+        for cell in cells:
             if b"\t" in cell and b"\n" in cell:
                 start = cell.decode("utf-8", "replace").split("\n")[0][:SHOWN]
                 raise DataError(

@@ -191,6 +191,10 @@ class _Run:
             against = self._units(share, top, least, "predicted AND negative > 0", lowest=True)
         shown = {row for _, rows in [*highest, *totals, *against] for row in rows}
         texts = self._texts(sorted(shown))
+
+        def named(units: list[tuple[Unit, list[int]]]) -> list[Unit]:
+            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
+
         return Summary(
             folder=self.folder.place,
             model=names[0] or self.manifest.model["name"],
@@ -200,9 +204,9 @@ class _Run:
             errors=sum(done.errors for done in self.done.values()),
             complete=self.manifest.complete and self.manifest.done.keys() <= self.done.keys(),
             labels=labels,
-            highest=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in highest],
-            totals=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in totals],
-            against=[replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in against],
+            highest=named(highest),
+            totals=named(totals),
+            against=named(against),
             mass=self._mass(),
             accuracy=accuracy,
             mistakes=mistakes,

@@ -16,7 +16,7 @@ from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
 from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
-from ..surgery.same_answer import tolerance_for
+from ..surgery.same_answer import SUMS, tolerance_for
 from ..surgery.trace import hidden_of, tensor_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass
@@ -41,9 +41,6 @@ PROOF_ROWS = 7
 
 PROOF_TOKENS = 512
 """Most tokens of a text that a language model is proved on: the proof goes back twice and keeps everything."""
-
-SUMS = 10
-"""Sums in another order may differ by this many times what rounding explains in a single one."""
 
 
 @dataclass(frozen=True)

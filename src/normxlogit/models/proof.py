@@ -15,7 +15,7 @@ from ..surgery.isolated import private_clone
 from ..surgery.layer_to_head import TrunkDone
 from ..surgery.memory import out_of_memory
 from ..surgery.non_finite import is_number
-from ..surgery.same_answer import tolerance_for
+from ..surgery.same_answer import apart, tolerance_for
 from .input_limits import SPARE
 from .model_copy import ModelCopy
 from .tasks import Task
@@ -73,7 +73,7 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, T
         wanted = answer_of(private_clone(copy.asked)(**given))
     if found is None or wanted is None or not is_number(wanted):
         return  # `find_parts` says what is missing
-    difference = (found - wanted).abs().max().item() if found.shape == wanted.shape else float("inf")
+    difference = apart(found, wanted)
     if not difference <= tolerance_for(wanted):
         raise HeadMismatchError(
             f"the copy of {type(copy.module).__name__} that is explained gives logits that differ from the model's "

@@ -15,7 +15,7 @@ from transformers.utils.hub import cached_file
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..surgery.clone import clone, unwrapped
-from ..surgery.same_answer import tolerance_for
+from ..surgery.same_answer import apart, tolerance_for
 
 __all__ = [
     "Pooling",
@@ -259,7 +259,7 @@ def _prove(found: SentenceEmbedding, given: nn.Module) -> None:
         own = clone(given)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
         made = clone(found)(input_ids=ids, attention_mask=mask).logits  # (2, C)
     made = nn.functional.normalize(made, dim=-1) if found.steps.normalize else made
-    difference = (made - own).abs().max().item() if made.shape == own.shape else float("inf")
+    difference = apart(made, own)
     if not difference <= tolerance_for(own):
         raise HeadMismatchError(
             f"the vectors that are explained differ from those of the SentenceTransformer by {difference:.2g}"

@@ -104,8 +104,8 @@ def clone(model: nn.Module) -> nn.Module:
                     state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
             elif id(value) in twins or isinstance(value, BOUND):
                 state[name] = _rebound(value, twins)
-    clone: nn.Module = twins[id(model)]
-    return clone
+    found: nn.Module = twins[id(model)]
+    return found
 
 
 def _own_config(config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], whole: bool) -> Any:

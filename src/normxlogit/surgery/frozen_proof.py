@@ -8,12 +8,9 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 from . import frozen_maps as maps
+from .same_answer import EXCLUDED
 
 __all__ = ["blocking", "hiding", "nonlinear"]
-
-EXCLUDED = 1e4
-"""A logit of this size is not an answer but a mask put in its place."""
-
 
 BLOCKED = ("WarnNotImplemented", "NotImplemented")
 """Nodes of operations that have no way back, such as those of quantised weights."""

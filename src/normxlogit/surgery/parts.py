@@ -18,7 +18,7 @@ from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import LayerToHead, before_layers, find_layer_to_head
 from .memory import refuse_to_hide
 from .non_finite import is_number, no_number
-from .same_answer import EXCLUDED, check_repeatable, prove_on_another, tolerance_for
+from .same_answer import EXCLUDED, apart, check_repeatable, prove_on_another, tolerance_for
 from .token_pooling import TokenPooling
 from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, trace
 
@@ -154,7 +154,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     filled = _padded_inside(calls, inputs["input_ids"])
     prove_on_another(model, head, inputs, None if filled else logits, tokenwise)
     tail, early_exit, layers, token_pooling = None, None, None, None
-    if trunk.hidden is not None and trunk.hidden.shape[1] != count and not _padded_inside(calls, inputs["input_ids"]):
+    if trunk.hidden is not None and trunk.hidden.shape[1] != count and not filled:
         try:
             token_pooling = TokenPooling(model, trunk, calls, filler)
             token_pooling(trunk.hidden, count)
@@ -290,7 +290,7 @@ def _proved_head(
             with torch.inference_mode():
                 head = Headpiece(model, call.path, call.returned, filler, skipped)
                 found = head.whole(hidden, inputs)
-                difference = (found - logits).abs().max().item() if found.shape == logits.shape else float("inf")
+                difference = apart(found, logits)
                 each = head.prove_tokens(hidden[0])  # (T, C)
                 tokenwise = logits.ndim == 2 or _agree(each, logits[0], tolerance)
                 if difference <= tolerance and model.get_output_embeddings() is not None and logits.ndim == 3:

@@ -14,7 +14,7 @@ from .memory import refuse_to_hide
 from .non_finite import is_number
 from .trace import hidden_of
 
-__all__ = ["EXCLUDED", "check_repeatable", "mixes_by_rounding", "prove_on_another", "tolerance_for"]
+__all__ = ["EXCLUDED", "SUMS", "apart", "check_repeatable", "mixes_by_rounding", "prove_on_another", "tolerance_for"]
 
 REPEATED = 8
 """How often a model that draws random numbers is asked the same."""
@@ -33,6 +33,11 @@ def tolerance_for(logits: Tensor) -> float:
     return float(rounding * max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0))
 
 
+def apart(found: Tensor, wanted: Tensor) -> float:
+    """Return the largest difference between two answers, infinite where their shapes differ."""
+    return (found - wanted).abs().max().item() if found.shape == wanted.shape else float("inf")
+
+
 def check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: Tensor) -> None:
     """Ask a model the same again, as it is now.
 
@@ -43,7 +48,7 @@ def check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: 
     for asked in range(REPEATED):
         with torch.inference_mode():
             found = answer_of(private_clone(model)(**inputs))
-        difference = max(difference, torch.inf if found is None else _apart(found, logits))
+        difference = max(difference, torch.inf if found is None else apart(found, logits))
         if not asked and torch.equal(torch.get_rng_state(), state):
             break  # no numbers were drawn, which need not tell each time
     if not difference <= tolerance_for(logits):
@@ -88,7 +93,7 @@ def prove_on_another(
     if answers is None or hidden is None or not is_number(answers):
         return
     with torch.inference_mode():
-        difference = _apart(head.whole(hidden, {**inputs, **both}), answers)
+        difference = apart(head.whole(hidden, {**inputs, **both}), answers)
         tokens = head.tokens(hidden[0]) if tokenwise else hidden[0, :1]  # (T, C)
         alone = head.tokens(hidden[0, :1]) if tokenwise else tokens  # (1, C)
     if not difference <= tolerance_for(answers):
@@ -97,7 +102,7 @@ def prove_on_another(
             f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a pass "
             "before"
         )
-    mixed = max(0.0 if logits is None else _apart(answers[:count], logits), _apart(tokens[:1], alone))
+    mixed = max(0.0 if logits is None else apart(answers[:count], logits), apart(tokens[:1], alone))
     if not mixes_by_rounding(model) and not mixed <= _batch_tolerance(answers):
         raise UnsupportedModelError(
             f"{type(model).__name__} answers a text differently beside another one, by {mixed:.2g}: something in it "
@@ -108,10 +113,6 @@ def prove_on_another(
 def _batch_tolerance(logits: Tensor) -> float:
     """Return the difference that sums in another order explain; that of half precision is wide as it is."""
     return tolerance_for(logits) * (SUMS if logits.dtype in (torch.float32, torch.float64) else 1)
-
-
-def _apart(found: Tensor, wanted: Tensor) -> float:
-    return (found - wanted).abs().max().item() if found.shape == wanted.shape else float("inf")
 
 
 def mixes_by_rounding(model: nn.Module) -> bool:
