@@ -134,7 +134,7 @@ def test_a_buffer_that_the_owner_changed_is_followed():
         logit = model(**tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0, 0].item()
     after = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient")
     assert abs(after.scores - before).max() > 1e-3
-    assert after.scores.sum() + after.diagnostics["bias"] == pytest.approx(logit, abs=1e-5)
+    assert after.scores.sum() + after.bias == pytest.approx(logit, abs=1e-5)
 
 
 @pytest.mark.parametrize("missing", ["hidden_of", "answer_of", "embedding_tap"])

@@ -67,6 +67,7 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
         "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
         "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
         "position": arrow.array(np.nan_to_num(found.positions).astype(np.int32), mask=np.isnan(found.positions)),
+        "bias": arrow.nulls(count, types["bias"]),
         "diagnostics": arrow.nulls(count, arrow.string()),
         "notes": arrow.array([list(encodings.notes.get(i, ())) for i in range(count)], types["notes"]),
         "method": arrow.repeat(method.info.name, count),
@@ -76,6 +77,9 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
     if encodings.offsets is not None:
         pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))
         columns["offsets"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
+    if found.bias is not None:
+        rows_of_bias = [None if np.isnan(row).all() else row.ravel() for row in found.bias]
+        columns["bias"] = arrow.array(rows_of_bias, types["bias"])
     if found.diagnostics:
         states = [json_text(plain(found.diagnostics[i])) if i in found.diagnostics else None for i in range(count)]
         columns["diagnostics"] = arrow.array(states, arrow.string())

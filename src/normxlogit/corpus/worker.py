@@ -62,6 +62,7 @@ class Explained:
         said: The prediction, its index and its probability, (R, 3).
         spans: The answers of a model that answers with spans, by place.
         diagnostics: What the method measured of itself, by place.
+        bias: What belongs to no token, (R, K, L); None where scores do not add up.
         problems: Why the other rows have no result, by row.
     """
 
@@ -77,6 +78,7 @@ class Explained:
     said: FloatArray
     spans: dict[int, Prediction]
     diagnostics: dict[int, dict[str, Any]]
+    bias: FloatArray | None
     problems: dict[int, str]
 
     @property
@@ -221,6 +223,8 @@ def _gathered(
     positions = np.full(len(done), np.nan, np.float32)  # (R,)
     spans: dict[int, Prediction] = {}
     measured: dict[int, dict[str, Any]] = {}
+    biased = any(part.bias is not None for _, part in parts) or any(w.bias is not None for w in wholes.values())
+    bias = np.full((len(done), *shape), np.nan, np.float32) if biased else None  # (R, K, L)
     notes = dict(kept.notes)
     for places, part in parts:
         rows = [place_of[i] for i in places]
@@ -234,6 +238,8 @@ def _gathered(
         if part.places is not None:
             positions[rows] = _single(part.places, part.ids)
         spans |= dict(zip(rows, part.spans or (), strict=False))
+        if bias is not None and part.bias is not None:
+            bias[rows] = part.bias
         for name, values in part.diagnostics.items():
             for row, value in zip(rows, values, strict=True):
                 measured.setdefault(row, {})[name] = value if part.target.labelled else value[0]
@@ -246,14 +252,15 @@ def _gathered(
         chance = result.prediction.probability
         said[row] = (result.prediction.value, result.prediction.id, np.nan if chance is None else chance)
         positions[row] = np.nan if result.target.position is None else result.target.position
+        if bias is not None and result.bias is not None:
+            bias[row] = result.bias.reshape(shape)
         if result.diagnostics:
             measured[row] = dict(result.diagnostics)
         notes[row] = result.notes
     kept = replace(kept, notes=notes)
     rows = [prepared.rows[i] for i in done]
-    return Explained(
-        prepared.shard, rows, kept, scores, labelled, layers, ids, contrast, positions, said, spans, measured, problems
-    )
+    about = (labelled, layers, ids, contrast, positions, said, spans, measured, bias)
+    return Explained(prepared.shard, rows, kept, scores, *about, problems)
 
 
 def _axes(

@@ -39,8 +39,7 @@ class FrozenGradient(Method):
 
     Attention probabilities, denominators of norms, activation ratios and gates are held; what is left is affine, and
     one backward pass gives s_i = <g_i, x_i - b_i> with sum_i s_i + bias = logit_p (attention and norms held: Ali et
-    al., 2022; activation ratios: Modarressi et al., 2023). The part of the biases is `diagnostics["bias"]`; of several
-    layers, that of the last one asked for.
+    al., 2022; activation ratios: Modarressi et al., 2023). The part of the biases is the result's `bias`.
 
     Args:
         read_at: 0 reads the word embeddings, l the output of layer l, a negative number goes back through that many
@@ -103,7 +102,7 @@ class FrozenGradient(Method):
         if self.read_at == "all" and not request.layers:
             shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
         answer = request.target.read(request.forward.logits).to(shares)  # (B, K)
-        return Scores(shares, {"bias": (answer - shares[:, :, -1].sum(-1)).cpu()})
+        return Scores(shares, bias=answer[:, :, None] - shares.sum(-1))
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
         """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
@@ -129,7 +128,7 @@ class FrozenGradient(Method):
         shares = shares * request.forward.batch.mask[:, None, None].to(shares)  # (B, K, L, T)
         if self.read_at == "all" and not request.layers:
             shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
-        return Scores(shares, {"bias": answer - shares[:, :, -1].sum(-1)})
+        return Scores(shares, bias=answer[:, :, None] - shares.sum(-1))
 
     def _check_both(self, layers: Layers) -> None:
         """Refuse what cannot be asked of an encoder-decoder model.
@@ -159,7 +158,7 @@ class FrozenGradient(Method):
         shares = total / len(self.points)  # (1, K, 1, S + T)
         with torch.no_grad(), without_autocast(request.forward.batch.inputs):
             answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (1, K)
-        return Scores(shares, {"bias": answer - shares[:, :, 0].sum(-1)})
+        return Scores(shares, bias=answer[:, :, None] - shares.sum(-1))
 
     def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the layers that are read, 0 for the word embeddings."""

@@ -152,5 +152,4 @@ def _direct(
         return None
     values = found.values[0, :, 0].detach().float().cpu()  # (K, T - 1), T of `joined`
     table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T)
-    bias = found.diagnostics.get("bias")
-    return table, None if bias is None else bias[0].detach().float().cpu().numpy()
+    return table, None if found.bias is None else found.bias[0, :, 0].detach().float().cpu().numpy()

@@ -13,6 +13,7 @@ from .fields import (
     agree,
     array,
     choice,
+    current_bias,
     each,
     flag,
     integer,
@@ -125,6 +126,9 @@ class Attribution(Result):
         version: Version of the library.
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
             Gradients; a tuple with one number for each label where there is a label axis.
+        bias: float32, one for each label and layer of `scores` and without axes where these have none: what belongs to
+            no token. `scores.sum(-1) + bias` is what is explained: the target's logit (less the contrast's). None
+            where the scores do not add up to it.
         merge: How the score of a word comes from its tokens' unless `words` is told otherwise: "sum" where scores add
             up, "max" or "mean" where a sum would grow with the number of tokens.
         format_version: Version of the JSON format.
@@ -153,6 +157,7 @@ class Attribution(Result):
     notes: tuple[str, ...]
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    bias: FloatArray | None = None
     merge: Merge = "sum"
     format_version: int = field(default=FORMAT_VERSION)
 
@@ -178,19 +183,23 @@ class Attribution(Result):
             KeyError: If the result has no such axis, label or layer.
         """
         scores, target, layers, diagnostics = self.scores, self.target, self.layers, self.diagnostics
+        bias = self.bias
         if label is not None:
             names: tuple[str | int, ...] = target.labels if isinstance(label, str) else target.ids
             if not self.has_label_axis or label not in names:
                 raise KeyError(f"no label {label!r} among {list(target.labels)}")
             index = names.index(label)
-            scores = scores[index]
+            scores, bias = scores[index], None if bias is None else bias[index]
             target = replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
             diagnostics = {name: values[index] for name, values in diagnostics.items()}
         if layer is not None:
             if layers is None or layer not in layers:
                 raise KeyError(f"no layer {layer} among {layers}")
-            scores, layers = np.take(scores, layers.index(layer), axis=-2), None
-        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics)
+            index = layers.index(layer)
+            scores, layers = np.take(scores, index, axis=-2), None
+            bias = None if bias is None else bias[..., index]
+        bias = None if bias is None else np.array(bias)
+        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics, bias=bias)
 
     @property
     def has_words(self) -> bool:
@@ -235,6 +244,10 @@ class Attribution(Result):
         return [Token(i, self.tokens[i], float(self.scores[i])) for i in kept[:k]]
 
     @classmethod
+    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        return current_bias(state)
+
+    @classmethod
     def _checks(cls) -> dict[str, Check]:
         return {
             "scores": scores,
@@ -257,6 +270,7 @@ class Attribution(Result):
             "notes": each(string),
             "version": string,
             "diagnostics": mapping(array(number)),
+            "bias": optional(scores),
             "merge": choice(*MERGES),
             "format_version": integer,
         }
@@ -280,10 +294,14 @@ class Attribution(Result):
             not axes or all(isinstance(v, tuple) and len(v) == len(labels) for v in self.diagnostics.values()),
             "diagnostics: not one for each label",
         )
+        self._check_bias()
         texts = (self.text, self.text_pair)
         for (start, end), sequence in zip(self.offsets or (), self.sequence_ids, strict=False):
             text = texts[sequence or 0]
             agree(start <= end and (text is None or end <= len(text)), "offsets: outside the text")
+
+    def _check_bias(self) -> None:
+        agree(self.bias is None or self.bias.shape == self.scores.shape[:-1], "bias: not one for each label and layer")
 
     def _columns(self) -> Columns:
         every = [(label, layer) for label in self.target.labels for layer in self.layers or (None,)]
@@ -302,7 +320,12 @@ class Attribution(Result):
         if self.layers is not None:
             raise ValueError("SHAP's plots know no layers; choose one with select(layer=...)")
         pieces = text_pieces(self.tokens, (self.text, self.text_pair), self.offsets, self.sequence_ids)
-        return Shap(self.scores.T, pieces, self.target.labels if self.has_label_axis else self.target.labels[0])
+        names = self.target.labels if self.has_label_axis else self.target.labels[0]
+        return Shap(self.scores.T, self._base(), pieces, names)
+
+    def _base(self) -> FloatArray:
+        """Return what the scores add up from, one for each label: the bias, or zero where there is none."""
+        return np.zeros(self.scores.shape[:-1], np.float32) if self.bias is None else self.bias
 
     def plot(
         self,

@@ -47,6 +47,7 @@ def column_types(arrow: Any, *, texts: bool, pairs: bool, words: bool) -> dict[s
         "target": arrow.list_(arrow.string()),
         "target_ids": arrow.list_(arrow.int32()),
         "position": arrow.int32(),
+        "bias": arrow.list_(arrow.float32()),
         "diagnostics": arrow.string(),
         "notes": arrow.list_(arrow.string()),
         "method": arrow.string(),
@@ -133,7 +134,9 @@ def _sources(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any
 
 
 def _state(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    shape = row["shape"]
+    shape, bias = row["shape"], row.get("bias")
+    # A shard of an older version has no such column, and its bias among the diagnostics.
+    added = {"bias": None if bias is None else plain(np.asarray(bias, np.float32).reshape(shape[:-1]))}
     said = {"label": row["prediction"], "id": row["prediction_id"], "value": row["value"]}
     return {
         "kind": "text",
@@ -166,4 +169,5 @@ def _state(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "version": common["version"],
         "diagnostics": json.loads(row.get("diagnostics") or "{}"),
         "merge": common["merge"],
+        **(added if "bias" in row else {}),
     }

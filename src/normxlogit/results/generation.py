@@ -14,6 +14,7 @@ from .fields import (
     agree,
     array,
     choice,
+    current_bias,
     each,
     flag,
     integer,
@@ -65,6 +66,9 @@ class GenerationAttribution(Result):
         notes: What the reader should know.
         version: Version of the library.
         diagnostics: What the method measured of itself, by name, with one number for each generated token.
+        bias: float32, (G,), with layers (G, L): what belongs to no token. `scores.sum(-1) + bias` is what is explained:
+            the logit of each row's target, less the contrast's or the mean over the vocabulary. None where the scores
+            do not add up to it.
         merge: How the score of a word comes from its tokens' unless `words` is told otherwise.
         messages: Where the messages of a chat stand in the text; None for a prompt that was one text.
         named: The sources that the caller named, by their character spans in the text.
@@ -93,6 +97,7 @@ class GenerationAttribution(Result):
     notes: tuple[str, ...]
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    bias: FloatArray | None = None
     merge: Merge = "sum"
     messages: tuple[MessageSpan, ...] | None = None
     named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -145,6 +150,7 @@ class GenerationAttribution(Result):
             notes=self.notes,
             version=self.version,
             diagnostics={name: values[index] for name, values in self.diagnostics.items()},
+            bias=None if self.bias is None else np.array(self.bias[index]),
             merge=self.merge,
         )
 
@@ -224,8 +230,8 @@ class GenerationAttribution(Result):
             values = np.where(seen, values - values.sum(0) / np.maximum(seen.sum(0), 1), 0)  # (G, T)
         table, rest, written = sum_to_sources(values, parts, found, self.prompt_tokens, merge)
         bias = None
-        if "bias" in self.diagnostics and not centered and merge == "sum":
-            each_bias = np.array(self.diagnostics["bias"], np.float64)  # (G,)
+        if self.bias is not None and not centered and merge == "sum":
+            each_bias = self.bias.astype(np.float64)  # (G,)
             bias = np.array([each_bias[[i - self.prompt_tokens for i in p.tokens]].sum() for p in parts], np.float32)
         settings = dict(self.settings) | ({"merge": merge} if merge != "sum" else {})
         return Sources(
@@ -281,7 +287,13 @@ class GenerationAttribution(Result):
         """
         if self.layers is None or layer not in self.layers:
             raise KeyError(f"no layer {layer} among {self.layers}")
-        return replace(self, scores=self.scores[:, self.layers.index(layer)].copy(), layers=None)  # (G, T)
+        index = self.layers.index(layer)
+        bias = None if self.bias is None else self.bias[:, index].copy()  # (G,)
+        return replace(self, scores=self.scores[:, index].copy(), layers=None, bias=bias)  # (G, T)
+
+    @classmethod
+    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        return current_bias(state)
 
     @classmethod
     def _checks(cls) -> dict[str, Check]:
@@ -305,6 +317,7 @@ class GenerationAttribution(Result):
             "notes": each(string),
             "version": string,
             "diagnostics": mapping(array(number)),
+            "bias": optional(scores),
             "merge": choice(*MERGES),
             "messages": optional(each(record(MessageSpan, {"role": string, "start": integer, "end": integer}))),
             "named": mapping(each(integer, 2)),
@@ -327,6 +340,7 @@ class GenerationAttribution(Result):
         agree(
             self.scores.shape == wanted and 0 not in wanted, f"scores: not of shape {wanted}, as its layers and tokens"
         )
+        agree(self.bias is None or self.bias.shape == wanted[:-1], "bias: not one for each generated token and layer")
         length = len(self.completion) if self.text is None else len(self.text)
         agree(len(self.completion) <= length, "completion: longer than the text")
         spans = [*(self.offsets or ()), *self.named.values(), *((m.start, m.end) for m in self.messages or ())]
