@@ -54,11 +54,12 @@ class FrozenGradient(Method):
             word embeddings where no module returns a layer's output), 0 reads the word embeddings, l the output of
             layer l, a negative number that many layers before the last one's output (-1 backpropagates through the
             last layer only), "middle" the output of the layer halfway. Of encoder-decoder models this is where the
-            source is read; the decoder's own tokens are read at its word embeddings.
+            source is read; the decoder's own tokens are read at its word embeddings. With points or another baseline
+            it is 0, where these are defined.
         points: Points between the baseline and the text at which the network is frozen, 1.0 being the text; the
-            gradient is their mean. With read_at=0 only.
+            gradient is their mean.
         baseline: What contributions are differences from: "zero" vectors, or the embedding of the "mask" or "pad" token
-            in the place of all tokens but the special ones. With read_at=0 only.
+            in the place of all tokens but the special ones.
         sink_threshold: From how many times the median of its layer on a hidden state is held as an attention sink;
             none holds none. With points below 1, none is held.
     """
@@ -73,8 +74,10 @@ class FrozenGradient(Method):
         baseline: Baseline = "zero",
         sink_threshold: float | None = 10.0,
     ) -> None:
-        if read_at != 0 and (points != (1.0,) or baseline != "zero"):
-            raise ValueError("points and baseline are of the word embeddings: they go with read_at=0")
+        if points != (1.0,) or baseline != "zero":
+            read_at = 0 if read_at == "all" else read_at
+            if read_at != 0:
+                raise ValueError("points and baseline are of the word embeddings: they go with read_at=0")
         if any(not 0 < point <= 1 for point in points):
             raise ValueError("points lie above 0, the baseline, and up to 1, the text")
         if sink_threshold is not None and not sink_threshold > 1:
@@ -145,7 +148,7 @@ class FrozenGradient(Method):
         values = values * mask[:, None, None].to(values)  # (B, K, L, T)
         if not request.layers:
             values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
-        return _with_bias(values, sink[..., -1], found.answer, found.sinks)
+        return _with_bias(values, sink, found.answer, found.sinks)
 
     def _check_both(self, layers: Layers) -> None:
         """Refuse what cannot be asked of an encoder-decoder model.
@@ -185,7 +188,7 @@ class FrozenGradient(Method):
                     [torch.zeros_like(b) if m is None else m for m, b in zip(masks, blank, strict=True)], -1
                 )
         values = total[:, :, None] / len(self.points)  # (1, K, 1, S + T)
-        return _with_bias(values, sink, self._answer(request, frozen, places, weights), sinks)
+        return _with_bias(values, sink[:, :, None], self._answer(request, frozen, places, weights), sinks)
 
     def _answer(self, request: Request, frozen: FrozenModel, places: Tensor, weights: Tensor | None) -> Tensor:
         """Return the explained quantities of the text itself, (B, K)."""
@@ -238,7 +241,7 @@ class FrozenGradient(Method):
                 run.frozen.readouts[0].direction = vectors - start
             total = total + backward(run).values[0]  # (B, K, T)
         values = (total / len(self.points) * batch.mask[:, None].to(total))[:, :, None]  # (B, K, 1, T)
-        return _with_bias(values, torch.zeros_like(answer), answer, None)
+        return _with_bias(values, torch.zeros_like(answer)[:, :, None], answer, None)
 
 
 def _with_bias(values: Tensor, sink: Tensor, answer: Tensor, sinks: Tensor | None) -> Scores:
@@ -246,9 +249,9 @@ def _with_bias(values: Tensor, sink: Tensor, answer: Tensor, sinks: Tensor | Non
 
     Args:
         values: (B, K, L, T).
-        sink: What attention sinks contribute, (B, K), at the last of the layers.
+        sink: What attention sinks contribute, (B, K, L).
         answer: The explained quantities, (B, K).
         sinks: Which tokens are attention sinks, (B, T); None for none.
     """
-    bias = answer.to(values) - values[:, :, -1].sum(-1) - sink.to(values)  # (B, K)
-    return Scores(values, {"bias": bias} | ({} if sinks is None else {"sink": sink}))
+    bias = answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
+    return Scores(values, bias=bias) if sinks is None else Scores(values, bias=bias, sink=sink, sinks=sinks)

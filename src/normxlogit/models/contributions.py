@@ -57,6 +57,8 @@ def contributions(
     sink: dict[int, list[Tensor]] = {place: [] for place in order}
     rows: list[int] = []
     parts = list(_parts(len(sums), read, sinks))
+    if sinks is not None and all(kept is not None for _, kept in parts):
+        sinks = sinks & ~torch.stack([kept for _, kept in parts if kept is not None]).all(0)  # (B, T), those held
     for number, (part, kept) in enumerate(parts):
         for place, readout in zip(order, readouts, strict=True):
             free = None if place < 0 or readout.sinks is None else kept  # the head does not read a source
@@ -74,8 +76,8 @@ def contributions(
     return Contributions(
         answer.detach(),
         {place: torch.cat(values[place])[back.to(answer.device)].transpose(0, 1) for place in places},
-        {place: sum((total[o] for o in order if o >= place), torch.zeros_like(answer)) for place in places},
-        sinks,
+        {place: sum((total[o] for o in order if o >= place), torch.zeros_like(total[place])) for place in places},
+        sinks if sinks is not None and bool(sinks.any()) else None,
     )
 
 
