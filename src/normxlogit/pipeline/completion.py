@@ -10,7 +10,7 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
+from ..methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
@@ -26,7 +26,6 @@ from .progress import progress_bar
 
 __all__ = [
     "Explained",
-    "default_method",
     "explain_completion",
     "explain_completions",
     "explain_run",
@@ -73,16 +72,6 @@ class Explained(NamedTuple):
     def written(self) -> list[int]:
         """The generated tokens."""
         return self.completed.encoding.ids[self.start :]
-
-
-def default_method(model: TaskModel) -> Method:
-    """Return the method that explains completions unless another is asked for.
-
-    The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's
-    length, and reads them more surely in the middle of the network than at the word embeddings (docs, "Results: sources
-    of answers"). Encoder-decoder models, of which none was measured, are read at the word embeddings.
-    """
-    return FrozenGradient() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
