@@ -162,15 +162,14 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
     assert calls["trunk"] == 1
 
 
-def test_the_default_is_the_frozen_gradient_read_in_the_middle_of_causal_language_models():
+def test_the_default_is_the_frozen_gradient():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat")
     assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
-    assert found.settings["read_at"] == "middle"
-    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=middle")
+    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=all")
     assert found.bias is not None
     written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
-    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", 0)
+    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", "all")
 
 
 def tiny_t5():
@@ -203,7 +202,7 @@ def test_methods_that_read_whole_texts_run_on_what_stood_before():
 def test_one_token_is_a_result_of_its_own():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat sat", method="normxlogit")
-    alone = explainer(PROMPT + " the", target="cat")
+    alone = explainer(PROMPT + " the", target="cat", method="normxlogit")
     one = found.for_token(1)
     assert one == found.for_token(-2)
     assert one.tokens == alone.tokens

@@ -203,7 +203,7 @@ class FrozenGradient(Method):
         if self.read_at in ("middle", "all"):
             if outputs is None or model.parts.token_pooling is not None:
                 return (0,)
-            return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, max(len(outputs), 2)))
+            return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, len(outputs))) or (0,)
         count, place = model.layer_count(), int(self.read_at)
         place = place if place > 0 else count + place
         if not 0 <= place <= count:

@@ -49,7 +49,7 @@ class GuidedLime(Method):
     def __init__(
         self,
         samples: int = 32,
-        prior: str | Method = "frozen-gradient:points=0.3",
+        prior: str | Method = "frozen-gradient:read_at=0,points=0.3",
         alpha: float = 2.0,
         seed: int = 0,
     ) -> None:

@@ -153,7 +153,7 @@ def method_named(method: str | Method) -> Method:
     """Make the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
     A setting that is itself a method with settings stands in brackets:
-    "guided-lime:prior=(frozen-gradient:points=0.3,baseline=mask)".
+    "guided-lime:prior=(frozen-gradient:read_at=0,points=0.3)".
 
     Args:
         method: A name, with settings that differ from their defaults; or a method, which is returned as it is.

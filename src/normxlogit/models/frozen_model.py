@@ -206,17 +206,17 @@ class FrozenModel:
             places: Where contributions are wanted.
         """
         frozen, positions = _frozen(run), run.positions
-        if target.task.vocabulary and positions is not None:
-            read = positions[:, None].expand(target.ids.shape)  # (B, K)
-            return self.contributions_each(run, target, places, read)
-        answer, read = frozen.answer, None
+        single = (
+            None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+        )  # (B, K)
+        if target.task.vocabulary and single is not None:
+            return self.contributions_each(run, target, places, single)
+        answer = frozen.answer
         with without_autocast(run.batch.inputs):
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
                 answer = at(answer, positions.to(answer.device).clone())  # (B, C)
-            if positions is not None and positions.ndim == 1:
-                read = positions[:, None].expand(target.ids.shape)  # (B, K)
-            return contributions(target.read(answer.float()), frozen, places, read)
+            return contributions(target.read(answer.float()), frozen, places, single)
 
     def contributions_each(
         self,
@@ -244,9 +244,8 @@ class FrozenModel:
         with without_autocast(run.batch.inputs):
             with self._network.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
-            return contributions(
-                answer, frozen, places, read if weights is None else torch.full_like(answer, -1).long()
-            )
+            single = read if weights is None else read.new_full(answer.shape, -1)  # a sum is read from several tokens
+            return contributions(answer, frozen, places, single)
 
     def explained(self, run: ForwardPass, target: Target) -> Tensor:
         """Return what `contributions` explains of a forward pass of the text itself, (B, K)."""

@@ -109,7 +109,7 @@ class FrozenSeq2Seq(FrozenModel):
             return (0,)
         count = len(self._encoder_layers(batch))
         if read_at == "all":
-            return tuple(range(1, max(count, 2))) if count else (0,)
+            return tuple(range(1, count)) or (0,)
         if not count:
             raise UnsupportedModelError(
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
@@ -197,7 +197,7 @@ class FrozenSeq2Seq(FrozenModel):
         return None
 
     def _encoder_layers(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        """Return which modules return the outputs of the encoder's layers, found once, and listen there; none if unknown."""
+        """Return the modules that return the outputs of the encoder's layers, found once, and listen; () if unknown."""
         if self._layers is not None:
             return self._layers
         reference = cast(PreTrainedModel, private_clone(self.model.copy.reference))

@@ -21,6 +21,7 @@ from ..results.generation import GenerationAttribution
 from ..surgery.isolated import autocast_note
 from ..surgery.memory import enough_memory
 from .completed import Completed
+from .explain import sink_note
 from .options import Options
 from .progress import progress_bar
 
@@ -270,7 +271,7 @@ def _result(
         settings=options.method.settings,
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=(*sequence.notes, NO_SOURCE) if alone else sequence.notes,
+        notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sinks)),
         version=__version__,
         diagnostics={name: tuple(values.tolist()) for name, values in found.diagnostics.items()},
         bias=None if found.bias is None else found.bias[axes].contiguous().numpy(),

@@ -1,5 +1,6 @@
 """From a forward pass and options to attributions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from ..results.base import FloatArray
 from ..surgery.isolated import autocast_note
 from .options import Options
 
-__all__ = ["ScoreColumns", "explain_batch", "score_batch", "to_host"]
+__all__ = ["ScoreColumns", "explain_batch", "score_batch", "sink_note", "to_host"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class ScoreColumns:
         bias: What belongs to no token, (B, K, L); None where scores do not add up.
         sink: What attention sinks contribute, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
+        lengths: The number of tokens of each text, B of them, which add up to N.
     """
 
     scores: FloatArray
@@ -55,6 +57,7 @@ class ScoreColumns:
     bias: FloatArray | None
     sink: FloatArray | None
     sinks: FloatArray | None
+    lengths: tuple[int, ...]
 
 
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
@@ -84,12 +87,15 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         None if scores.sinks is None else batch.real(scores.sinks),
     )
     measured = {name: found.tolist() for name, found in scores.diagnostics.items()}
-    ids, contrast, places, said, heard, *besides = others
+    ids, contrast, places, said, heard, bias, sink, sinks = others
     if said is not None:
         model.check_finite(said[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
     spans = answers(run) if span else None
-    return ScoreColumns(values, ids, contrast, places, said, heard, spans, target, wanted, measured, *besides)
+    lengths = tuple(len(encoding) for encoding in batch.encodings)
+    return ScoreColumns(
+        values, ids, contrast, places, said, heard, spans, target, wanted, measured, bias, sink, sinks, lengths
+    )
 
 
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
@@ -124,7 +130,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                **about | {"notes": (*about["notes"], *precision, *same)},
+                **about | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding.tokens, sinks))},
                 prediction=texts[row],  # type: ignore[index]
                 target=info,
                 layers=columns.layers or None,
@@ -143,6 +149,19 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         )
         start = part.stop
     return results
+
+
+def sink_note(tokens: Sequence[str], sinks: Sequence[int]) -> tuple[str, ...]:
+    """Return a note that names attention sinks, if there are any.
+
+    Args:
+        tokens: The tokens of the text.
+        sinks: Which of them are sinks.
+    """
+    if not sinks:
+        return ()
+    names = ", ".join(repr(tokens[i]) for i in sinks)
+    return (f"attention sink: {names}; what a sink contributes is told apart and in no score",)
 
 
 def to_host(*tensors: Tensor | None) -> list[Any]:

@@ -19,6 +19,7 @@ from ..surgery.memory import enough_memory
 from .ablations import Ablations, Array, score_by_ablation
 from .completed import Completed
 from .completion import explain_completion, prove_causal
+from .explain import sink_note
 from .options import Options
 
 __all__ = ["explain_sources", "sources_and_parts"]
@@ -101,7 +102,7 @@ def explain_sources(
         settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=completed.encoding.notes,
+        notes=(*completed.encoding.notes, *sink_note(completed.joined().encoding.tokens, sinks)),
         version=__version__,
         diagnostics=passes | measured,
     )

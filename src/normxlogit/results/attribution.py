@@ -189,13 +189,13 @@ class Attribution(Result):
             KeyError: If the result has no such axis, label or layer.
         """
         scores, target, layers, diagnostics = self.scores, self.target, self.layers, self.diagnostics
-        besides = {"bias": self.bias, "sink": self.sink}
+        besides = [self.bias, self.sink]
         if label is not None:
             names: tuple[str | int, ...] = target.labels if isinstance(label, str) else target.ids
             if not self.has_label_axis or label not in names:
                 raise KeyError(f"no label {label!r} among {list(target.labels)}")
             index = names.index(label)
-            scores, besides = scores[index], {n: None if v is None else v[index] for n, v in besides.items()}
+            scores, besides = scores[index], [None if v is None else v[index] for v in besides]
             target = replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
             diagnostics = {name: values[index] for name, values in diagnostics.items()}
         if layer is not None:
@@ -203,9 +203,10 @@ class Attribution(Result):
                 raise KeyError(f"no layer {layer} among {layers}")
             index = layers.index(layer)
             scores, layers = np.take(scores, index, axis=-2), None
-            besides = {n: None if v is None else v[..., index] for n, v in besides.items()}
-        copied = {name: None if value is None else np.array(value) for name, value in besides.items()}
-        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics, **copied)
+            besides = [None if v is None else v[..., index] for v in besides]
+        bias, sink = (None if value is None else np.array(value) for value in besides)
+        about = {"target": target, "layers": layers, "diagnostics": diagnostics}
+        return replace(self, scores=scores.copy(), bias=bias, sink=sink, **about)  # type: ignore[arg-type]
 
     @property
     def has_words(self) -> bool:
