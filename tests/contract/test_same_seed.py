@@ -1,4 +1,4 @@
-"""The same seed gives the same numbers, in a new explainer, in another order and in another process; another does not."""
+"""The same seed gives the same numbers: in a new explainer, in another order, in another process."""
 
 import subprocess
 import sys

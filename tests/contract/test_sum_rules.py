@@ -23,6 +23,11 @@ def logits_of(model, result):
     return logits.numpy() if logits.ndim == 1 else logits[0 if place is None else place].numpy()
 
 
+def bias_of(result):
+    """Return what of the logit comes from the biases of the model."""
+    return np.array(result.diagnostics["bias"])
+
+
 def build(family, kind="SequenceClassification", **options):
     model = tiny.model(family, kind, **options)
     return model, Explainer(model, tiny.tokenizer_for(family))
@@ -53,7 +58,7 @@ def test_decompx_of_a_batch_and_of_a_pair_sums_to_the_logits(kind):
 def test_the_frozen_network_and_its_bias_sum_to_the_logits(family, kind, settings):
     model, explainer = build(family, kind)
     result = explainer(tiny.MASKED, method=f"frozen-gradient{settings}", target=[0, 1])
-    total = result.scores.sum(-1) + result.diagnostics["bias"]
+    total = result.scores.sum(-1) + bias_of(result)
     np.testing.assert_allclose(total, logits_of(model, result)[:2], **CLOSE)
 
 
@@ -65,7 +70,7 @@ def test_a_completion_sums_to_each_logit_less_the_mean_of_the_vocabulary(family,
     with torch.no_grad():
         logits = model(torch.tensor([result.token_ids])).logits[0]
     rows = [logits[target.position][target.ids[0]] - logits[target.position].mean() for target in result.targets]
-    total = result.scores.sum(-1) + np.array(result.diagnostics["bias"])
+    total = result.scores.sum(-1) + bias_of(result)
     np.testing.assert_allclose(total, rows, **CLOSE)
 
 
