@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Attribution, Attributions, Prediction
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, InputError
 from tests.factories import (
     all_labels,
     labels_and_layers,
@@ -50,9 +50,9 @@ def test_results_are_chosen_by_what_the_model_said():
     assert a.filter(lambda r: r.prediction.id == 0, label="negative") == [a[0]]
     assert a.filter(lambda r: r.prediction.id == 0, label="positive") == []
     assert type(a.filter()) is Attributions
-    with pytest.raises(ValueError, match="1 gold labels for 3"):
+    with pytest.raises(InputError, match="1 gold labels for 3"):
         a.filter(gold=["negative"])
-    with pytest.raises(ValueError, match="one label for each result"):
+    with pytest.raises(InputError, match="one label for each result"):
         a.filter(gold="abc")
 
 
@@ -74,7 +74,7 @@ def test_the_strongest_words_over_all_texts():
     assert [(t.text, t.score, t.texts) for t in totals] == [("bad", 2.0, 2), ("film", 1.0, 1)]
     assert [t.text for t in Attributions([one, two]).top(min_texts=2)] == ["bad"]
     assert len(Attributions([one, two]).top(1)) == 1
-    with pytest.raises(ValueError, match="select"):
+    with pytest.raises(DataError, match="select"):
         Attributions([all_labels()]).top()
 
 
@@ -290,7 +290,7 @@ def test_shap_gets_the_pieces_of_the_text():
     assert [v.shape for v in many.values] == [(12,), (11,)]
     assert many.base_values.shape == (2,)
     assert many.names["feature_names"][0][:3] == ["", "The", "movie"]
-    with pytest.raises(ValueError, match="layer"):
+    with pytest.raises(DataError, match="layer"):
         labels_and_layers().to_shap()
     with pytest.raises(DataError, match="for_token"):
         make_generation().to_shap()
