@@ -24,10 +24,10 @@ from normxlogit import (
     TargetError,
     UnsupportedModelError,
     attribute,
-    methods,
     register,
     summarize,
 )
+from normxlogit.methods import IntegratedGradients, method_named
 from tests import tiny
 from tests.commands import run
 from tests.factories import labels_and_layers, make_attribution, make_generation, make_image, pair
@@ -129,10 +129,10 @@ CALLS = {
     "a file that is not there": lambda: Attribution.load("nowhere.json"),
     "a result of another kind": lambda: GenerationAttribution.from_dict(make_image().to_dict()),
     "a dictionary of nothing": lambda: Attribution.from_dict({}),
-    "an unknown setting": lambda: methods.method_named("lime:colour=red"),
-    "an unknown method": lambda: methods.method_named("nope"),
+    "an unknown setting": lambda: method_named("lime:colour=red"),
+    "an unknown method": lambda: method_named("nope"),
     "a method class that scores nothing": lambda: register("x", paper="", needs="")(type("X", (), {})),
-    "no number of steps": lambda: methods.IntegratedGradients(steps=0),
+    "no number of steps": lambda: IntegratedGradients(steps=0),
     "a corpus that is not there": lambda: attribute(explainer(), "nowhere.jsonl", "out"),
     "a summary of nothing": lambda: summarize("nowhere"),
 }
