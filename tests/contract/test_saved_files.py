@@ -1,9 +1,7 @@
 """What the library or any command writes as JSON or Parquet the library loads, and a full disk keeps the old file."""
 
-import contextlib
 import json
 import os
-import resource
 
 import numpy as np
 import pytest
@@ -19,13 +17,13 @@ from normxlogit import (
     Prediction,
     Similarity,
     Sources,
-    attribute,
 )
 from tests import tiny
 from tests.commands import run
 from tests.factories import labels_and_layers, make_attribution, make_audio, make_generation, make_image, pair
 
 from .compare import explainer
+from .faults import full_disk
 
 
 @pytest.fixture
@@ -196,17 +194,6 @@ def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_pat
 # --- a full disk ------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def full_disk(size=64):
-    """Let no file grow beyond so many bytes, as on a disk without room for more."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 SAVED = {
     "a result as JSON": ("why.json", lambda path: make_attribution().save(path)),
     "a result as Parquet": ("why.parquet", lambda path: make_attribution().save(path)),
@@ -246,13 +233,3 @@ def test_a_full_disk_is_one_line_of_a_command(name, models, capsys, monkeypatch,
     assert "cannot write" in err
     assert file.read_text() == "old and good"
     assert os.listdir(tmp_path) == [name]
-
-
-def test_a_corpus_goes_on_after_the_disk_was_full(tmp_path):
-    rows = [{"text": text} for text in tiny.TEXTS * 4]
-    with full_disk(2000), pytest.raises(DataError, match="cannot write"):
-        attribute(explainer("bert"), rows, tmp_path / "out", shard_rows=4)
-    assert attribute(explainer("bert"), rows, tmp_path / "out", shard_rows=4).rows == len(rows)
-    shards = sorted((tmp_path / "out/shards").glob("*.parquet"))
-    assert sum(len(Attributions.load(shard)) for shard in shards) == len(rows)
-    assert not [path for path in (tmp_path / "out").rglob(".*") if path.name.startswith(".writing")]
