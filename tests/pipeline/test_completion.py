@@ -9,7 +9,16 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from normxlogit import ALL, DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
+from normxlogit import (
+    ALL,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    InputError,
+    MethodError,
+    TargetError,
+    UnsupportedModelError,
+)
 from normxlogit.models.append_tokens import append_tokens
 from tests import tiny
 
@@ -185,7 +194,7 @@ def test_layers_add_an_axis():
     np.testing.assert_allclose(every.select(layer=3).scores, base.scores, rtol=1e-4, atol=1e-4)
     assert not np.allclose(every.select(layer=1).scores, base.scores, rtol=1e-2)
     assert (every.scores[0, :, 4:] == 0).all()
-    with pytest.raises(KeyError, match="no layer 4"):
+    with pytest.raises(MethodError, match="no layer 4"):
         every.select(layer=4)
 
 
@@ -210,7 +219,7 @@ def test_one_token_is_a_result_of_its_own():
     np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-4)
     assert one.prediction.id == alone.prediction.id
     assert one.text == PROMPT + " the "
-    with pytest.raises(IndexError, match="no generated token 3"):
+    with pytest.raises(InputError, match="no generated token 3"):
         found.for_token(3)
 
 

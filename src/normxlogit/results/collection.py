@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overl
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction
 from .base import FORMAT_VERSION, Result
 from .citations import Citations
@@ -95,13 +95,13 @@ class Attributions(list[R]):
                 meaning with `gold` only.
 
         Raises:
-            ValueError: If there is not one gold label for each result.
+            InputError: If there is not one gold label for each result.
         """
         if isinstance(gold, str | bytes):
-            raise ValueError("gold= takes one label for each result, such as a list or a column")
+            raise InputError("gold= takes one label for each result, such as a list or a column")
         labels = None if gold is None else list(gold)  # of a column in its order, whatever its index
         if labels is not None and len(labels) != len(self):
-            raise ValueError(f"{len(labels)} gold labels for {len(self)} results")
+            raise InputError(f"{len(labels)} gold labels for {len(self)} results")
         kept = []
         for i, result in enumerate(self):
             said = getattr(result, "prediction", None)
@@ -122,8 +122,7 @@ class Attributions(list[R]):
             min_texts: Leave out words of fewer texts.
 
         Raises:
-            DataError: If a result cannot tell its words.
-            ValueError: If a result has several scores for a word; use `select` on each first.
+            DataError: If a result cannot tell its words, or has several scores for one; use `select` on each first.
         """
         found: dict[str, list[float]] = {}
         texts: Counter[str] = Counter()
@@ -131,7 +130,7 @@ class Attributions(list[R]):
             own = set()
             for word in result.words(merge):  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
-                    raise ValueError("top() needs one score for each word; choose with select(label=..., layer=...)")
+                    raise DataError("top() needs one score for each word; choose with select(label=..., layer=...)")
                 if any(c.isalnum() for c in word.text):
                     own.add(word.text.casefold())
                     found.setdefault(word.text.casefold(), []).append(word.score)
