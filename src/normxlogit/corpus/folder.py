@@ -63,7 +63,8 @@ class Manifest:
             raise DataError(f"{place} was made by model {old_name!r}, not {new_name!r}; {advice}")
         if self.model != now.model:
             raise DataError(
-                f"{place} was made by model {old_name!r} with other weights, labels or another tokenizer; {advice}"
+                f"{place} was made by model {old_name!r} with other weights, settings, active adapters, hooks, labels "
+                f"or another tokenizer; {advice}"
             )
         for name in [*self.settings, *now.settings]:
             old, new = self.settings.get(name), now.settings.get(name)
