@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from normxlogit import Attribution, Attributions, Prediction
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, InputError
 from tests.factories import (
     all_labels,
     labels_and_layers,
@@ -50,9 +50,9 @@ def test_results_are_chosen_by_what_the_model_said():
     assert a.filter(lambda r: r.prediction.id == 0, label="negative") == [a[0]]
     assert a.filter(lambda r: r.prediction.id == 0, label="positive") == []
     assert type(a.filter()) is Attributions
-    with pytest.raises(ValueError, match="1 gold labels for 3"):
+    with pytest.raises(InputError, match="1 gold labels for 3"):
         a.filter(gold=["negative"])
-    with pytest.raises(ValueError, match="one label for each result"):
+    with pytest.raises(InputError, match="one label for each result"):
         a.filter(gold="abc")
 
 
@@ -173,7 +173,7 @@ def test_other_names_are_refused(tmp_path):
 def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     import pyarrow.parquet
 
-    def full(table, path):
+    def full(table, path, **options):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
