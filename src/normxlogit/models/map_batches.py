@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..inputs.batching import Batch, batches
 from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
-from ..surgery.memory import out_of_memory
+from ..surgery.memory import result_or_none
 from ..surgery.same_answer import EXCLUDED, tolerance_for
 from .proof import failed_inside
 from .task_model import TaskModel
@@ -53,7 +53,7 @@ def run_batches(
     while waiting:
         places = waiting[0]
         try:
-            result = _tried(work, places)
+            result = result_or_none(lambda places=places: work(places))
         except InputError as error:
             if len(places) == 1 or not failed_inside(error):
                 raise
@@ -102,26 +102,23 @@ def map_batches(
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     """Return whether a text's states stay as they are beside a longer one; tried with the shortest and the longest.
 
-    A trial holds for all lengths between them, for what changes with the longest text of a batch (rotary embeddings
-    that stretch, attention that turns sparse) does so from some length on.
+    A trial holds for all lengths between them, see `ProvedLengths`.
     """
     if len(encodings) < 2:
         return True  # alone, nothing is put beside it
     model.refresh()
     lengths = sizes_of(encodings)
-    tried = model.copy.padding
-    if isinstance(tried, bool) or min(lengths) == max(lengths):
-        return tried is not False
-    shortest, longest = min(lengths), max(lengths)
-    if tried is None or shortest < tried[0] or longest > tried[1]:
-        alone = _tried(
-            lambda some: _ignores_padding(model, some), [encodings[list(lengths).index(n)] for n in (shortest, longest)]
-        )
-        if alone is None:  # no memory for two; there are no more than one in a batch then
-            return False
-        before = (shortest, longest) if tried is None else tried
-        model.copy.padding = alone and (min(shortest, before[0]), max(longest, before[1]))
-    return model.copy.padding is not False
+    shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
+    if shortest == longest or proved.refuted or proved.cover(shortest, longest):
+        return not proved.refuted
+    trial = [encodings[list(lengths).index(n)] for n in (shortest, longest)]
+    same = result_or_none(lambda: _ignores_padding(model, trial))
+    if same is None:  # no memory for two; there are no more than one in a batch then
+        return False
+    if same:
+        proved.add(shortest, longest)
+    proved.refuted = not same
+    return same
 
 
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
@@ -148,15 +145,3 @@ def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
         return True
     difference = (beside - alone).abs()[kept].max().item()
     return bool(difference <= max(rounding, STATES_AGREE * alone[kept].abs().max().item()))
-
-
-def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | None:
-    """Return the result, None if memory ran out; by then everything that the work held is free again."""
-    try:
-        return work(items)
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return None

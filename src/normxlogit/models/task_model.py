@@ -86,7 +86,7 @@ class TaskModel:
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
         self.pad_id, usable = self._padding(found.module)
         if not (usable or self.task.per_token or self.pad_left):
-            found.padding = False  # a head that looks for the first padding would take any other token for the text's
+            found.padding.refuted = True  # a head that looks for padding would take any other token for the text's
         return found
 
     def _limit(self, plain: nn.Module) -> int | None:
@@ -119,15 +119,6 @@ class TaskModel:
             UnsupportedModelError: If the model has no table of them.
         """
         return self.copy.embeddings
-
-    @property
-    def proved_causal(self) -> bool:
-        """Whether later tokens were seen to leave the states of earlier ones alone."""
-        return self.copy.proved_causal
-
-    @proved_causal.setter
-    def proved_causal(self, proved: bool) -> None:
-        self.copy.proved_causal = proved
 
     @property
     def filler(self) -> int:
