@@ -12,6 +12,7 @@ from normxlogit.inputs.encoding import Encoding
 from normxlogit.models import map_batches as room
 from normxlogit.models.map_batches import map_batches, run_batches
 from normxlogit.models.proved_lengths import ProvedLengths
+from normxlogit.models.token_budget import GROWS_AFTER, TokenBudget
 from normxlogit.surgery.same_answer import EXCLUDED
 from tests import tiny
 from tests.architectures.base import build, stir
@@ -129,7 +130,7 @@ def idle(budget=12, padding=(1, 99), mixes=False):
     if isinstance(padding, tuple):
         proved.add(*padding)
     copy = SimpleNamespace(mixes_texts=mixes, padding=proved)
-    return SimpleNamespace(batch_tokens=budget, copy=copy, refresh=lambda: None)
+    return SimpleNamespace(budget=TokenBudget(budget), copy=copy, refresh=lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_texts_that_cannot_be_read_together_keep_their_order():
     model = idle()
     assert [places for places, _ in run_batches(model, encodings_of(4, 4, 4, 4), work)] == [[0], [1], [2], [3]]
     assert tried == [[0, 1, 2], [0], [1], [2], [3]]
-    assert model.batch_tokens == 12
+    assert model.budget.tokens == 12
     for count, cause in ((1, ValueError()), (2, None)):
 
         def refused(_, cause=cause):
@@ -225,11 +226,31 @@ def test_the_budget_after_memory_ran_out(budget, lengths, fits, left):
     if left is None:
         with pytest.raises(InputError, match="not enough memory to explain a single text of 4 tokens"):
             list(run_batches(model, encodings_of(*lengths), work))
-        assert model.batch_tokens == 4
+        assert model.budget.tokens == budget, "it may fit another time"
         return
     found = [places for places, _ in run_batches(model, encodings_of(*lengths), work)]
     assert sorted(i for group in found for i in group) == list(range(len(lengths)))
-    assert model.batch_tokens == left
+    assert model.budget.tokens == left
+
+
+def test_the_budget_grows_again_where_batches_fit():
+    model, fits = idle(64), 1
+
+    def work(places):
+        if len(places) > fits:
+            raise MemoryError
+        return places
+
+    def sizes(count):
+        return [len(places) for places, _ in run_batches(model, encodings_of(*[4] * count), work)]
+
+    assert sizes(2) == [1, 1]
+    assert model.budget.tokens == 4
+    fits = 99
+    assert sizes(GROWS_AFTER - 3) == [1] * (GROWS_AFTER - 3)
+    assert sizes(4) == [1, 2, 1]
+    assert sizes(200)[-1] == 16 or model.budget.tokens == 64
+    assert sizes(16) == [16]
 
 
 def test_the_device_gives_back_what_it_kept_when_memory_ran_out(monkeypatch):

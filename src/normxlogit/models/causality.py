@@ -55,9 +55,9 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
             return True
     if model.copy.mixes_texts:
         raise UnsupportedModelError(
-            f"{type(model.module).__name__} quantises its activations by the largest of all tokens, so that later tokens "
-            "change earlier states, and the head's own input: no pass gives each generated token what it was generated "
-            "from; load the model in another precision"
+            f"{type(model.module).__name__} quantises its activations by the largest of all tokens, so that later "
+            "tokens change earlier states: one pass cannot explain each token by those before it; load the model in "
+            "another precision"
         )
     return False
 

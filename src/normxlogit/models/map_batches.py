@@ -30,7 +30,8 @@ def run_batches(
 ) -> Iterator[tuple[list[int], Result]]:
     """Work through encodings in batches; when memory runs out, go on with half the token budget.
 
-    The model keeps the smaller budget, so that the next call does not fail first. Models whose states change with
+    The model keeps the smaller budget for the calls that follow, see `TokenBudget`, unless not even a single text fits,
+    which says nothing of others. Models whose states change with
     padding get batches without any, so that a text's scores are the same alone and among others. Texts that the model
     cannot read together, as BART's classifier with different numbers of end tokens, are read one by one.
 
@@ -49,7 +50,13 @@ def run_batches(
     pad = _may_pad(model, encodings)
     lengths = sizes_of(encodings)
     apart = model.copy.mixes_texts
-    waiting = deque(batches(encodings, 0 if apart else model.batch_tokens // share, pad=pad))
+    budget = model.budget
+    before = budget.tokens
+
+    def most() -> int:
+        return 0 if apart else budget.tokens // share
+
+    waiting = deque(batches(encodings, most(), pad=pad))
     while waiting:
         places = waiting[0]
         try:
@@ -63,17 +70,18 @@ def run_batches(
         if result is not None:
             waiting.popleft()
             yield places, result
-            continue
-        longest = max(lengths[i] for i in places)
-        tokens = longest * len(places) if len(places) > 1 else model.batch_tokens
-        smaller = max(min(model.batch_tokens, tokens) // 2, longest)
-        if smaller >= model.batch_tokens:
-            raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-        model.batch_tokens = smaller
-        left = [i for group in waiting for i in group]
-        waiting = deque(
-            [left[i] for i in group] for group in batches([encodings[i] for i in left], smaller // share, pad=pad)
-        )
+            grown = budget.fitted()
+        else:
+            longest = max(lengths[i] for i in places)
+            tokens = longest * len(places) if len(places) > 1 else budget.tokens
+            smaller = max(min(budget.tokens, tokens) // 2, longest)
+            if smaller >= budget.tokens:
+                budget.set(before)
+                raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
+            budget.set(smaller)
+        if result is None or grown:
+            left = [i for group in waiting for i in group]
+            waiting = deque([left[i] for i in g] for g in batches([encodings[i] for i in left], most(), pad=pad))
 
 
 def map_batches(

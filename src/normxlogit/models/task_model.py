@@ -27,6 +27,7 @@ from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
 from .tasks import Task, TaskName, at, causal, check_outputs, task_of
+from .token_budget import TokenBudget
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -57,7 +58,7 @@ class TaskModel:
         labels: Sequence[str] | None = None,
     ) -> None:
         self.given = model
-        self.batch_tokens = counted(batch_tokens, "batch_tokens")
+        self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
         self.tokenizer = tokenizer
         self._asked = task, labels
         self._lock = threading.RLock()
@@ -119,6 +120,11 @@ class TaskModel:
             UnsupportedModelError: If the model has no table of them.
         """
         return self.copy.embeddings
+
+    @property
+    def batch_tokens(self) -> int:
+        """Most tokens in one forward pass: what the caller set, or fewer since memory ran out."""
+        return self.budget.tokens
 
     @property
     def filler(self) -> int:
