@@ -83,7 +83,7 @@ def test_completions_are_explained_as_the_model_reads_what_stands_before_each_to
         assert found.predictions[g].id == logits.argmax().item()
         assert found.targets[g].position == prompt + g - 1
         if method == "frozen-gradient":
-            total = found.scores[g].sum() + found.diagnostics["bias"][g]
+            total = found.scores[g].sum() + found.bias[g]
             assert total == pytest.approx((logits[said.id] - logits.mean()).item(), abs=1e-3)
     words = found.text.split()
     for g in (0, completion - 1):

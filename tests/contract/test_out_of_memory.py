@@ -9,7 +9,7 @@ from torch import nn
 
 from normxlogit import Explainer, InputError
 from tests import plain, tiny
-from tests.load.faults import AtOperation
+from tests.contract.faults import AtOperation
 
 
 class Crowded:
