@@ -64,7 +64,7 @@ def check(task: str, family: str) -> dict[str, Any]:
         facts["trunk"] = explainer.model.parts.trunk
         facts["reads"] = _read(explainer, texts)
         _loop(explainer, model, texts)
-        facts["padding"] = "tells" if explainer.model.copy.padding is False else "same"
+        facts["padding"] = "tells" if explainer.model.copy.padding.refuted else "same"
     facts["layers"] = _layers(explainer, texts[0])
     facts["resting"] = explainer.model.parts.early_exit is not None
     return facts

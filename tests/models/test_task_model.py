@@ -41,13 +41,13 @@ def test_on_which_side_is_padded_and_where_padding_would_be_taken_for_text():
         assert TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family)).pad_left is left
     for family, kind, pad, together in [
         ("llama", "SequenceClassification", None, False),
-        ("llama", "SequenceClassification", 0, None),
-        ("llama", "CausalLM", None, None),
-        ("xlnet", "SequenceClassification", None, None),
+        ("llama", "SequenceClassification", 0, True),
+        ("llama", "CausalLM", None, True),
+        ("xlnet", "SequenceClassification", None, True),
     ]:
         model = tiny.model(family, kind)
         model.config.pad_token_id = pad
-        assert TaskModel(model, tiny.tokenizer_for(family)).copy.padding is together
+        assert TaskModel(model, tiny.tokenizer_for(family)).copy.padding.refuted is not together
 
 
 def test_where_the_inputs_go():

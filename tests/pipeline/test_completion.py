@@ -157,7 +157,8 @@ def test_what_the_model_says_at_each_place():
 
 def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
     explainer = explainer_for()
-    explainer.explain_completion(PROMPT, " the cat sat on")  # the proofs of the first call
+    completion = " a movie is not good , but this film was great"
+    explainer.explain_completion(PROMPT, completion)  # the proofs of the first call of this length
     calls = Counter()
     trunk = explainer.model.module.get_submodule(explainer.model.parts.trunk)
     forward = type(trunk).forward
@@ -167,7 +168,7 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
         return forward(self, *args, **kwargs)
 
     monkeypatch.setattr(type(trunk), "forward", counted)
-    explainer.explain_completion(PROMPT, " a movie is not good , but this film was great", method="normxlogit")
+    explainer.explain_completion(PROMPT, completion, method="normxlogit")
     assert calls["trunk"] == 1
 
 
@@ -305,12 +306,17 @@ def test_other_models_do_not_write():
         Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")).generate(PROMPT)
 
 
-def test_a_model_that_reads_ahead_is_refused():
-    explainer = Explainer(tiny.model("bert", "CausalLM"), tiny.tokenizer(specials=False))
-    with pytest.raises(UnsupportedModelError, match="reads ahead"):
-        explainer.explain_completion(PROMPT, " the cat")
-    decoder = Explainer(tiny.model("bert", "CausalLM", is_decoder=True), tiny.tokenizer(specials=False))
-    assert len(decoder.explain_completion(PROMPT, " the cat")) == 2
+def test_a_model_that_reads_ahead_is_explained_one_token_after_the_other():
+    model = tiny.model("bert", "CausalLM")
+    found = Explainer(model, tiny.tokenizer(specials=False)).explain_completion(PROMPT, " the cat sat")
+    for g, said in enumerate(found.generated):
+        with torch.no_grad():
+            logits = model(torch.tensor([found.token_ids[: found.prompt_tokens + g]])).logits[0, -1]
+        assert said.value == pytest.approx(logits[said.id].item(), abs=1e-4)
+        assert said.id == found.token_ids[found.prompt_tokens + g]
+    assert found.text == PROMPT + " the cat sat"
+    assert found.scores.shape == (3, 7)
+    assert [t.position for t in found.targets] == [3, 4, 5]
 
 
 def test_tokenizers_that_number_the_texts_of_a_pair():

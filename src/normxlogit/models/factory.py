@@ -63,7 +63,7 @@ def as_language_model(model: TaskModel) -> TaskModel:
     both = type(model.module).__name__ in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
     if not both or isinstance(model, Seq2SeqModel):
         return model
-    return Seq2SeqModel(model.given, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
+    return Seq2SeqModel(model.given, model.tokenizer, model.name, batch_tokens=model.budget.most)
 
 
 def check_answers(model: TaskModel) -> None:

@@ -27,6 +27,7 @@ from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
 from .tasks import Task, TaskName, at, causal, check_outputs, task_of
+from .token_budget import TokenBudget
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -57,7 +58,7 @@ class TaskModel:
         labels: Sequence[str] | None = None,
     ) -> None:
         self.given = model
-        self.batch_tokens = counted(batch_tokens, "batch_tokens")
+        self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
         self.tokenizer = tokenizer
         self._asked = task, labels
         self._lock = threading.RLock()
@@ -86,7 +87,7 @@ class TaskModel:
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
         self.pad_id, usable = self._padding(found.module)
         if not (usable or self.task.per_token or self.pad_left):
-            found.padding = False  # a head that looks for the first padding would take any other token for the text's
+            found.padding.refuted = True  # a head that looks for padding would take any other token for the text's
         return found
 
     def _limit(self, plain: nn.Module) -> int | None:
@@ -121,13 +122,9 @@ class TaskModel:
         return self.copy.embeddings
 
     @property
-    def proved_causal(self) -> bool:
-        """Whether later tokens were seen to leave the states of earlier ones alone."""
-        return self.copy.proved_causal
-
-    @proved_causal.setter
-    def proved_causal(self, proved: bool) -> None:
-        self.copy.proved_causal = proved
+    def batch_tokens(self) -> int:
+        """Most tokens in one forward pass: what the caller set, or fewer since memory ran out."""
+        return self.budget.tokens
 
     @property
     def filler(self) -> int:

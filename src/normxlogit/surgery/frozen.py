@@ -30,6 +30,7 @@ from .frozen_ops import rule_for
 from .frozen_proof import blocking, hiding, nonlinear
 from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_on_the_way_back
+from .memory import refuse_to_hide
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -320,8 +321,9 @@ class FrozenNetwork:
             try:  # once more, with the model's own autograd functions seen through
                 self.opened = True
                 return self._proved(run, own, tolerance)
-            except Exception:
+            except Exception as error:
                 self.opened = False
+                refuse_to_hide(error)
             raise
 
     def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:
@@ -349,8 +351,7 @@ class FrozenNetwork:
         try:
             culprits = nonlinear(answer, leaf, mode.places)
         except (AssertionError, NotImplementedError, RuntimeError) as error:
-            if isinstance(error, torch.OutOfMemoryError) or "alloc" in str(error):
-                raise
+            refuse_to_hide(error)
             text = (str(error).strip().splitlines() or [""])[0]
             raise UnsupportedModelError(f"{name} cannot be frozen: it has no usual backward pass: {text}") from error
         if culprits:
