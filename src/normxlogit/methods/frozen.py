@@ -17,7 +17,7 @@ from ..models.layers import Layers, layer_numbers
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..surgery.isolated import without_autocast
-from .base import Method, Request, Scores
+from .base import Method, Request, Scores, remainder
 from .baselines import Baseline, baseline_vectors
 from .registry import register
 
@@ -101,8 +101,7 @@ class FrozenGradient(Method):
         shares = shares * mask[:, None, None].to(shares)  # (B, K, L, T)
         if self.read_at == "all" and not request.layers:
             shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
-        answer = request.target.read(request.forward.logits).to(shares)  # (B, K)
-        return Scores(shares, bias=answer[:, :, None] - shares.sum(-1))
+        return Scores(shares, bias=remainder(request, shares))
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
         """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
