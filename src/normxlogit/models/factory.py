@@ -47,6 +47,8 @@ def task_model(
     """
     embeds = is_sentence_transformer(model) or isinstance(model, SentenceEmbedding)
     if task == "embedding" or (task is None and embeds):
+        if labels is not None:
+            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
         return EmbeddingModel(model, reader, name, pooling=pooling, batch_tokens=batch_tokens)
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
