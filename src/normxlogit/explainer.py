@@ -20,12 +20,14 @@ from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.tasks import TaskName, is_bare
+from .models.zero_shot import ZeroShotModel, hypotheses_of
 from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options, check_comparison
 from .pipeline.retrieval import RetrievalMixin
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_outputs, explain_texts
+from .pipeline.zero_shot import explain_hypotheses
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.comparison import Comparison
@@ -52,7 +54,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
             module that maps token ids to logits, with `task`.
         tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
         task: What the model is for, where its class does not say.
-        labels: Names of its outputs, in the place of those in its configuration.
+        labels: Names of its outputs, in the place of those in its configuration; for a zero-shot pipeline the
+            candidate labels.
         pooling: How an embedding model makes one vector of its tokens' states: "mean", "first" or "last"; by default as
             its sentence-transformers files say.
         name: What to call the model in results.
@@ -80,9 +83,12 @@ class Explainer(LanguageMixin, RetrievalMixin):
         batch_tokens: int = 8192,
     ) -> None:
         module, reader = module_and_reader(model, tokenizer)
-        about = {"task": task, "labels": labels, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        self._given = {"model": module, "tokenizer": reader} | about
-        self.model = task_model(module, reader, name, batch_tokens, task, labels, pooling)
+        about = {"name": name, "batch_tokens": batch_tokens, "task": task, "labels": labels, "pooling": pooling}
+        self._take_apart({"model": module, "reader": reader, **about, "hypotheses": hypotheses_of(model, labels)})
+
+    def _take_apart(self, given: dict[str, Any]) -> None:
+        self._given = given
+        self.model = task_model(**given)
 
     def __repr__(self) -> str:
         return f"Explainer({model_summary(self.model)})"
@@ -93,7 +99,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the explainer anew."""
-        Explainer.__init__(self, **state)
+        self._take_apart(state)
 
     @classmethod
     def from_pretrained(
@@ -203,6 +209,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
         check_answers(self.model)
         if isinstance(self.model, SignalModel):
             return explain_signals(self.model, inputs, options)
+        if isinstance(self.model, ZeroShotModel):
+            return explain_hypotheses(self.model, inputs, options)
         if self.model.task.kind == "choice":
             return explain_questions(self.model, inputs, options)
         return explain_texts(self.model, inputs, options)
@@ -295,5 +303,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
         options = Options(target, targets, contrast, layers, method_named(method), position, None, token_predictions)
         check_answers(self.model)
         if self.model.task.kind == "choice":
-            raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
+            raise InputError(
+                f"{self.model.task.purpose} compares several forward passes, and is explained from texts: call the "
+                "explainer on them"
+            )
         return explain_outputs(self.model, inputs, outputs, options)
