@@ -21,6 +21,7 @@ from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.tasks import TaskName, is_bare
 from .models.zero_shot import ZeroShotModel, hypotheses_of
+from .pipeline.arguments import checked_arguments
 from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options, check_comparison
@@ -71,6 +72,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         'negative'
     """
 
+    @checked_arguments
     def __init__(
         self,
         model: "nn.Module | Pipeline",
@@ -102,11 +104,13 @@ class Explainer(LanguageMixin, RetrievalMixin):
         self._take_apart(state)
 
     @classmethod
+    @checked_arguments
     def from_pretrained(
         cls,
         name: str | Path | None = None,
         *,
         task: TaskName | None = None,
+        labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
         dtype: torch.dtype | str | None = None,
         device: torch.device | str | None = None,
@@ -121,6 +125,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         Args:
             name: Hub name or folder; None for the small sentiment model in the package.
             task: Which head to load, for checkpoints that do not say.
+            labels: As in the class.
             pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
             device: Where to put the model; "auto" for the accelerator of the machine if it has one.
@@ -146,7 +151,15 @@ class Explainer(LanguageMixin, RetrievalMixin):
         )
         about = str(name or "normxlogit/default")
         embedding: TaskName | None = "embedding" if is_bare(model) else None  # no class of its own says so
-        return cls(model, tokenizer, task=embedding, pooling=pooling, name=about, batch_tokens=batch_tokens)
+        return cls(
+            model,
+            tokenizer,
+            task=embedding,
+            labels=labels,
+            pooling=pooling,
+            name=about,
+            batch_tokens=batch_tokens,
+        )
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -159,6 +172,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         **options: "Unpack[ExplainOptions]",
     ) -> Attributions[Attribution]: ...
 
+    @checked_arguments
     def __call__(
         self,
         inputs: Any,
@@ -215,6 +229,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             return explain_questions(self.model, inputs, options)
         return explain_texts(self.model, inputs, options)
 
+    @checked_arguments
     def compare(
         self,
         text: Any,
@@ -250,6 +265,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             raise InputError("methods are compared on one text; pass a single one")
         return Comparison(results)
 
+    @checked_arguments
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.
 
@@ -263,6 +279,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         self.model.refresh()
         return self.model.encoder(texts, max_length=max_length)
 
+    @checked_arguments
     def from_outputs(
         self,
         inputs: Mapping[str, Any],

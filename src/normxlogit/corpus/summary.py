@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..pipeline.arguments import checked_arguments
 from ..results.columns import column_types
 from ..results.fields import plain
 from ..results.tables import optional_module
@@ -68,6 +69,7 @@ class Summary:
         return state
 
 
+@checked_arguments
 def summarize(
     folder: str | Path,
     *,
