@@ -86,11 +86,12 @@ class Explainer(LanguageMixin, RetrievalMixin):
     ) -> None:
         module, reader = module_and_reader(model, tokenizer)
         about = {"name": name, "batch_tokens": batch_tokens, "task": task, "labels": labels, "pooling": pooling}
-        self._take_apart({"model": module, "reader": reader, **about, "hypotheses": hypotheses_of(model, labels)})
+        self._take_apart({"model": module, "tokenizer": reader, **about, "hypotheses": hypotheses_of(model, labels)})
 
     def _take_apart(self, given: dict[str, Any]) -> None:
         self._given = given
-        self.model = task_model(**given)
+        about = {name: value for name, value in given.items() if name != "tokenizer"}
+        self.model = task_model(reader=given["tokenizer"], **about)
 
     def __repr__(self) -> str:
         return f"Explainer({model_summary(self.model)})"
