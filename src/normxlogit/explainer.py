@@ -1,17 +1,19 @@
 """The front door: texts in, attributions out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import nn
 
-from .errors import InputError
+from .errors import InputError, MethodError, UnsupportedModelError
 from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
+from .methods.defaults import default_methods, use_for
 from .models.factory import check_answers, model_summary, module_and_reader, task_model
 from .models.layers import Layers
 from .models.loading import load
@@ -182,7 +184,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         targets: Sequence[Choice] | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str | Method = "normxlogit",
+        method: str | Method | None = None,
         position: Position = None,
         long_text: LongText | None = None,
         token_predictions: bool | None = None,
@@ -200,7 +202,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
             targets: One target for each input, instead of `target`.
             contrast: A label or token whose logit is subtracted.
             layers: `ALL`, a layer number (1 to L) or a list of them; None for the model's answer as it is.
-            method: Name of a registered method, with settings as "name:setting=value,setting=value", or a method.
+            method: Name of a registered method, with settings as "name:setting=value,setting=value", or a method. By
+                default `normxlogit`; of language models `frozen-gradient`, or `normxlogit` where that does not work.
             position: The token whose label is explained (token classification) or the mask (masked language models
                 with several): its index, a piece of the text, or a span (start, end) of characters, for all inputs
                 or a list with one for each. By default the first token with a label other than "O".
@@ -218,10 +221,24 @@ class Explainer(LanguageMixin, RetrievalMixin):
             MethodError: If the method or a setting does not exist, or it cannot give layers.
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
-        options = Options(
-            target, targets, contrast, layers, method_named(method), position, long_text, token_predictions, progress
-        )
         check_answers(self.model)
+        default = default_methods(use_for(self.model.task.vocabulary))
+        methods = default if method is None else [method_named(method)]
+        inputs = inputs if len(methods) == 1 or not isinstance(inputs, Iterator) else list(inputs)  # read twice
+        note: tuple[str, ...] = ()
+        for place, chosen in enumerate(methods):
+            options = Options(
+                target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress
+            )
+            try:
+                return _noted(self._explain(inputs, options), note)
+            except UnsupportedModelError as error:
+                if place == len(methods) - 1:
+                    raise
+                note = (f"{chosen.info.name}, the default, does not work on this model: {error}",)
+        raise MethodError("there is no default method")
+
+    def _explain(self, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
         if isinstance(self.model, SignalModel):
             return explain_signals(self.model, inputs, options)
         if isinstance(self.model, ZeroShotModel):
@@ -234,7 +251,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
     def compare(
         self,
         text: Any,
-        methods: Sequence[str | Method] = ("normxlogit", "frozen-gradient"),
+        methods: Sequence[str | Method] | None = None,
         *,
         target: Choice | None = None,
         contrast: Choice | None = None,
@@ -245,7 +262,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
 
         Args:
             text: One input, as `__call__` takes it.
-            methods: What to compare.
+            methods: What to compare; by default `normxlogit` and `frozen-gradient`.
             target: One label or token; None for the prediction.
             contrast: As in `__call__`.
             position: As in `__call__`.
@@ -257,6 +274,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         Raises:
             InputError: If more than one input is given.
         """
+        methods = default_methods("shown") if methods is None else methods
         check_comparison(methods, target)
         results = [
             self(text, method=method, target=target, contrast=contrast, position=position, long_text=long_text)
@@ -290,7 +308,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         targets: Sequence[Choice] | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str | Method = "normxlogit",
+        method: str | Method | None = None,
         position: Position = None,
         token_predictions: bool | None = None,
     ) -> Attributions[Attribution]:
@@ -310,7 +328,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             targets: As in `__call__`.
             contrast: As in `__call__`.
             layers: As in `__call__`.
-            method: As in `__call__`.
+            method: As in `__call__`; by default `normxlogit`, which needs no other pass.
             position: As in `__call__`.
             token_predictions: As in `__call__`.
 
@@ -318,7 +336,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
             InputError: If the outputs hold no hidden states or are of another shape.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
-        options = Options(target, targets, contrast, layers, method_named(method), position, None, token_predictions)
+        chosen = default_methods("recorded")[0] if method is None else method_named(method)
+        options = Options(target, targets, contrast, layers, chosen, position, None, token_predictions)
         check_answers(self.model)
         if self.model.task.kind == "choice":
             raise InputError(
@@ -326,3 +345,12 @@ class Explainer(LanguageMixin, RetrievalMixin):
                 "explainer on them"
             )
         return explain_outputs(self.model, inputs, outputs, options)
+
+
+def _noted(
+    results: Attribution | Attributions[Attribution], note: tuple[str, ...]
+) -> Attribution | Attributions[Attribution]:
+    """Return results with a note added to each."""
+    if isinstance(results, Attribution):
+        return replace(results, notes=(*results.notes, *note)) if note else results
+    return Attributions(replace(result, notes=(*result.notes, *note)) for result in results) if note else results

@@ -8,7 +8,7 @@ from normxlogit.evaluation import faithfulness, frontier_report
 from normxlogit.evaluation import frontier as module
 from normxlogit.evaluation import timing as clock
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.frontier import Cost, Point, default_methods, frontier, measure_cost, run_frontier
+from normxlogit.evaluation.frontier import Cost, Point, frontier, frontier_methods, measure_cost, run_frontier
 from normxlogit.inputs.batching import batches
 from normxlogit.methods import Lime, NormXLogit, Random, method_named
 from tests import tiny
@@ -196,7 +196,7 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
 
 def test_settings_fit_the_model(explainer, monkeypatch):
     def specs(explainer):
-        return [method.spec for method in default_methods(explainer)]
+        return [method.spec for method in frontier_methods(explainer)]
 
     frozen = ["read_at=-1", "read_at=-2", "read_at=all", None, "baseline=mask"]
     frozen += [f"points={points},baseline=mask" for points in ("0.3", "0.5", "0.3+0.7")]
@@ -223,8 +223,8 @@ def test_settings_fit_the_model(explainer, monkeypatch):
     assert specs(explainer) == [name for name in wanted if "read_at=-2" not in name], "its rows will say so"
 
 
-def test_the_default_methods_are_measured_in_nine_rounds(explainer, tokens_as_time, monkeypatch):
-    monkeypatch.setattr(module, "default_methods", lambda explainer: [NormXLogit()])
+def test_the_frontier_methods_are_measured_in_nine_rounds(explainer, tokens_as_time, monkeypatch):
+    monkeypatch.setattr(module, "frontier_methods", lambda explainer: [NormXLogit()])
     explainer(tiny.TEXTS)
     tokens_as_time(explainer)
     told = []

@@ -264,7 +264,7 @@ def test_means_have_bootstrap_intervals():
 )
 def test_the_default_methods_are_those_that_the_model_takes(family, kind, wanted):
     explainer = Explainer(tiny.model(family, kind), tiny.tokenizer_for(family))
-    assert [method.spec for method in generation.default_methods(explainer)] == wanted
+    assert [method.spec for method in generation.source_methods(explainer)] == wanted
 
 
 def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):

@@ -43,7 +43,7 @@ def test_its_answers_are_the_models_own(family, kind, places):
     torch.testing.assert_close(frozen.logits, plain.logits, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(frozen.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
-    assert set(frozen.frozen.states) == set(places)
+    assert set(frozen.frozen.readouts) == set(places)
     assert not frozen.logits.requires_grad
 
 
@@ -51,7 +51,7 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
     frozen.run(batch, (1, 3))
-    monkeypatch.setattr(frozen, "_listening", lambda places: nullcontext())
+    monkeypatch.setattr(frozen, "_reading", lambda *_: nullcontext({}))
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, (1, 3))
 

@@ -248,7 +248,8 @@ def test_an_empty_completion_and_a_long_prompt_are_refused_as_on_other_models(fa
 
 def test_points_on_the_way_are_a_mean_over_plain_passes():
     explainer = shared("t5")
-    methods = [FrozenGradient(points=points) for points in ((0.5,), (1.0,), (0.5, 1.0))]
+    settings = {"read_at": 0, "sink_threshold": None}
+    methods = [FrozenGradient(points=points, **settings) for points in ((0.5,), (1.0,), (0.5, 1.0))]
     half, whole, both = (explainer.explain_completion(DOCUMENT, ANSWER, method=method) for method in methods)
     np.testing.assert_allclose(both.scores, (half.scores + whole.scores) / 2, atol=1e-4)
     assert not np.allclose(half.scores, whole.scores, atol=1e-3)
@@ -281,7 +282,7 @@ def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
 
 @pytest.mark.parametrize(
     ("method", "layers"),
-    [("frozen-gradient:read_at=all", None), ("frozen-gradient:baseline=pad", None), ("frozen-gradient", [1])],
+    [("frozen-gradient:baseline=pad", None), ("frozen-gradient", [1])],
 )
 def test_settings_that_are_not_for_two_sides(method, layers):
     with pytest.raises(MethodError, match="on encoder-decoder models"):

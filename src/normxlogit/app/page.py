@@ -162,7 +162,7 @@ def _generate_tab(app: App, writes: bool) -> None:
             model = gr.Textbox(
                 label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="writer"
             )
-            method = gr.Textbox(label="Method", placeholder="frozen-gradient:read_at=middle", elem_id="generate-method")
+            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="generate-method")
             with gr.Row():
                 count = gr.Slider(
                     1,
@@ -210,7 +210,7 @@ def _cite_tab(app: App, writes: bool) -> None:
             model = gr.Textbox(
                 label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="citer"
             )
-            method = gr.Textbox(label="Method", placeholder="frozen-gradient:read_at=middle", elem_id="cite-method")
+            method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="cite-method")
             with gr.Row():
                 count = gr.Slider(
                     1,

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
+from ..methods.defaults import default_methods
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
@@ -114,7 +115,7 @@ async def _refuse(send: Send, status: int, reason: str) -> None:
 
 def make(
     model: str | None = None,
-    methods: Sequence[str] = ("normxlogit", "frozen-gradient"),
+    methods: Sequence[str] | None = None,
     *,
     host: str = "127.0.0.1",
     limits: Limits = LIMITS,
@@ -124,7 +125,7 @@ def make(
 
     Args:
         model: Name or folder; None for the model in the package.
-        methods: The methods that are chosen at first.
+        methods: The methods that are chosen at first; by default those that are shown to people.
         host: The address that it will be served at.
         limits: What one request may ask.
         load: Loads a model by its name or folder.
@@ -145,8 +146,10 @@ def make(
         raise DataError(f"the app needs {error.name}: pip install 'normxlogit[app]'") from None
     from .page import blocks, theme
 
-    names = [method.spec for method in limits.chosen(methods)]
     app = App(LoadedModels(model, limits.models, load), limits)
+    task = app.models(None).model.task
+    shown = default_methods("tokens")[:1] if task.vocabulary else default_methods("shown")
+    names = [method.spec for method in (limits.chosen(methods) if methods else shown)]
     writes = app.models(None).model.task.name in ("causal-lm", "seq2seq-lm")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(

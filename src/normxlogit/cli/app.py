@@ -38,7 +38,7 @@ def app(
 
     with listen(host, port) as listening:
         with quiet():
-            application = make(model, tuple(method or ("normxlogit", "frozen-gradient")), host=host, load=load)
+            application = make(model, method, host=host, load=load)
         if host not in LOOPBACK:
             write("everyone who reaches this machine can use the app, and load any model by its name or folder\n")
         serve(application, listening, ready=lambda address: write(f"{address}  (Ctrl+C ends it)\n"), browse=browse)

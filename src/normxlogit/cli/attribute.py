@@ -74,7 +74,7 @@ def attribute(
         str | None,
         typer.Option(
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default normxlogit, and "
-            "frozen-gradient:read_at=middle with --sources."
+            "frozen-gradient with language models."
         ),
     ] = None,
     text_column: Annotated[

@@ -31,7 +31,7 @@ def cite(
     system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 200,
     method: Annotated[
-        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient:read_at=middle.")
+        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
     ] = None,
     verify: Annotated[
         int, typer.Option(min=0, help="Take this many of the first sources out, one by one, and say what that costs.")

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["explain", "methods"]
 
-SHOWN = ("normxlogit", "frozen-gradient")
-"""What people are shown where they name no method, one under the other; files for programs hold the first."""
-
 WIDEST = 110
 """Columns beyond which a list is hard to read."""
 
@@ -99,10 +96,14 @@ def explain(
     with quiet():
         from ..explainer import Explainer
         from ..methods import method_named
+        from ..methods.defaults import default_methods
 
-        drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
-        calls = [method_named(text) for text in method or (SHOWN if drawn else SHOWN[:1])]
+        named = [method_named(text) for text in method or ()]
         explainer = Explainer.from_pretrained(model, **loading(device, dtype))
+        drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
+        # People are shown several methods, one under the other; files for programs hold the default.
+        several = drawn and not explainer.model.task.vocabulary
+        calls = named or (default_methods("shown") if several else [None])
         common: ExplainOptions = {"layers": chosen}
         if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
             common["long_text"] = long_text.value
@@ -114,7 +115,7 @@ def explain(
 
 
 def methods() -> None:
-    """List the methods: what each needs and where it comes from."""
+    """List the methods, what each needs and where it comes from, and which are the defaults."""
     from rich import box
     from rich.console import Console
     from rich.style import Style
@@ -123,6 +124,7 @@ def methods() -> None:
 
     with quiet():
         from ..methods import list_methods
+        from ..methods.defaults import DEFAULTS
 
         found = list_methods()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
@@ -134,9 +136,18 @@ def methods() -> None:
         about = Text(info.summary)
         about.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
         table.add_row(Text(info.name), about, Text(info.passes))
+    defaults = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
+    defaults.add_column("default of", ratio=1)
+    defaults.add_column("method")
+    defaults.add_column("passes", max_width=12)
+    for default in DEFAULTS.values():
+        about = Text(default.calls)
+        about.append("\n" + default.why, Style(dim=True))
+        defaults.add_row(about, Text("\n".join(default.methods)), Text(default.passes))
     console = Console(width=min(WIDEST, shutil.get_terminal_size((80, 24)).columns), highlight=False)
     with console.capture() as capture:
         console.print(table)
+        console.print(defaults)
     write("\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n")) + "\n")
 
 
@@ -195,7 +206,7 @@ def targets_of(
 def _explain(
     explainer: "Explainer",
     inputs: Sequence[str | tuple[str, str]],
-    calls: Sequence["Method"],
+    calls: "Sequence[Method | None]",
     common: "ExplainOptions",
     *,
     all_must_work: bool,

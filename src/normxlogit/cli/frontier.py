@@ -47,7 +47,7 @@ def frontier(
     with quiet():
         from ..evaluation.datasets import TASKS, load_examples
         from ..evaluation.faithfulness import check_head, texts_cut
-        from ..evaluation.frontier import default_methods, run_frontier
+        from ..evaluation.frontier import frontier_methods, run_frontier
         from ..evaluation.frontier_report import frontier_text, write_frontier
         from ..evaluation.runs import under
         from ..explainer import Explainer
@@ -68,7 +68,7 @@ def frontier(
             if data in TASKS:
                 check_head(explainer.model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer.model.name).name}"
-            chosen = named or default_methods(explainer)
+            chosen = named or frontier_methods(explainer)
             with progress(len(chosen)) as step:
                 panels[title] = run_frontier(
                     explainer,

@@ -29,7 +29,7 @@ def generate(
         bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
     ] = False,
     method: Annotated[
-        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient:read_at=middle.")
+        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="A token to explain at every place; by default each written token itself.")

@@ -54,7 +54,7 @@ def generation(
         raise InputError("name a JSONL file of questions with --data")
     check_folder(output)
     with quiet():
-        from ..evaluation.generation import default_methods, evaluate_sources
+        from ..evaluation.generation import evaluate_sources, source_methods
         from ..evaluation.questions import load_questions
         from ..evaluation.source_report import sources_table, write_sources
         from ..explainer import Explainer
@@ -65,7 +65,7 @@ def generation(
             results, matter = evaluate_sources(
                 explainer,
                 questions,
-                default_methods(explainer) if methods is None else methods.split(),
+                source_methods(explainer) if methods is None else methods.split(),
                 max_new_tokens=max_new_tokens,
                 ablations=ablations,
                 context_cite=context_cite,

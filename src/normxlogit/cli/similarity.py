@@ -29,7 +29,9 @@ def similarity(
     ] = None,
     device: Device = AUTO,
     dtype: DType = None,
-    method: Annotated[str, typer.Option(help="Method, see `normxlogit methods`.")] = "frozen-gradient",
+    method: Annotated[
+        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
+    ] = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
     output_format: OutputFormat = None,
     output: OutputFile = None,

@@ -10,12 +10,11 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.encoder import LongText
 from ..methods import Method
-from ..models.factory import as_language_model
+from ..methods.defaults import default_methods, use_for
 from ..models.layers import Layers
 from ..models.model_digest import model_digest
 from ..models.targets import Choice, TargetSpec
 from ..pipeline.arguments import checked_arguments
-from ..pipeline.completion import default_method
 from ..results.spans import Kind, Level
 from ..results.words import Merge
 from .folder import Folder, Manifest
@@ -131,7 +130,7 @@ def attribute(
     )
     model = explainer.model
     if method is None:
-        method = "normxlogit" if sources is None else default_method(as_language_model(model))
+        method = default_methods("completions" if sources else use_for(model.task.vocabulary))[0]
     settings = Settings(
         choose_columns(source, columns),
         target,

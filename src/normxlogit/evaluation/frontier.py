@@ -18,7 +18,7 @@ from .result_cache import ResultCache
 from .runs import Refused, Runs
 from .timing import environment, in_turn, ratio, ratios
 
-__all__ = ["Cost", "Point", "default_methods", "frontier", "measure_cost", "run_frontier"]
+__all__ = ["Cost", "Point", "frontier_methods", "frontier", "measure_cost", "run_frontier"]
 
 TIMED = 16
 """Texts that costs are measured on."""
@@ -69,7 +69,7 @@ class Point:
     reason: str = ""
 
 
-def default_methods(explainer: Explainer) -> list[Method]:
+def frontier_methods(explainer: Explainer) -> list[Method]:
     """Return the methods and settings that are compared unless others are named.
 
     Args:
@@ -126,7 +126,7 @@ def run_frontier(
     Args:
         explainer: The model.
         examples: Labelled texts.
-        methods: What to measure, each with its settings; `default_methods` if there are none.
+        methods: What to measure, each with its settings; `frontier_methods` if there are none.
         folder: Where finished runs are kept, so that a run that was stopped goes on; None keeps nothing.
         seed: Of the bootstrap.
         rounds: Counted rounds of the timing; a third of them where a method is slow.
@@ -144,7 +144,7 @@ def run_frontier(
     shared = [*runs.shared, environment(explainer.model.device), [e.ids for e in timed], rounds]
     cache = ResultCache(folder, shared, Cost)
     points = []
-    for method in methods or default_methods(explainer):
+    for method in methods or frontier_methods(explainer):
         result = runs(method, on_progress)
         if isinstance(result, Refused):
             points.append(Point(method.spec, reason=result.reason))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..methods import Method, method_named
+from ..methods.defaults import default_methods
 from ..methods.guided_lime import GuidedLime
 from ..methods.perturbation import KernelShap, Lime, Occlusion
 from ..models.model_digest import model_digest
@@ -19,7 +20,6 @@ from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation
 from ..pipeline.cite import ask
-from ..pipeline.completion import default_method
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
 from ..results.files import read_json, write_text
@@ -28,7 +28,7 @@ from ..results.spans import By, Of, Sequenced, answer_parts, prompt_sources
 from .context_cite import published_context_cite
 from .questions import Asked
 
-__all__ = ["BASELINES", "SourceResult", "default_methods", "evaluate_sources", "measure_prompt", "summarise"]
+__all__ = ["BASELINES", "SourceResult", "source_methods", "evaluate_sources", "measure_prompt", "summarise"]
 
 TOP = (1, 3, 5)
 """How many of the highest sources are taken out."""
@@ -78,10 +78,10 @@ class SourceResult:
     passes: float
 
 
-def default_methods(explainer: Explainer) -> list[Method]:
+def source_methods(explainer: Explainer) -> list[Method]:
     """Return what is measured unless other methods are named: those that a model's sources can be scored by."""
     model = explainer._language_model
-    found = [default_method(model), method_named("normxlogit"), method_named("lime:samples=32")]
+    found = [*default_methods("completions"), method_named("normxlogit"), method_named("lime:samples=32")]
     return [method for method in found if not (isinstance(model, Seq2SeqModel) and method.info.tokenwise)]
 
 

@@ -58,18 +58,23 @@ class Scores:
     Attributes:
         values: Scores, (B, K, max(L, 1), T), of any value at padding.
         diagnostics: What the method measured of itself, such as an approximation error, by name: (B, K) each.
-        bias: What belongs to no token, (B, K, max(L, 1)): with the scores of the text's tokens it adds up to what is
-            explained. None where the scores do not add up.
+        bias: What belongs to no token, (B, K, max(L, 1)): with the scores of the text's tokens, and the sink, it adds up
+            to what is explained. None where the scores do not add up.
+        sink: What attention sinks contribute, which is in no token's score, (B, K, max(L, 1)); None without sinks.
+        sinks: Which tokens are attention sinks, (B, T); None without sinks.
     """
 
     values: Tensor
     diagnostics: Mapping[str, Tensor] = field(default_factory=dict)
     bias: Tensor | None = None
+    sink: Tensor | None = None
+    sinks: Tensor | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
         """Return the same with every tensor changed, such as moved or cut along the axes that all have, (B, K)."""
         measured = {name: change(value) for name, value in self.diagnostics.items()}
-        return Scores(change(self.values), measured, None if self.bias is None else change(self.bias))
+        bias, sink = (None if part is None else change(part) for part in (self.bias, self.sink))
+        return Scores(change(self.values), measured, bias, sink, self.sinks)
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
+from ..methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
@@ -26,7 +26,6 @@ from .progress import progress_bar
 
 __all__ = [
     "Explained",
-    "default_method",
     "explain_completion",
     "explain_completions",
     "explain_run",
@@ -73,16 +72,6 @@ class Explained(NamedTuple):
     def written(self) -> list[int]:
         """The generated tokens."""
         return self.completed.encoding.ids[self.start :]
-
-
-def default_method(model: TaskModel) -> Method:
-    """Return the method that explains completions unless another is asked for.
-
-    The frozen gradient finds the sources that an answer rests on where NormXLogit's sums do no better than a source's
-    length, and reads them more surely in the middle of the network than at the word embeddings (docs, "Results: sources
-    of answers"). Encoder-decoder models, of which none was measured, are read at the word embeddings.
-    """
-    return FrozenGradient() if isinstance(model, Seq2SeqModel) else FrozenGradient(read_at="middle")
 
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
@@ -238,7 +227,10 @@ def _scored(model: TaskModel, run: ForwardPass, batch: Sequence[Explained], laye
 def _row(each: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
     """Return the scores of one text of a batch on the host: `count` generated tokens, (G, L, T), of the real tokens."""
     own = each.map(lambda values: values[row, :count].detach().float().cpu())
-    return own if mask is None else replace(own, values=own.values[..., mask.cpu()])
+    sinks = None if each.sinks is None else each.sinks[row].cpu()
+    if mask is None:
+        return replace(own, sinks=sinks)
+    return replace(own, values=own.values[..., mask.cpu()], sinks=None if sinks is None else sinks[mask.cpu()])
 
 
 def _result(
@@ -255,6 +247,7 @@ def _result(
     scores = torch.nn.functional.pad(found.values * seen[:, None], (0, 1))  # (G, L, T)
     alone = sequence.source is not None  # the decoder's tokens without those of the source
     axes = (slice(None), slice(None) if layers else 0)
+    sinks = () if found.sinks is None else tuple(found.sinks.nonzero()[:, 0].tolist())
     names = [name_of(model, i) for i in one.ids]
     other = None if one.contrast is None else name_of(model, one.contrast)
     return GenerationAttribution(
@@ -281,6 +274,8 @@ def _result(
         version=__version__,
         diagnostics={name: tuple(values.tolist()) for name, values in found.diagnostics.items()},
         bias=None if found.bias is None else found.bias[axes].contiguous().numpy(),
+        sink=found.sink[axes].contiguous().numpy() if found.sink is not None and sinks else None,
+        sinks=sinks,
         merge=options.method.word_merge,
         messages=None if alone else completed.messages,
         named={} if alone else completed.named,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, overload
 from ..errors import InputError
 from ..inputs.chat import Prompt, read_prompts
 from ..methods import Method, method_named
+from ..methods.defaults import default_methods
 from ..models.factory import as_language_model
 from ..models.layers import Layers
 from ..models.targets import Choice
@@ -18,7 +19,7 @@ from ..results.sources import Merging, Sources
 from ..results.spans import By, Of
 from .arguments import checked_arguments
 from .cite import cite
-from .completion import default_method, explain_completions
+from .completion import explain_completions
 from .given_completion import explain_generation
 from .options import Options
 from .sources import explain_sources
@@ -202,7 +203,7 @@ class LanguageMixin:
         target: Choice | None = None,
         contrast: Choice | None = None,
         layers: Layers = None,
-        method: str | Method = "normxlogit",
+        method: str | Method | None = None,
     ) -> Attributions[GenerationAttribution]:
         """Explain what your own call of the model's `generate` wrote, from the states that it left.
 
@@ -215,7 +216,7 @@ class LanguageMixin:
             target: As in `explain_completion`.
             contrast: As in `explain_completion`.
             layers: As in `__call__`.
-            method: One that reads each token's own states: `normxlogit`, `logat` or `input-norm`.
+            method: One that reads each token's own states: `normxlogit`, the default, `logat` or `input-norm`.
 
         Returns:
             A result for each prompt.
@@ -225,7 +226,8 @@ class LanguageMixin:
             HeadMismatchError: If the hidden states and the logits do not belong together.
             MethodError: If the method needs a pass of its own.
         """
-        wanted = Options(target, None, contrast, layers, method_named(method))
+        chosen = default_methods("recorded")[0] if method is None else method_named(method)
+        wanted = Options(target, None, contrast, layers, chosen)
         return explain_generation(self._language_model, inputs, outputs, wanted)
 
     @checked_arguments
@@ -273,7 +275,7 @@ class LanguageMixin:
         )
 
     def _completion_method(self, method: str | Method | None) -> Method:
-        return default_method(self._language_model) if method is None else method_named(method)
+        return default_methods("completions")[0] if method is None else method_named(method)
 
     @cached_property
     def _language_model(self) -> TaskModel:

@@ -193,7 +193,10 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
         for name in first.diagnostics
     }
     bias = np.asarray(np.mean(biases, 0), np.float32) if adds_up else None  # (...,)
-    return _whole(encoding, first, scores, note, token_predictions=heard, diagnostics=worst, bias=bias)
+    sinks = tuple(sorted({int(places[i]) for places, r in zip(kept, results, strict=True) for i in r.sinks}))
+    sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
+    besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
+    return _whole(encoding, first, scores, note, token_predictions=heard, diagnostics=worst, **besides)
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:

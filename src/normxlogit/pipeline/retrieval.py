@@ -6,6 +6,7 @@ from typing import overload
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.texts import read_texts
 from ..methods import Method, method_named
+from ..methods.defaults import default_methods
 from ..models.embedding_model import EmbeddingModel
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
@@ -27,11 +28,11 @@ class RetrievalMixin:
 
     @overload
     def similarity(  # type: ignore[overload-overlap]  # a string is one text, not its letters
-        self, first: str, second: str, *, method: str | Method = ..., matrix: bool = ...
+        self, first: str, second: str, *, method: str | Method | None = ..., matrix: bool = ...
     ) -> Similarity: ...
     @overload
     def similarity(
-        self, first: str, second: Iterable[str], *, method: str | Method = ..., matrix: bool = ...
+        self, first: str, second: Iterable[str], *, method: str | Method | None = ..., matrix: bool = ...
     ) -> Attributions[Similarity]: ...
 
     @checked_arguments
@@ -40,7 +41,7 @@ class RetrievalMixin:
         first: str,
         second: str | Iterable[str],
         *,
-        method: str | Method = "frozen-gradient",
+        method: str | Method | None = None,
         matrix: bool = False,
     ) -> Similarity | Attributions[Similarity]:
         """Explain the cosine of two texts, or of a query with each of many documents.
@@ -51,7 +52,7 @@ class RetrievalMixin:
         Args:
             first: A text, such as a query.
             second: Another, or several such as documents, which are read in batches.
-            method: As in `__call__`; perturbation methods take tokens out of one text while the other stays.
+            method: As in `__call__`, by default `frozen-gradient`; perturbation methods take tokens out of one text while the other stays.
             matrix: Score pairs of tokens too; frozen gradient only. It takes a backward pass through the first text for
                 each dimension of its vector, and through each other text one for each token of the first.
 
@@ -80,5 +81,6 @@ class RetrievalMixin:
         if not texts:
             raise InputError("there is no text to compare with")
         plain = [text for text in given if isinstance(text, str)]
-        found = explain_similarity(self.model, plain[0], plain[1:], method_named(method), matrix=matrix)
+        chosen = default_methods("similarity")[0] if method is None else method_named(method)
+        found = explain_similarity(self.model, plain[0], plain[1:], chosen, matrix=matrix)
         return found[0] if single else Attributions(found)

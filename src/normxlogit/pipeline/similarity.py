@@ -135,7 +135,10 @@ def _score(model: EmbeddingModel, sides: list[Side], method: Method, vectors: Te
     for row, mask in enumerate(batch.mask):
         own = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
         check_finite(method, request, own[:, None].cpu().numpy())
-        found.append(Shares(own, None if scores.bias is None else scores.bias[row, :, 0].detach().to(own)))
+        none = None if scores.bias is None else scores.bias[row, :, 0].detach().to(own)  # (K,)
+        if none is not None and scores.sink is not None:
+            none = none + scores.sink[row, :, 0].detach().to(own)  # (K,)
+        found.append(Shares(own, none))
     return found
 
 

@@ -184,7 +184,8 @@ def _waterfall(a: Attribution, drawn: Layout, said: Facts, k: int) -> PlotFigure
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
     row = drawn.rows[0]
     kept = lead(row, drawn.columns, k)
-    steps = [] if a.bias is None else [("bias", float(a.bias))]
+    besides = (("bias", a.bias), ("attention sink", a.sink))
+    steps = [(name, float(value)) for name, value in besides if value is not None]
     total = float(a.scores.sum()) + sum(score for _, score in steps)
     steps += [(_shown(drawn.columns[i].name), float(row.scores[i])) for i in kept]
     rest = total - sum(score for _, score in steps)

@@ -12,6 +12,7 @@ from .fields import (
     Check,
     agree,
     array,
+    check_besides,
     choice,
     current_bias,
     each,
@@ -127,8 +128,11 @@ class Attribution(Result):
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
             Gradients; a tuple with one number for each label where there is a label axis.
         bias: float32, one for each label and layer of `scores` and without axes where these have none: what belongs to
-            no token. `scores.sum(-1) + bias` is what is explained: the target's logit (less the contrast's). None
-            where the scores do not add up to it.
+            no token. `scores.sum(-1) + bias`, and `sink` where there is one, is what is explained: the target's logit
+            (less the contrast's; of a vocabulary, less its mean). None where the scores do not add up to it.
+        sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no token's score. None
+            without sinks.
+        sinks: Indices of the tokens that are attention sinks.
         merge: How the score of a word comes from its tokens' unless `words` is told otherwise: "sum" where scores add
             up, "max" or "mean" where a sum would grow with the number of tokens.
         format_version: Version of the JSON format.
@@ -158,6 +162,8 @@ class Attribution(Result):
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     bias: FloatArray | None = None
+    sink: FloatArray | None = None
+    sinks: tuple[int, ...] = ()
     merge: Merge = "sum"
     format_version: int = field(default=FORMAT_VERSION)
 
@@ -183,13 +189,13 @@ class Attribution(Result):
             KeyError: If the result has no such axis, label or layer.
         """
         scores, target, layers, diagnostics = self.scores, self.target, self.layers, self.diagnostics
-        bias = self.bias
+        besides = {"bias": self.bias, "sink": self.sink}
         if label is not None:
             names: tuple[str | int, ...] = target.labels if isinstance(label, str) else target.ids
             if not self.has_label_axis or label not in names:
                 raise KeyError(f"no label {label!r} among {list(target.labels)}")
             index = names.index(label)
-            scores, bias = scores[index], None if bias is None else bias[index]
+            scores, besides = scores[index], {n: None if v is None else v[index] for n, v in besides.items()}
             target = replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
             diagnostics = {name: values[index] for name, values in diagnostics.items()}
         if layer is not None:
@@ -197,9 +203,9 @@ class Attribution(Result):
                 raise KeyError(f"no layer {layer} among {layers}")
             index = layers.index(layer)
             scores, layers = np.take(scores, index, axis=-2), None
-            bias = None if bias is None else bias[..., index]
-        bias = None if bias is None else np.array(bias)
-        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics, bias=bias)
+            besides = {n: None if v is None else v[..., index] for n, v in besides.items()}
+        copied = {name: None if value is None else np.array(value) for name, value in besides.items()}
+        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics, **copied)
 
     @property
     def has_words(self) -> bool:
@@ -271,6 +277,8 @@ class Attribution(Result):
             "version": string,
             "diagnostics": mapping(array(number)),
             "bias": optional(scores),
+            "sink": optional(scores),
+            "sinks": each(integer),
             "merge": choice(*MERGES),
             "format_version": integer,
         }
@@ -301,7 +309,7 @@ class Attribution(Result):
             agree(start <= end and (text is None or end <= len(text)), "offsets: outside the text")
 
     def _check_bias(self) -> None:
-        agree(self.bias is None or self.bias.shape == self.scores.shape[:-1], "bias: not one for each label and layer")
+        check_besides(self.bias, self.sink, self.sinks, self.scores.shape)
 
     def _columns(self) -> Columns:
         every = [(label, layer) for label in self.target.labels for layer in self.layers or (None,)]
@@ -325,7 +333,8 @@ class Attribution(Result):
 
     def _base(self) -> FloatArray:
         """Return what the scores add up from, one for each label: the bias, or zero where there is none."""
-        return np.zeros(self.scores.shape[:-1], np.float32) if self.bias is None else self.bias
+        base = np.zeros(self.scores.shape[:-1], np.float32)
+        return sum((part for part in (self.bias, self.sink) if part is not None), base)
 
     def plot(
         self,

@@ -23,6 +23,7 @@ __all__ = [
     "states_of",
     "tensor_of",
     "trace",
+    "with_tensor",
 ]
 
 Axes = tuple[int, ...]
@@ -111,6 +112,15 @@ def tensor_of(output: Any) -> Tensor | None:
     elif isinstance(output, tuple | list) and output:
         output = output[0]
     return output if isinstance(output, Tensor) else None
+
+
+def with_tensor(output: Any, tensor: Tensor) -> Any:
+    """Return what a module returned with another tensor in the place of its main one, see `tensor_of`."""
+    if isinstance(output, ModelOutput):
+        return type(output)(**{**output, "last_hidden_state": tensor})
+    if isinstance(output, tuple | list):
+        return type(output)((tensor, *output[1:]))
+    return tensor
 
 
 def hidden_of(output: Any) -> Tensor | None:

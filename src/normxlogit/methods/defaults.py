@@ -1,0 +1,94 @@
+"""Which method and settings each entry point uses where a caller names none, and why."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .base import Method
+from .registry import method_named
+
+__all__ = ["DEFAULTS", "Default", "Use", "default_methods", "use_for"]
+
+Use = Literal["labels", "tokens", "shown", "completions", "similarity", "recorded"]
+"""What is explained: labels of texts and signals, predicted tokens, one text that a person looks at, completions and
+their sources, the cosine of two texts, or a forward pass that was run elsewhere."""
+
+
+@dataclass(frozen=True)
+class Default:
+    """The default of one use.
+
+    Attributes:
+        calls: The entry points that it is for.
+        methods: The methods, as one writes them. If the first does not work on a model, the next takes its place;
+            what is shown, shows all that work.
+        passes: Cost in passes of the model.
+        why: The figure that it was chosen by, or the reason.
+        page: The page of the documentation with the figure.
+    """
+
+    calls: str
+    methods: tuple[str, ...]
+    passes: str
+    why: str
+    page: str
+
+
+DEFAULTS: dict[Use, Default] = {
+    "labels": Default(
+        "explainer(inputs), attribute: classification, tagging, question answering, multiple choice, pictures, sounds",
+        ("normxlogit",),
+        "1",
+        "the paper's method, and the cheapest that is above random",
+        "frontier.md",
+    ),
+    "tokens": Default(
+        "explainer(texts), explain, attribute: masked and causal language models",
+        ("frozen-gradient", "normxlogit"),
+        "2",
+        "the token that leave-one-out finds, against a quarter of the prompts for normxlogit",
+        "results-next-token.md",
+    ),
+    "shown": Default(
+        "explain, compare, app: everything but language models",
+        ("normxlogit", "frozen-gradient"),
+        "1 + 2",
+        "the paper's method, and the most faithful one for two passes",
+        "frontier.md",
+    ),
+    "completions": Default(
+        "generate, explain_completion, explain_sources, cite, attribute --sources",
+        ("frozen-gradient",),
+        "1 + 1 for each part",
+        "the source that leave-one-out finds",
+        "results-prompts.md",
+    ),
+    "similarity": Default(
+        "similarity",
+        ("frozen-gradient",),
+        "2",
+        "scores and bias of either text add up to the cosine",
+        "how-to-similarity.md",
+    ),
+    "recorded": Default(
+        "from_outputs, from_generation",
+        ("normxlogit",),
+        "0",
+        "reads recorded hidden states, without another pass",
+        "your-model.md",
+    ),
+}
+"""By what is explained."""
+
+
+def default_methods(use: Use) -> list[Method]:
+    """Return the methods of a use, the first one first."""
+    return [method_named(method) for method in DEFAULTS[use].methods]
+
+
+def use_for(vocabulary: bool) -> Use:
+    """Return the use that explaining a text is.
+
+    Args:
+        vocabulary: Whether the model answers with tokens of a vocabulary.
+    """
+    return "tokens" if vocabulary else "labels"
