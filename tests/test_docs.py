@@ -126,6 +126,7 @@ GIVEN = {
         "other": "The library opened in 1980.",
     },
     "docs/corpus.md": lambda: reviews(),
+    "docs/tasks.md": lambda: {"pipeline": zero_shot()},
     "docs/your-model.md": lambda: own_models(),
     "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
@@ -168,6 +169,12 @@ def own_models():
     pipeline = transformers.pipeline("text-classification", model=model, tokenizer=tokenizer)
     given = {"model": model, "tokenizer": tokenizer, "pipeline": pipeline, "inputs": inputs, "outputs": outputs}
     return given | {"module": plain.grown(plain.Transformer(outputs=2))}
+
+
+def zero_shot():
+    names = dict(enumerate(["contradiction", "neutral", "entailment"]))
+    model, tokenizer = encoder("SequenceClassification", id2label=names, label2id={v: k for k, v in names.items()})
+    return transformers.pipeline("zero-shot-classification", model=model, tokenizer=tokenizer)
 
 
 def reviews():

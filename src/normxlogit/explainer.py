@@ -22,12 +22,15 @@ from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
 from .models.tasks import TaskName, is_bare
+from .models.zero_shot import ZeroShotModel, hypotheses_of
+from .pipeline.arguments import checked_arguments
 from .pipeline.language import LanguageMixin
 from .pipeline.multiple_choice import Question, explain_questions
 from .pipeline.options import ExplainOptions, Options, check_comparison
 from .pipeline.retrieval import RetrievalMixin
 from .pipeline.signals import explain_signals
 from .pipeline.texts import explain_outputs, explain_texts
+from .pipeline.zero_shot import explain_hypotheses
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.comparison import Comparison
@@ -54,7 +57,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
             module that maps token ids to logits, with `task`.
         tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor. A pipeline has one.
         task: What the model is for, where its class does not say.
-        labels: Names of its outputs, in the place of those in its configuration.
+        labels: Names of its outputs, in the place of those in its configuration; for a zero-shot pipeline the
+            candidate labels.
         pooling: How an embedding model makes one vector of its tokens' states: "mean", "first" or "last"; by default as
             its sentence-transformers files say.
         name: What to call the model in results.
@@ -70,6 +74,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         'negative'
     """
 
+    @checked_arguments
     def __init__(
         self,
         model: "nn.Module | Pipeline",
@@ -82,9 +87,13 @@ class Explainer(LanguageMixin, RetrievalMixin):
         batch_tokens: int = 8192,
     ) -> None:
         module, reader = module_and_reader(model, tokenizer)
-        about = {"task": task, "labels": labels, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        self._given = {"model": module, "tokenizer": reader} | about
-        self.model = task_model(module, reader, name, batch_tokens, task, labels, pooling)
+        about = {"name": name, "batch_tokens": batch_tokens, "task": task, "labels": labels, "pooling": pooling}
+        self._take_apart({"model": module, "tokenizer": reader, **about, "hypotheses": hypotheses_of(model, labels)})
+
+    def _take_apart(self, given: dict[str, Any]) -> None:
+        self._given = given
+        about = {name: value for name, value in given.items() if name != "tokenizer"}
+        self.model = task_model(reader=given["tokenizer"], **about)
 
     def __repr__(self) -> str:
         return f"Explainer({model_summary(self.model)})"
@@ -95,14 +104,16 @@ class Explainer(LanguageMixin, RetrievalMixin):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make the explainer anew."""
-        Explainer.__init__(self, **state)
+        self._take_apart(state)
 
     @classmethod
+    @checked_arguments
     def from_pretrained(
         cls,
         name: str | Path | None = None,
         *,
         task: TaskName | None = None,
+        labels: Sequence[str] | None = None,
         pooling: Pooling | None = None,
         dtype: torch.dtype | str | None = None,
         device: torch.device | str | None = None,
@@ -117,6 +128,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         Args:
             name: Hub name or folder; None for the small sentiment model in the package.
             task: Which head to load, for checkpoints that do not say.
+            labels: As in the class.
             pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
             device: Where to put the model; "auto" for the accelerator of the machine if it has one.
@@ -142,7 +154,15 @@ class Explainer(LanguageMixin, RetrievalMixin):
         )
         about = str(name or "normxlogit/default")
         embedding: TaskName | None = "embedding" if is_bare(model) else None  # no class of its own says so
-        return cls(model, tokenizer, task=embedding, pooling=pooling, name=about, batch_tokens=batch_tokens)
+        return cls(
+            model,
+            tokenizer,
+            task=embedding,
+            labels=labels,
+            pooling=pooling,
+            name=about,
+            batch_tokens=batch_tokens,
+        )
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -155,6 +175,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         **options: "Unpack[ExplainOptions]",
     ) -> Attributions[Attribution]: ...
 
+    @checked_arguments
     def __call__(
         self,
         inputs: Any,
@@ -220,10 +241,13 @@ class Explainer(LanguageMixin, RetrievalMixin):
     def _explain(self, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
         if isinstance(self.model, SignalModel):
             return explain_signals(self.model, inputs, options)
+        if isinstance(self.model, ZeroShotModel):
+            return explain_hypotheses(self.model, inputs, options)
         if self.model.task.kind == "choice":
             return explain_questions(self.model, inputs, options)
         return explain_texts(self.model, inputs, options)
 
+    @checked_arguments
     def compare(
         self,
         text: Any,
@@ -260,6 +284,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             raise InputError("methods are compared on one text; pass a single one")
         return Comparison(results)
 
+    @checked_arguments
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
         """Encode texts once, to explain them with several methods; `__call__` takes the result.
 
@@ -273,6 +298,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         self.model.refresh()
         return self.model.encoder(texts, max_length=max_length)
 
+    @checked_arguments
     def from_outputs(
         self,
         inputs: Mapping[str, Any],
@@ -314,7 +340,10 @@ class Explainer(LanguageMixin, RetrievalMixin):
         options = Options(target, targets, contrast, layers, chosen, position, None, token_predictions)
         check_answers(self.model)
         if self.model.task.kind == "choice":
-            raise InputError("multiple choice is explained from texts: pass (prompt, [choices]) to the explainer")
+            raise InputError(
+                f"{self.model.task.purpose} compares several forward passes, and is explained from texts: call the "
+                "explainer on them"
+            )
         return explain_outputs(self.model, inputs, outputs, options)
 
 

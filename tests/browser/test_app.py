@@ -170,7 +170,7 @@ def test_generation_and_citation(watched, address, writer):
         shown = result(page, "generated")
         assert shown.locator(".nxl-written").count() == 3
         shown.locator(".nxl-written").first.hover()
-        assert "rests on" in shown.locator("#nxl-status").inner_text()
+        assert "rests on" in shown.locator(".nxl-status").inner_text()
         page.get_by_role("tab", name="Cite").click()
         page.locator("#citer input, #citer textarea").first.fill(writer)
         page.locator("#question input, #question textarea").first.fill("the cat is here ?")

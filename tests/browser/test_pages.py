@@ -135,12 +135,12 @@ def test_pointing_at_tokens_and_sources(watched, pages):
     with watched.page() as page:
         page.goto(pages["generation"])
         page.locator(".nxl-written").nth(2).hover()
-        assert "rests on" in page.locator("#nxl-status").inner_text()
+        assert "rests on" in page.locator(".nxl-status").inner_text()
         page.keyboard.press("Tab")
         assert page.locator(".nxl-token.nxl-for, .nxl-token.nxl-against").count() > 0
         page.goto(pages["citation"])
         page.locator("[data-source]").first.hover()  # waits until nothing moves under the pointer
-        assert "Share of this source" in page.locator("#nxl-status").inner_text()
+        assert "Share of this source" in page.locator(".nxl-status").inner_text()
         page.goto(pages["summary"])
         page.locator("table a").first.click()
         assert page.locator("li:target").count() == 1

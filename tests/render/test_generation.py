@@ -82,7 +82,7 @@ def test_the_page_needs_no_other_file(result):
 
 def data_of(content):
     return json.loads(
-        re.search(r'<script type="application/json" id="nxl-data">(.*?)</script>', content, re.S).group(1)
+        re.search(r'<script type="application/json" class="nxl-data">(.*?)</script>', content, re.S).group(1)
     )
 
 
@@ -97,7 +97,7 @@ def test_the_page_holds_the_scores_that_each_token_has_seen(result):
 def test_every_token_has_its_element_and_the_text_is_whole(result):
     content = page(result)
     stream = re.search(r'<div class="nxl-text nxl-stream".*?</div>', content, re.S).group(0)
-    assert len(re.findall(r'id="nxl-\d+"', stream)) == len(result.tokens)
+    assert len(re.findall(r'id="nxl-1-\d+"', stream)) == len(result.tokens)
     assert len(re.findall(r'class="[^"]*nxl-written', stream)) == len(result)
     assert re.sub(r"<[^>]+>", "", stream) == result.text
 

@@ -14,6 +14,7 @@ from ..methods.defaults import default_methods, use_for
 from ..models.layers import Layers
 from ..models.model_digest import model_digest
 from ..models.targets import Choice, TargetSpec
+from ..pipeline.arguments import checked_arguments
 from ..results.spans import Kind, Level
 from ..results.words import Merge
 from .folder import Folder, Manifest
@@ -36,6 +37,7 @@ NOTE_EVERY = 5.0
 """Seconds between two notes in the manifest; shards are found without one too."""
 
 
+@checked_arguments
 def attribute(
     explainer: Explainer,
     inputs: Any,

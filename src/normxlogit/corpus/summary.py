@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError, InputError
+from ..pipeline.arguments import checked_arguments
 from ..results.columns import column_types
 from ..results.fields import plain
 from ..results.gold import read_gold
@@ -68,6 +69,7 @@ class Summary:
         return state
 
 
+@checked_arguments
 def summarize(
     folder: str | Path,
     *,

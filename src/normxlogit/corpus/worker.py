@@ -195,7 +195,9 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
     check_answers(model)
     model.refresh()
     if not hasattr(model, "encoder") or model.task.kind == "choice":
-        raise UnsupportedModelError(f"a corpus is explained by models of texts and of pairs, not of {model.task.name}")
+        raise UnsupportedModelError(
+            f"a corpus is explained by models of texts and of pairs, not of {model.task.purpose}"
+        )
     if settings.words and not model.tokenizer.is_fast:
         raise InputError("words need a tokenizer that reports character offsets; leave them out to have tokens")
     check_target(model, settings.target, settings.contrast)

@@ -27,7 +27,7 @@ from .settings import check, format_value, settings_of, unknown
 if TYPE_CHECKING:
     from .registry import MethodInfo
 
-__all__ = ["Method", "Request", "Scores", "check_finite", "imported", "run_method", "stacked"]
+__all__ = ["Method", "Request", "Scores", "check_finite", "imported", "remainder", "run_method", "stacked"]
 
 WordMerge = Literal["sum", "max", "mean"]
 
@@ -75,6 +75,17 @@ class Scores:
         measured = {name: change(value) for name, value in self.diagnostics.items()}
         bias, sink = (None if part is None else change(part) for part in (self.bias, self.sink))
         return Scores(change(self.values), measured, bias, sink, self.sinks)
+
+
+def remainder(request: Request, values: Tensor) -> Tensor:
+    """Return what is left of the answer after the scores of a text's tokens, (B, K, L).
+
+    Args:
+        request: What is explained.
+        values: Scores that add up, (B, K, L, T).
+    """
+    kept = values * request.forward.batch.mask[:, None, None].to(values)  # (B, K, L, T)
+    return request.target.read(request.forward.logits).to(values)[:, :, None] - kept.sum(-1)
 
 
 def stacked(rows: Sequence[Scores]) -> Scores:
@@ -195,6 +206,8 @@ def run_method(method: Method, request: Request) -> Scores:
     wanted = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])
     if tuple(scores.values.shape) != wanted:
         raise MethodError(f"{method.info.name} gives scores of shape {tuple(scores.values.shape)}, not {wanted}")
+    if scores.bias is not None and tuple(scores.bias.shape) != wanted[:3]:
+        raise MethodError(f"{method.info.name} gives a bias of shape {tuple(scores.bias.shape)}, not {wanted[:3]}")
     return scores
 
 

@@ -12,7 +12,7 @@ from ..errors import UnsupportedModelError
 from ..models.task_model import TaskModel
 from ..surgery.frozen_proof import blocking
 from ..surgery.memory import out_of_memory
-from .base import Method, Request, Scores, imported
+from .base import Method, Request, Scores, imported, remainder
 from .baselines import Baseline, baseline_vectors
 from .registry import alternatives, register
 
@@ -106,7 +106,10 @@ class _Gradient(Method):
                 parts = torch.arange(count, device=answer.ids.device).split(size)
                 columns.append(torch.cat([self._summed(self.attribute(answer, p, k, errors)) for p in parts]))  # (B, T)
         scores = torch.stack(columns, 1)[:, :, None]  # (B, K, 1, T)
-        return Scores(scores, {"convergence_error": errors} if self.converges else {})
+        if not self.converges:
+            return Scores(scores)
+        adds_up = self.aggregate == "sum" and self.protocol == "default"
+        return Scores(scores, {"convergence_error": errors}, remainder(request, scores) if adds_up else None)
 
     def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
         return max(1, model.batch_tokens // answer.ids.shape[1])

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.masking import masks, remove_tokens
-from .base import Method, Request, Scores, imported
+from .base import Method, Request, Scores, imported, remainder
 from .registry import register
 
 __all__ = ["ENDS", "Coalitions", "KernelShap", "Lime", "Occlusion", "all_subsets", "kernel_weight", "shapley_subsets"]
@@ -105,6 +105,9 @@ class Coalitions:
 class _Perturbation(Method):
     """What the perturbation methods share: presence vectors in, scores of all tokens out."""
 
+    adds_up = False
+    """Whether the scores are the difference between the answers at the text and at none of it."""
+
     def __init__(self) -> None:
         self.captum = imported("captum.attr")  # now, to say that it is missing
 
@@ -117,7 +120,7 @@ class _Perturbation(Method):
             for row, values in enumerate(self.attribute(ask, k)):
                 places = mask[row].nonzero()[:, 0].cpu()[ask.players[row]]  # (M,)
                 scores[row, k, 0, places] = values.float()
-        return Scores(scores)
+        return Scores(scores, bias=remainder(request, scores) if self.adds_up else None)
 
     def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:
         """Yield scores for target k of the tokens that may be perturbed, (M,) for each text."""
@@ -254,6 +257,8 @@ class KernelShap(_Surrogate):
         samples: Perturbed texts for each text.
         seed: The same seed gives the same scores, alone or in a batch.
     """
+
+    adds_up = True
 
     def __init__(self, samples: int = 200, seed: int = 0) -> None:
         super().__init__(samples, seed)

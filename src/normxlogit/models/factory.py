@@ -14,6 +14,7 @@ from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
 from .task_model import TaskModel
 from .tasks import TaskName, task_of
+from .zero_shot import Hypotheses, ZeroShotModel
 
 __all__ = ["as_language_model", "check_answers", "model_summary", "module_and_reader", "task_model"]
 
@@ -29,6 +30,7 @@ def task_model(
     task: TaskName | None = None,
     labels: Sequence[str] | None = None,
     pooling: Pooling | None = None,
+    hypotheses: Hypotheses | None = None,
 ) -> TaskModel:
     """Take a model apart by the way of its task.
 
@@ -40,6 +42,7 @@ def task_model(
         task: Its task; a module that is not of transformers does not say.
         labels: Names for its outputs, in the place of those in its configuration.
         pooling: How an embedding model pools, in the place of what its files say.
+        hypotheses: What a zero-shot pipeline asks the model.
 
     Raises:
         UnsupportedModelError: If it is no task model of a supported kind.
@@ -47,9 +50,14 @@ def task_model(
     """
     embeds = is_sentence_transformer(model) or isinstance(model, SentenceEmbedding)
     if task == "embedding" or (task is None and embeds):
+        if labels is not None:
+            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
         return EmbeddingModel(model, reader, name, pooling=pooling, batch_tokens=batch_tokens)
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
+    if hypotheses is not None:
+        task_of(unwrapped(model), task)
+        return ZeroShotModel(model, reader, name, hypotheses=hypotheses, batch_tokens=batch_tokens)
     found = task_of(unwrapped(model), task, labels)
     kind = SignalModel if found.signal else Seq2SeqModel if found.name == "seq2seq-lm" else TaskModel
     return kind(model, reader, name, batch_tokens=batch_tokens, task=task, labels=labels)

@@ -21,7 +21,7 @@ __all__ = [
     "answering",
     "at",
     "causal",
-    "check_outputs",
+    "check_answer",
     "is_bare",
     "no_head",
     "task_name",
@@ -90,6 +90,12 @@ class Task:
     name: TaskName
     kind: Kind
     labels: tuple[str, ...]
+
+    @property
+    def purpose(self) -> str:
+        """What the model is for, as errors say it."""
+        zero_shot = self.kind == "choice" and self.name == "sequence-classification"
+        return "zero-shot-classification" if zero_shot else self.name
 
     @property
     def vocabulary(self) -> bool:
@@ -243,7 +249,8 @@ def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str
 
     Raises:
         UnsupportedModelError: If the model has no head, or its task is not known.
-        InputError: If there is no such task, or the labels are not as many as the outputs.
+        InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
+            outputs or the outputs have no labels.
     """
     if task is not None and task not in NAMES:
         raise InputError(f"task must be one of {', '.join(NAMES)}, not {task!r}")
@@ -254,16 +261,15 @@ def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str
         return _plain_task(model, task, labels)
     config = model.config
     # A user's subclass of a known model is still that model.
-    declared = (found for kind in type(model).__mro__ if (found := task_name(kind.__name__)))
-    task = task or next(declared, None)
-    if task is None:
+    declared = next((found for kind in type(model).__mro__ if (found := _tasks_of(kind.__name__))), ())
+    if task is None and not declared:
         raise UnsupportedModelError(f"{name} {no_head(name)}")
-    if task in ("masked-lm", "causal-lm", "seq2seq-lm"):
-        return Task(task, "token", ())
-    if task == "question-answering":
-        return Task(task, "span", ("start", "end"))
-    if task == "multiple-choice":
-        return Task(task, "choice", ("choice",))
+    # What a subclass of the user's answers with is seen when it answers.
+    if task is not None and declared and task not in declared and type(model).__module__.startswith("transformers."):
+        raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")
+    task = task or declared[0]
+    if (unlabelled := _without_labels(task, labels, name)) is not None:
+        return unlabelled
     own = _labels(config)
     kind: Kind = "single-label"
     if task != "token-classification":
@@ -288,11 +294,29 @@ def _plain_task(model: nn.Module, task: TaskName | None, labels: Sequence[str] |
         )
     if task not in PLAIN:
         raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
-    if task in ("masked-lm", "causal-lm"):
-        return Task(task, "token", ())
-    if task == "question-answering":
-        return Task(task, "span", ("start", "end"))
-    return Task(task, "single-label", tuple(labels or ()))
+    return _without_labels(task, labels, name) or Task(task, "single-label", tuple(labels or ()))
+
+
+def _without_labels(task: TaskName, labels: Sequence[str] | None, name: str) -> Task | None:
+    """Return the task of a model whose outputs are not classes with names of their own; None for classifiers.
+
+    Raises:
+        InputError: If names were given for its outputs.
+    """
+    found = None
+    if task in ("masked-lm", "causal-lm", "seq2seq-lm"):
+        found = Task(task, "token", ())
+    elif task == "question-answering":
+        found = Task(task, "span", ("start", "end"))
+    elif task == "multiple-choice":
+        found = Task(task, "choice", ("choice",))
+    if found is not None and labels is not None:
+        outputs = {"token": "the tokens of the vocabulary", "span": "the start and the end of an answer"}
+        raise InputError(
+            f"labels= names the outputs of a classifier, and those of {name} ({task}) are "
+            f"{outputs.get(found.kind, 'the choices of each input')}: leave out labels="
+        )
+    return found
 
 
 def answering(task: Task, logits: Tensor, name: str) -> Task:
@@ -307,12 +331,7 @@ def answering(task: Task, logits: Tensor, name: str) -> Task:
         UnsupportedModelError: If this is no answer for that task.
         InputError: If the labels are not as many as the outputs.
     """
-    if (logits.ndim == 3) != task.per_token:
-        wanted = "every token" if task.per_token else "the whole text"
-        raise UnsupportedModelError(
-            f"{name} answers a text of three tokens with shape {tuple(logits.shape)}, and {task.name} needs logits for "
-            f"{wanted}"
-        )
+    _check_shape(task, logits, name)
     if task.kind != "single-label":
         return task
     count = logits.shape[-1]
@@ -320,17 +339,43 @@ def answering(task: Task, logits: Tensor, name: str) -> Task:
     return Task(task.name, kind, _named(task.labels, count, name) or tuple(f"LABEL_{i}" for i in range(count)))
 
 
-def check_outputs(task: Task, count: int, name: str) -> None:
-    """Refuse a head that answers with more or fewer numbers than it has labels, as one that was replaced may.
+def _check_shape(task: Task, logits: Tensor, name: str) -> None:
+    if (logits.ndim == 3) != task.per_token:
+        wanted = "every token" if task.per_token else "the whole text"
+        raise UnsupportedModelError(
+            f"{name} answers with logits of shape {tuple(logits.shape)}, and {task.name} needs logits for {wanted}"
+        )
+
+
+def check_answer(task: Task, logits: Tensor, name: str, tokens: int) -> None:
+    """Refuse the answer of a head that cannot have the task, such as one of two classes for a language model.
+
+    A head that was replaced may also answer with more or fewer numbers than it has labels.
 
     Args:
         task: The model's task.
-        count: How many numbers it answers with.
+        logits: What the head answers, (B, C), or at every token, (B, T, C).
         name: What to call the model in errors.
+        tokens: How many tokens its tokenizer knows.
 
     Raises:
-        UnsupportedModelError: If they differ.
+        UnsupportedModelError: If it is not an answer for this task.
     """
+    count = logits.shape[-1]
+    if task.vocabulary:
+        # Some vocabularies are larger than the head, by tokens that are only read.
+        if count < tokens / 2:
+            raise UnsupportedModelError(
+                f"the head of {name} answers with {count} numbers and the tokenizer knows {tokens} tokens: it is not "
+                f"the head of a {task.name} model"
+            )
+        return
+    _check_shape(task, logits, name)
+    if task.kind == "span" and count != 2:
+        raise UnsupportedModelError(
+            f"the head of {name} answers with {count} numbers at each token, and question-answering needs two: the "
+            "logits of start and end"
+        )
     named = task.kind in ("single-label", "multi-label", "regression")
     if named and count != len(task.labels):
         raise UnsupportedModelError(
@@ -368,13 +413,17 @@ def _labels(config: PretrainedConfig) -> tuple[str, ...]:
 
 def task_name(class_name: str) -> TaskName | None:
     """Return the task of a model class by its name, None if it has none of the supported heads."""
-    for task, (mapping, _) in TASKS.items():
-        if class_name in getattr(auto, mapping).values():
-            return task
-    for task, (_, ending) in TASKS.items():
-        if class_name.endswith(ending):
-            return task
-    return "causal-lm" if class_name.endswith("LMHeadModel") else None
+    return next(iter(_tasks_of(class_name)), None)
+
+
+def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
+    """Return the tasks of a model class by its name, the first one first: BART's is of two."""
+    known = tuple(task for task, (mapping, _) in TASKS.items() if class_name in getattr(auto, mapping).values())
+    if known:
+        return known
+    endings: dict[TaskName, str] = {task: ending for task, (_, ending) in TASKS.items()}
+    ended = tuple(task for task, ending in endings.items() if class_name.endswith(ending))
+    return ended or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
 
 
 def no_head(class_name: str) -> str:

@@ -17,6 +17,7 @@ from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
 from ..results.sources import Merging, Sources
 from ..results.spans import By, Of
+from .arguments import checked_arguments
 from .cite import cite
 from .completion import explain_completions
 from .given_completion import explain_generation
@@ -55,6 +56,7 @@ class LanguageMixin:
     @overload
     def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[GenerationAttribution]: ...
 
+    @checked_arguments
     def generate(
         self,
         prompt: Prompt | Iterable[Prompt],
@@ -106,6 +108,7 @@ class LanguageMixin:
         **options: "Unpack[CompletionOptions]",
     ) -> Attributions[GenerationAttribution]: ...
 
+    @checked_arguments
     def explain_completion(
         self,
         prompt: Prompt | Iterable[Prompt],
@@ -155,6 +158,7 @@ class LanguageMixin:
         found = explain_completions(model, read, wanted)
         return found[0] if single else Attributions(found)
 
+    @checked_arguments
     def explain_sources(
         self,
         prompt: Prompt,
@@ -190,6 +194,7 @@ class LanguageMixin:
             by = completed.named
         return explain_sources(model, completed, Options(method=self._completion_method(method)), by, of, merge)
 
+    @checked_arguments
     def from_generation(
         self,
         inputs: Mapping[str, Any],
@@ -225,6 +230,7 @@ class LanguageMixin:
         wanted = Options(target, None, contrast, layers, chosen)
         return explain_generation(self._language_model, inputs, outputs, wanted)
 
+    @checked_arguments
     def cite(
         self,
         question: str,

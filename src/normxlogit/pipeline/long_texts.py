@@ -29,10 +29,11 @@ Places = list[int]
 def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attribution:
     """Explain a text that is longer than the model reads.
 
-    A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a
-    token's score the mean over the windows that hold it. A head that answers at a token has answered from one window,
-    and that one is explained: the window around the chosen token, the last one of a causal language model, the one
-    with the best answer or the first entity. Tokens that had no part in the answer score zero.
+    A head that answers for the whole text reads every window; its prediction is that of the mean logits, and a token's
+    score the mean over the windows that hold it, or its share of the mean logits where scores add up. A head that
+    answers at a token has answered from one window, and that one is explained: the window around the chosen token, the
+    last one of a causal language model, the one with the best answer or the first entity. Tokens that had no part in
+    the answer score zero.
 
     Args:
         model: The model.

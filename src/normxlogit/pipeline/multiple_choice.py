@@ -20,7 +20,7 @@ from .explain import explain_batch
 from .options import Options
 from .progress import progress_bar
 
-__all__ = ["Question", "as_choice", "chosen_index", "explain_questions", "questions_in"]
+__all__ = ["Question", "as_choice", "chosen_index", "explain_questions", "questions_in", "read_choices"]
 
 Question = tuple[str, Sequence[str]]
 """A prompt and the choices that may follow it."""
@@ -58,9 +58,23 @@ def explain_questions(model: TaskModel, inputs: Any, options: Options) -> Attrib
 @enough_memory("explain this question")
 def _explain_question(model: TaskModel, question: Question, options: Options) -> Attribution:
     prompt, choices = question
+    read = read_choices(model, [(prompt, choice) for choice in choices], options)
+    logits = torch.stack([run.logits[row] for run, row in read])  # (C, 1)
+    index = chosen_index(choices, logits[:, 0], options.target, options.contrast)
+    run, row = read[index]
+    result = explain_batch(model, run.row(row), replace(options, target=None))[0]
+    return as_choice(result, choices, logits, index)
+
+
+def read_choices(model: TaskModel, pairs: Sequence[tuple[str, str]], options: Options) -> list[tuple[ForwardPass, int]]:
+    """Read a text with each of several others: the forward pass of each pair, and its row there.
+
+    Raises:
+        InputError: If they are to be read in windows.
+    """
     if options.long_text == "window":
         raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
-    encodings = model.encoder([(prompt, choice) for choice in choices], long_text=options.long_text or "truncate")
+    encodings = model.encoder(list(pairs), long_text=options.long_text or "truncate")
 
     def work(group: list[int]) -> list[tuple[ForwardPass, int]]:
         batch = model.batch([encodings[i] for i in group], group)
@@ -68,12 +82,7 @@ def _explain_question(model: TaskModel, question: Question, options: Options) ->
             run = model.run(batch, layers=options.layers is not None)
         return [(run, row) for row in range(len(group))]
 
-    read = map_batches(model, encodings, work)
-    logits = torch.stack([run.logits[row] for run, row in read])  # (C, 1)
-    index = chosen_index(choices, logits, options.target, options.contrast)
-    run, row = read[index]
-    result = explain_batch(model, run.row(row), replace(options, target=None))[0]
-    return as_choice(result, choices, logits, index)
+    return map_batches(model, encodings, work)
 
 
 def questions_in(inputs: Any) -> list[Question]:
@@ -96,7 +105,7 @@ def chosen_index(choices: Sequence[str], logits: Tensor, spec: TargetSpec, contr
 
     Args:
         choices: The C choices.
-        logits: The model's logit for each, (C, 1).
+        logits: The model's logit for each, (C,).
         spec: None for the model's own, a choice or its index.
         contrast: Not possible here, and refused.
 
@@ -106,7 +115,7 @@ def chosen_index(choices: Sequence[str], logits: Tensor, spec: TargetSpec, contr
     if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
         raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
     if spec is None:
-        return int(logits[:, 0].argmax())
+        return int(logits.argmax())
     if isinstance(spec, str):
         if spec not in choices:
             raise TargetError(f"no choice {spec!r} among {', '.join(map(repr, choices))}")

@@ -11,6 +11,7 @@ from ..models.embedding_model import EmbeddingModel
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
 from ..results.similarity import Similarity
+from .arguments import checked_arguments
 from .similarity import explain_similarity
 
 __all__ = ["RetrievalMixin"]
@@ -34,6 +35,7 @@ class RetrievalMixin:
         self, first: str, second: Iterable[str], *, method: str | Method | None = ..., matrix: bool = ...
     ) -> Attributions[Similarity]: ...
 
+    @checked_arguments
     def similarity(
         self,
         first: str,

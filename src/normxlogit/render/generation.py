@@ -15,11 +15,12 @@ from ..results.characters import direction, quoted, safe, visible
 from ..results.generation import GenerationAttribution
 from ..results.words import merged
 from .cells import FAINT, KEYS, Cell
-from .html import LARGEST, HeatMap, environment, safely
+from .html import LARGEST, HeatMap, Item, environment, items_page, safely
 from .layout import STEPS, Facts, facts, number
+from .overview import shortened
 from .terminal import DIM, legend, lines, shade, wants_color
 
-__all__ = ["fragment", "page", "to_text"]
+__all__ = ["fragment", "item", "page", "to_text"]
 
 STRONGEST = 5
 """How many tokens of the context stand beside each generated token."""
@@ -138,8 +139,12 @@ def page(g: GenerationAttribution, title: str | None = None) -> str:
         g: The result.
         title: Heading of the page.
     """
-    template = environment().get_template("generation.html.j2")
-    return template.render(figure=_figure(g), title=safe(title or "Generated text and what it rests on"))
+    return items_page([item(g)], title or "Generated text and what it rests on")
+
+
+def item(g: GenerationAttribution) -> Item:
+    """Return what a page of several results shows of one."""
+    return Item("generation", shortened(_prompt(g)), _figure(g))
 
 
 def fragment(g: GenerationAttribution) -> str:

@@ -24,10 +24,12 @@ __all__ = [
     "LARGEST",
     "Figure",
     "HeatMap",
+    "Item",
     "environment",
     "figure_of",
     "fragment",
     "fragments",
+    "items_page",
     "page",
     "safely",
     "sentences",
@@ -106,6 +108,20 @@ class Figure(NamedTuple):
     layer_count: int = 0
 
 
+class Item(NamedTuple):
+    """A result on a page with results of other kinds.
+
+    Attributes:
+        kind: "text", "generation" or "sources".
+        heading: What it is called among several.
+        figure: What the templates of its kind need.
+    """
+
+    kind: str
+    heading: str
+    figure: Any
+
+
 def fragment(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, style: bool = True) -> str:
     """Draw a result for a notebook: one element with its own style and no script.
 
@@ -167,6 +183,16 @@ def page(
     return template.render(
         figures=figures, overview=several, curves=draw(curves), title=safe(title or "Token attributions")
     )
+
+
+def items_page(items: Sequence[Item], title: str) -> str:
+    """Draw results of any kinds on a page, each on a card of its own.
+
+    Args:
+        items: The results, in the order of the page.
+        title: Heading of the page.
+    """
+    return environment().get_template("results.html.j2").render(items=items, title=safe(title))
 
 
 @cache

@@ -8,7 +8,7 @@ from ..results.characters import one_line, safe
 from .cells import FAINT, Cell
 from .layout import layout, lead, number
 
-__all__ = ["Overview", "overview"]
+__all__ = ["Overview", "overview", "shortened"]
 
 LENGTH = 160
 """Characters of a text that a row shows."""
@@ -69,12 +69,16 @@ def overview(results: Sequence[Attribution], words: bool | None, merge: Merge | 
     return Overview(lines, labels, len({a.method for a in results}) > 1, len(results) <= OPEN)
 
 
-def _line(a: Attribution, words: bool | None, merge: Merge | None) -> Line:
-    text = " / ".join(t for t in (a.text, a.text_pair) if t is not None) or " ".join(a.tokens)
+def shortened(text: str) -> str:
+    """Return the beginning of a text on one line, as it stands in a table or heading."""
     text = one_line(text)
+    return text if len(text) <= LENGTH else text[: LENGTH - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _line(a: Attribution, words: bool | None, merge: Merge | None) -> Line:
     chance = a.prediction.probability
     return Line(
-        text if len(text) <= LENGTH else text[: LENGTH - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}",
+        shortened(" / ".join(t for t in (a.text, a.text_pair) if t is not None) or " ".join(a.tokens)),
         safe(a.method),
         safe(a.prediction.label),
         f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%",

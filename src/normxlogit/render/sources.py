@@ -14,10 +14,11 @@ from ..results.citations import Citations
 from ..results.fields import setting_text
 from ..results.sources import Sources
 from .cells import Cell
-from .html import environment
+from .html import Item, environment, items_page
+from .overview import shortened
 from .terminal import DIM, lines, shade, wants_color
 
-__all__ = ["fragment", "page", "to_text"]
+__all__ = ["fragment", "item", "page", "to_text"]
 
 SHOWN = 8
 """Sources that are listed where none is cited."""
@@ -114,8 +115,12 @@ def page(s: Sources, title: str | None = None) -> str:
         s: The result.
         title: Heading of the page.
     """
-    template = environment().get_template("sources.html.j2")
-    return template.render(figure=_figure(s), title=safe(title or "An answer and the sources it rests on"))
+    return items_page([item(s)], title or "An answer and the sources it rests on")
+
+
+def item(s: Sources) -> Item:
+    """Return what a page of several results shows of one."""
+    return Item("sources", shortened(s.question if isinstance(s, Citations) else s.completion), _figure(s))
 
 
 def fragment(s: Sources) -> str:

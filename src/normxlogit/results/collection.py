@@ -25,6 +25,7 @@ from .words import Merge
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+    from typing_extensions import Self
 
 __all__ = ["Attributions", "WordTotal"]
 
@@ -58,24 +59,24 @@ class WordTotal(NamedTuple):
 
 
 class Attributions(list[R]):
-    """Results in the order of their texts; a list, whose slices are `Attributions` again."""
+    """Results in the order of their texts; a list, whose slices are collections of its class again."""
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> R: ...
     @overload
-    def __getitem__(self, place: slice) -> "Attributions[R]": ...
-    def __getitem__(self, place: SupportsIndex | slice) -> "R | Attributions[R]":
+    def __getitem__(self, place: slice) -> "Self": ...
+    def __getitem__(self, place: SupportsIndex | slice) -> "R | Self":
         """Return one result, or several as a collection."""
         found = super().__getitem__(place)
-        return Attributions(found) if isinstance(found, list) else found
+        return type(self)(found) if isinstance(found, list) else found
 
     def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
         """Return both, one after the other."""
         return Attributions([*self, *other])
 
-    def copy(self) -> "Attributions[R]":
+    def copy(self) -> "Self":
         """Return a list of the same results."""
-        return Attributions(self)
+        return type(self)(self)
 
     def filter(
         self,
@@ -84,7 +85,7 @@ class Attributions(list[R]):
         label: str | None = None,
         gold: Iterable[Any] | None = None,
         correct: bool | None = None,
-    ) -> "Attributions[R]":
+    ) -> "Self":
         """Return the results for which everything given holds.
 
         Args:
@@ -114,7 +115,7 @@ class Attributions(list[R]):
                 continue
             if predicate is None or predicate(result):
                 kept.append(result)
-        return Attributions(kept)
+        return type(self)(kept)
 
     def _right(self, gold: list[Any]) -> list[bool | None]:
         """Return whether each prediction is the right label; None where a result has none, or its label is missing.
@@ -282,11 +283,11 @@ class Attributions(list[R]):
             title: Heading of the page.
 
         Raises:
-            DataError: If a result is of generated text, which has a page of its own.
+            DataError: If the file cannot be written.
         """
-        from ..render.html import page
+        from ..render.collection import page
 
-        content = page(self._of_texts(), title)
+        content = page(self, title)
         if path is not None:
             write_text(content, path)
         return content
@@ -301,12 +302,6 @@ class Attributions(list[R]):
 
     def __repr__(self) -> str:
         return f"Attributions({len(self)} results)"
-
-    def _of_texts(self) -> list[Attribution]:
-        found: list[Attribution] = [result for result in self if isinstance(result, Attribution)]
-        if len(found) != len(self):
-            raise DataError("generated text has a page of its own: call to_html on the result itself")
-        return found
 
     def _stacked(self) -> dict[str, list[Any]]:
         tables = [result._columns() for result in self]

@@ -96,7 +96,7 @@ class DecompX(Method):
             raise refused("decompx", error, per_layer=bool(layers)) from None
         if head is not None and model.layer_count() in wanted:
             _prove(scores[:, :, wanted.index(model.layer_count())], target.read(run.logits), exact)
-        return Scores(scores)
+        return Scores(scores, bias=None if norm or not exact else torch.zeros_like(scores[..., 0]))
 
 
 def _prove(scores: Tensor, logits: Tensor, exact: bool) -> None:

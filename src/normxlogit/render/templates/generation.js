@@ -1,7 +1,8 @@
-(() => {
-  const data = JSON.parse(document.getElementById("nxl-data").textContent);
-  const stream = document.querySelector(".nxl-stream");
-  const status = document.getElementById("nxl-status");
+document.querySelectorAll(".nxl-of-generation").forEach((card) => {
+  const data = JSON.parse(card.querySelector(".nxl-data").textContent);
+  const stream = card.querySelector(".nxl-stream");
+  const status = card.querySelector(".nxl-status");
+  const hint = card.querySelector(".nxl-hint");
   const tokens = [...stream.querySelectorAll(".nxl-token")];
   const written = tokens.slice(data.prompt);
   const special = tokens.map((t) => t.classList.contains("nxl-special"));
@@ -87,12 +88,11 @@
 
   stream.classList.add("nxl-live");
   stream.setAttribute("role", "group");
-  stream.setAttribute("aria-describedby", "nxl-hint");
-  document.getElementById("nxl-hint").hidden = false;
-  status.hidden = false;
-  document.querySelector(".nxl-open").open = false;
+  stream.setAttribute("aria-describedby", hint.id);
+  hint.hidden = status.hidden = false;
+  card.querySelector(".nxl-open").open = false;
   const words = written.map((_, g) => g).filter((g) => !special[data.prompt + g]);
   const first = words.length ? words[words.length - 1] : written.length - 1;
   focusable(first);
   show(first);
-})();
+});

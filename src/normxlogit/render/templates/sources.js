@@ -1,8 +1,7 @@
-(() => {
-  const { shares } = JSON.parse(document.getElementById("nxl-data").textContent);
-  const card = document.getElementById("nxl-sources");
-  const status = document.getElementById("nxl-status");
-  const hint = document.getElementById("nxl-hint");
+document.querySelectorAll(".nxl-of-sources").forEach((card) => {
+  const { shares } = JSON.parse(card.querySelector(".nxl-data").textContent);
+  const status = card.querySelector(".nxl-status");
+  const hint = card.querySelector(".nxl-hint");
   const parts = [...card.querySelectorAll("[data-part]")];
   const sources = [...card.querySelectorAll("[data-source]")];
   const titles = new Map(sources.map((s) => [s, s.title]));
@@ -73,4 +72,4 @@
 
   card.classList.add("nxl-live");
   hint.hidden = status.hidden = false;
-})();
+});

@@ -1,0 +1,110 @@
+"""Arguments that a function does not take: an error of the library that names the right one."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from ..errors import InputError, MethodError
+from ..methods import list_methods
+
+__all__ = ["checked_arguments"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PAIR = "a pair of texts is a tuple: explainer((text, text_pair))"
+BATCHES = "Explainer(..., batch_tokens=...) says how many tokens are read at once"
+LONG = "long_text= says what to do with long texts, and encode(texts, max_length=...) cuts them"
+FIRST = "what is explained comes first, without a name: explainer(texts)"
+
+RENAMED = {
+    "layer": ("layers",),
+    "label": ("target",),
+    "labels": ("target",),
+    "class_index": ("target",),
+    "text_pair": ("pair_column",),
+    "tokens": ("max_new_tokens",),
+}
+"""What arguments are called elsewhere, and what here: the first that the function takes."""
+
+ELSEWHERE = {
+    "text_pair": PAIR,
+    "pair": PAIR,
+    "batch_size": BATCHES,
+    "max_length": LONG,
+    "truncation": LONG,
+    "padding": "texts of any length may stand in one list, and are padded by the explainer",
+    "text": FIRST,
+    "texts": FIRST,
+    "device": "Explainer.from_pretrained(name, device=...) or model.to(device) says where the model is",
+    "candidate_labels": "Explainer(pipeline, labels=[...]) takes the labels of a zero-shot pipeline",
+    "top_k": "a result's top(k) gives its strongest tokens",
+    "merge": "a result's words(merge=...) says how tokens are merged",
+}
+"""Where something is said that no argument of the function says."""
+
+RECEIVERS = {"self", "cls"}
+
+OPEN = ("layer", "batch_size", "text_pair", "targets")
+"""Arguments that are not handed on either, by functions that hand others on to transformers."""
+
+
+def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse arguments that a function does not take by an error of the library, which names the right one.
+
+    Raises:
+        InputError: If an argument is unknown or missing.
+        MethodError: If it is a setting of a method.
+    """
+    signature = inspect.signature(function)
+    name = {"__init__": "Explainer", "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
+    known = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    every = signature.parameters.keys() - RECEIVERS
+    hands_on = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        unknown = [key for key in kwargs if key not in every and (not hands_on or key in OPEN)]
+        if unknown:
+            raise _unknown(name, unknown[0], known, kwargs)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(_unbound(name, signature, str(error))) from None
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _unknown(name: str, key: str, known: Iterable[str], given: Mapping[str, Any]) -> InputError | MethodError:
+    known = list(known)
+    close = [one for one in RENAMED.get(key, ()) if one in known] or difflib.get_close_matches(key, known, 1, 0.75)
+    if close:
+        advice = f"did you mean {close[0]}=?"
+    elif key in ELSEWHERE:
+        advice = ELSEWHERE[key]
+    elif "method" in known and (setting := _as_setting(key, given)) is not None:
+        return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
+    else:
+        advice = f"it has {', '.join(f'{one}=' for one in known)}"
+    return InputError(f"{name} has no argument {key!r}: {advice}")
+
+
+def _as_setting(key: str, given: Mapping[str, Any]) -> str | None:
+    """Return a method with a setting as it is written: of the method given, or of the first that has it."""
+    owners = [info.name for info in list_methods() if key in info.settings]
+    wanted = str(given.get("method", "")).partition(":")[0]
+    owner = wanted if wanted in owners else next(iter(owners), None)
+    return None if owner is None else f"{owner}:{key}={given[key]}"
+
+
+def _unbound(name: str, signature: inspect.Signature, problem: str) -> str:
+    """Say what is missing, or that too much was given without a name."""
+    if "too many positional" not in problem:
+        return f"{name}: {problem}"
+    parameters = signature.parameters.values()
+    places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in RECEIVERS]
+    pairs = f"; {PAIR}" if places[0] in ("inputs", "text", "texts") else ""
+    return f"{name} takes {' and '.join(places)} without a name, and all others by name{pairs}"

@@ -1,0 +1,246 @@
+"""Scores and bias add up to what is explained, wherever they are taken; a result without a bias does not claim so."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Attributions, Explainer, GenerationAttribution, attribute
+from tests import tiny
+
+TEXT = "the movie is not good but a great film"
+LONG = " ".join(f"{TEXT} with charm and wit , maybe mediocre plot".split() * 8)
+LIMIT = 40
+FROZEN = "frozen-gradient"
+CLOSE = {"rtol": 1e-3, "atol": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny.model("bert", num_labels=3)
+
+
+@pytest.fixture(scope="module")
+def explainer(model):
+    return Explainer(model, tiny.tokenizer_for("bert"))
+
+
+@pytest.fixture(scope="module")
+def language_model():
+    return tiny.model("llama", "CausalLM")
+
+
+@pytest.fixture(scope="module")
+def completion(language_model):
+    return Explainer(language_model, tiny.tokenizer_for("llama")).generate(
+        "the cat sat on", method=FROZEN, max_new_tokens=4
+    )
+
+
+def logits_of(model, text):
+    with torch.inference_mode():
+        return model(**tiny.tokenizer_for("bert")(text, return_tensors="pt")).logits[0].numpy()
+
+
+def windowed_logits(model, text):
+    """The mean over windows of the model's length, neighbours of which share a quarter of the text in each."""
+    ids = tiny.tokenizer_for("bert")(text, truncation=False, verbose=False).input_ids
+    first, body, last = ids[:1], ids[1:-1], ids[-1:]
+    room = LIMIT - 2
+    starts = [*range(0, len(body) - room, room - room // 4), len(body) - room]
+    with torch.inference_mode():
+        windows = [torch.tensor([first + body[start : start + room] + last]) for start in starts]
+        return torch.cat([model(window).logits for window in windows]).mean(0).numpy()
+
+
+@pytest.mark.parametrize("method", [FROZEN, f"{FROZEN}:read_at=all", "integrated-gradients:steps=8,aggregate=sum"])
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
+def test_scores_and_bias_are_the_logit(family, method):
+    made = tiny.model(family, num_labels=3)
+    a = Explainer(made, tiny.tokenizer_for(family))(TEXT, method=method, target=ALL)
+    with torch.inference_mode():
+        logits = made(torch.tensor([a.token_ids])).logits[0].numpy()
+    assert a.bias.dtype == np.float32
+    np.testing.assert_allclose(a.scores.sum(-1) + a.bias, logits, **CLOSE)
+
+
+@pytest.mark.parametrize("method", ["kernel-shap", "decompx"])
+def test_methods_whose_scores_add_up_have_a_bias(explainer, model, method):
+    a = explainer(TEXT, method=method, target=1, contrast=0)
+    logits = logits_of(model, TEXT)
+    assert a.scores.sum() + a.bias == pytest.approx(logits[1] - logits[0], abs=1e-3)
+
+
+def test_shapley_values_begin_at_the_answer_without_any_word(explainer, model):
+    a = explainer("a great film", method="kernel-shap", target=1)
+    assert float(a.bias) == pytest.approx(logits_of(model, "[MASK] [MASK] [MASK]")[1], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "method", ["normxlogit", "occlusion", "lime:samples=20", "gradient-x-input", "integrated-gradients:aggregate=l1"]
+)
+def test_scores_that_do_not_add_up_have_no_bias(explainer, method):
+    assert explainer(TEXT, method=method).bias is None
+
+
+def test_every_label_and_layer_has_its_own_bias(explainer, model):
+    a = explainer(TEXT, method=FROZEN, target=ALL, layers=ALL)
+    logits = logits_of(model, TEXT)
+    assert a.bias.shape == a.scores.shape[:-1] == (3, 3)
+    np.testing.assert_allclose(a.scores.sum(-1) + a.bias, np.repeat(logits[:, None], 3, 1), **CLOSE)
+    for label in (0, 2):
+        for layer in a.layers:
+            one = a.select(label=label, layer=layer)
+            assert one.bias.shape == ()
+            assert one.scores.sum() + one.bias == pytest.approx(logits[label], abs=1e-3)
+    assert a.select(layer=2).bias.shape == (3,)
+    assert a.select(label=1).bias.shape == (3,)
+
+
+@pytest.mark.parametrize("method", [FROZEN, "decompx", "integrated-gradients:steps=4,aggregate=sum"])
+def test_a_text_in_windows_adds_up_to_the_mean_logits(explainer, model, method):
+    logits = windowed_logits(model, LONG)
+    every = explainer(LONG, long_text="window", method=method, target=ALL)
+    np.testing.assert_allclose(every.scores.sum(-1) + every.bias, logits, **CLOSE)
+    a = explainer(LONG, long_text="window", method=method)
+    assert a.prediction.value == pytest.approx(logits.max(), abs=1e-3)
+    assert a.scores.sum() + a.bias == pytest.approx(a.prediction.value, abs=1e-3)
+    layered = explainer(LONG, long_text="window", method=FROZEN, target=2, layers=[1, 3])
+    np.testing.assert_allclose(layered.scores.sum(-1) + layered.bias, [logits[2]] * 2, **CLOSE)
+
+
+def test_windows_of_scores_that_do_not_add_up_have_no_bias(explainer):
+    assert explainer(LONG, long_text="window", method="occlusion").bias is None
+
+
+def test_words_special_tokens_and_bias_are_the_logit(explainer):
+    a = explainer(TEXT, method=FROZEN)
+    special = a.scores[list(a.special_tokens_mask)].sum()
+    assert sum(word.score for word in a.words()) + special + a.bias == pytest.approx(a.prediction.value, abs=1e-3)
+
+
+@pytest.mark.parametrize("text", [TEXT, LONG], ids=["short", "in windows"])
+def test_a_waterfall_ends_at_the_logit(explainer, text):
+    a = explainer(text, method=FROZEN, long_text="window")
+    axes = a.plot("waterfall", k=4).axes[0]
+    assert axes.get_yticklabels()[0].get_text() == "bias"
+    bars = sorted(axes.patches, key=lambda bar: bar.get_y())
+    assert bars[-1].get_width() == pytest.approx(a.prediction.value, abs=1e-3)
+    assert sum(bar.get_width() for bar in bars[:-1]) == pytest.approx(a.prediction.value, abs=1e-3)
+
+
+@pytest.fixture
+def shap(monkeypatch):
+    """The class of shap that is used."""
+
+    class Explanation:
+        def __init__(self, values, base_values, data, **names):
+            self.values, self.base_values = values, base_values
+
+    module = type(sys)("shap")
+    module.Explanation = Explanation
+    monkeypatch.setitem(sys.modules, "shap", module)
+
+
+@pytest.mark.usefixtures("shap")
+def test_shap_begins_at_the_bias(explainer):
+    many = explainer([TEXT, "bad"], method=FROZEN)
+    for one in many:
+        found = one.to_shap()
+        assert found.values.sum() + found.base_values == pytest.approx(one.prediction.value, abs=1e-3)
+    found = many.to_shap()
+    totals = [values.sum() + base for values, base in zip(found.values, found.base_values, strict=True)]
+    np.testing.assert_allclose(totals, [one.prediction.value for one in many], **CLOSE)
+    labels = explainer(TEXT, method=FROZEN, target=ALL)
+    found = labels.to_shap()
+    assert found.base_values.shape == (3,)
+    np.testing.assert_allclose(found.values.sum(0) + found.base_values, labels.scores.sum(-1) + labels.bias, **CLOSE)
+    mixed = Attributions([labels, many[0]]).to_shap()
+    np.testing.assert_allclose(mixed.values[0].sum(0) + mixed.base_values[0], labels.scores.sum(-1) + labels.bias)
+    assert explainer(TEXT).to_shap().base_values == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"target": ALL}, {"layers": ALL, "target": ALL}], ids=str)
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_files_keep_the_bias(explainer, tmp_path, suffix, options):
+    many = explainer([TEXT, "bad"], method=FROZEN, **options)
+    many.save(tmp_path / f"many.{suffix}")
+    assert Attributions.load(tmp_path / f"many.{suffix}") == many
+    for one in many:
+        again = type(one).from_dict(json.loads(json.dumps(one.to_dict())))
+        np.testing.assert_array_equal(again.bias, one.bias)
+
+
+@pytest.mark.parametrize("options", [{}, {"target": ALL}, {"layers": [1, 3]}, {"long_text": "window"}], ids=str)
+def test_a_corpus_keeps_the_bias(explainer, tmp_path, options):
+    texts = [TEXT, "bad", LONG]
+    attribute(explainer, [{"text": text} for text in texts], tmp_path / "out", method=FROZEN, keep_text=True, **options)
+    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
+    alone = explainer(texts, method=FROZEN, **options)
+    for one, row in zip(alone, Attributions.load(shard), strict=True):
+        np.testing.assert_allclose(row.bias, one.bias, **CLOSE)
+        np.testing.assert_allclose(row.scores.sum(-1) + row.bias, one.scores.sum(-1) + one.bias, **CLOSE)
+
+
+def test_a_corpus_of_scores_that_do_not_add_up_has_no_bias(explainer, tmp_path):
+    attribute(explainer, [{"text": TEXT}], tmp_path / "out")
+    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
+    assert Attributions.load(shard)[0].bias is None
+
+
+def older(state, bias):
+    """What the version before wrote: the bias among the diagnostics, of several layers that of the last."""
+    kept = {name: value for name, value in state.items() if name != "bias"}
+    return kept | {"diagnostics": state["diagnostics"] | {"bias": bias}}
+
+
+def test_older_files_still_have_their_bias(explainer, completion):
+    a = explainer(TEXT, method=FROZEN)
+    assert type(a).from_dict(older(a.to_dict(), float(a.bias))) == a
+    every = explainer(TEXT, method=FROZEN, target=ALL, layers=ALL)
+    again = type(every).from_dict(older(every.to_dict(), every.bias[:, -1].tolist()))
+    np.testing.assert_allclose(again.bias, every.bias, atol=1e-5)
+    assert "bias" not in again.diagnostics
+    assert GenerationAttribution.from_dict(older(completion.to_dict(), completion.bias.tolist())) == completion
+
+
+def test_generated_tokens_have_a_bias_each(completion, language_model):
+    g = completion
+    with torch.inference_mode():
+        logits = language_model(torch.tensor([g.token_ids])).logits[0]
+    for row, index in enumerate(g.token_ids[g.prompt_tokens :]):
+        at = logits[g.prompt_tokens + row - 1]
+        assert g.scores[row].sum() + g.bias[row] == pytest.approx(float(at[index] - at.mean()), abs=1e-3)
+        one = g.for_token(row)
+        assert one.scores.sum() + one.bias == pytest.approx(float(at[index] - at.mean()), abs=1e-3)
+    s = g.sources("word", of="token")
+    np.testing.assert_allclose(s.table.sum(1) + s.rest + s.written + s.bias, g.scores.sum(-1) + g.bias, **CLOSE)
+
+
+def test_layers_of_generated_tokens_have_a_bias_each(language_model):
+    explainer = Explainer(language_model, tiny.tokenizer_for("llama"))
+    g = explainer.explain_completion("the cat sat on", " the mat", method=FROZEN, layers=ALL)
+    assert g.bias.shape == g.scores.shape[:-1]
+    whole = g.scores.sum(-1) + g.bias
+    np.testing.assert_allclose(whole, np.repeat(whole[:, -1:], whole.shape[1], 1), **CLOSE)
+    assert g.select(layer=1).bias == pytest.approx(g.bias[:, 0])
+    assert g.for_token(0).bias.shape == (3,)
+
+
+def test_integrated_gradients_of_a_completion_add_up(language_model):
+    explainer = Explainer(language_model, tiny.tokenizer_for("llama"))
+    method = "integrated-gradients:steps=4,aggregate=sum"
+    g = explainer.explain_completion("the cat sat on", " the mat", method=method)
+    with torch.inference_mode():
+        logits = language_model(torch.tensor([g.token_ids])).logits[0]
+    for row, index in enumerate(g.token_ids[g.prompt_tokens :]):
+        own = float(logits[g.prompt_tokens + row - 1, index])
+        assert g.scores[row].sum() + g.bias[row] == pytest.approx(own, abs=1e-3)
+
+
+def test_scores_and_bias_cannot_be_changed(explainer, completion):
+    for result in (explainer(TEXT, method=FROZEN, target=ALL), completion):
+        with pytest.raises(ValueError, match="read-only"):
+            result.bias[0] = 1
