@@ -168,8 +168,8 @@ class FrozenGradient(Method):
         if self.read_at == 0:
             return (0,)
         if self.read_at == "middle":
-            return (0,) if model.parts.outputs is None else ((model.parts.layers or 0) // 2,)
-        count = model.layer_count()
+            return (len(model.parts.outputs or ()) // 2,)
+        count = model.layer_count() if model.parts.outputs is None else len(model.parts.outputs)
         if self.read_at == "all":
             return tuple(range(1, max(count, 2)))
         place = self.read_at if self.read_at > 0 else count + self.read_at

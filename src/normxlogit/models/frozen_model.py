@@ -17,9 +17,9 @@ from ..surgery.headpiece import answer_of
 from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.same_answer import SUMS, tolerance_for
-from ..surgery.trace import hidden_of, tensor_of
+from ..surgery.trace import tensor_of
 from .embeddings import WordEmbeddings
-from .forward_pass import ForwardPass, FrozenPass
+from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
 from .targets import Target
 from .task_model import TaskModel
@@ -139,6 +139,7 @@ class FrozenModel:
         """
         self._prove(batch)
         model, network, seen = self.model, self._network, self._seen
+        by_head = model.task.vocabulary and model.parts.trunk is not None  # a vocabulary's logits are not kept
         words = self._embeddings if 0 in places else None
         states: dict[int, Tensor] = {}
         if words is None:
@@ -149,7 +150,7 @@ class FrozenModel:
             states[0] = (self.vectors(batch) if vectors is None else vectors).detach().clone().requires_grad_()
             begin = network.frozen()
         with ExitStack() as stack:
-            record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
+            record = stack.enter_context(model.copy.recording(stop=by_head))
             stack.enter_context(self._listening(places))
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
@@ -163,25 +164,26 @@ class FrozenModel:
                     more["use_cache"] = False  # a layer that runs again must not find what it left there
             with self._watched():
                 outputs = network.model(**batch.inputs, **more)
-        hidden, embedded = hidden_of(record.trunk), record.embedded
+        hidden = None if model.parts.trunk is None else model.parts.hidden(self.module, record.trunk)
+        embedded = record.embedded
         record.trunk = record.embedded = None
         if report.leaf is not None:
             states[min(places)] = report.leaf
         states |= {place: state for place, state in seen.found.items() if place not in states}
         seen.found = {}
-        tap = model.parts.embedding_tap
-        if hidden is None or embedded is None or tap is None or len(states) != len(places):
-            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
-        answer = hidden if model.task.vocabulary else answer_of(outputs)
+        start = model.parts.embedded(embedded, batch.mask.shape[1])
+        if len(states) != len(places):
+            raise no_states(self.module)
+        answer = hidden if by_head else answer_of(outputs)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
         with torch.no_grad():
             run = model.finish(
                 batch,
-                hidden.detach(),
-                tap.read(embedded.detach(), batch.mask.shape[1]),
+                None if hidden is None else hidden.detach(),
+                start.detach() if isinstance(start, Tensor) else start or no_states(self.module),
                 None,
-                None if model.task.vocabulary else answer.detach(),
+                None if by_head else answer.detach(),
                 predict,
             )
         return replace(run, frozen=FrozenPass(states, answer))
@@ -267,7 +269,7 @@ class FrozenModel:
         """Return the explained quantities with their graph, (B, K), of what the pass answered with its own."""
         # A copy, because autograd keeps no tensor that was made in inference mode.
         positions = None if run.positions is None else run.positions.to(answer.device).clone()
-        if target.task.vocabulary and positions is not None:
+        if target.task.vocabulary and positions is not None and self.model.parts.trunk is not None:
             rows, target = target.rows()
             hidden = self.model.parts.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
             texts = torch.arange(len(hidden), device=hidden.device)

@@ -135,11 +135,13 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
     """Return what is read of one text: its tokens' states, (T, H), and but for vocabularies what the head says."""
     with torch.inference_mode():
-        if model.task.vocabulary:
+        model.prepare(batch)
+        headless = model.parts.trunk is None
+        if model.task.vocabulary and not headless:
             return [model.states(batch)[batch.mask]]
         run = model.run(batch)
     answer = run.logits if run.everywhere is None else run.everywhere[batch.mask]
-    return [run.hidden[batch.mask], answer]
+    return [answer] if headless else [run.hidden[batch.mask], answer]
 
 
 def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:

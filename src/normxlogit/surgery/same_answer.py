@@ -60,13 +60,13 @@ def check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: 
 
 
 def prove_on_another(
-    model: PreTrainedModel, head: Headpiece, inputs: Mapping[str, Any], logits: Tensor | None, tokenwise: bool
+    model: PreTrainedModel, head: Headpiece | None, inputs: Mapping[str, Any], logits: Tensor | None, tokenwise: bool
 ) -> None:
     """Compare the head with the model on another text, and the model on texts side by side with it on one.
 
     Args:
         model: A structural clone.
-        head: Its head.
+        head: Its head; None without one, where only the model's answers are compared.
         inputs: A small batch.
         logits: The model's answer to it; None where texts are known to differ side by side, and are read so that they
             do not.
@@ -82,27 +82,30 @@ def prove_on_another(
     count = len(inputs[name])
     both = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
     private, seen = private_clone(model), list[Any]()
-    private.get_submodule(head.trunk).register_forward_hook(lambda _, __, output: seen.append(output))
+    if head is not None:
+        private.get_submodule(head.trunk).register_forward_hook(lambda _, __, output: seen.append(output))
     try:
         with torch.inference_mode():
             answers = answer_of(private(**{**inputs, **both}))
     except Exception as error:  # the same tokens in this order may be no text that the model reads
         refuse_to_hide(error)
         return
-    hidden = hidden_of(seen[-1]) if seen else None
-    if answers is None or hidden is None or not is_number(answers):
+    if answers is None or not is_number(answers):
         return
-    with torch.inference_mode():
-        difference = apart(head.whole(hidden, {**inputs, **both}), answers)
-        tokens = head.tokens(hidden[0]) if tokenwise else hidden[0, :1]  # (T, C)
-        alone = head.tokens(hidden[0, :1]) if tokenwise else tokens  # (1, C)
-    if not difference <= tolerance_for(answers):
-        raise HeadMismatchError(
-            f"the head of {type(model).__name__} reproduces the model's logits on one text and not on another, by "
-            f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a pass "
-            "before"
-        )
-    mixed = max(0.0 if logits is None else apart(answers[:count], logits), apart(tokens[:1], alone))
+    mixed = 0.0 if logits is None else apart(answers[:count], logits)
+    hidden = hidden_of(seen[-1]) if seen else None
+    if head is not None and hidden is not None:
+        with torch.inference_mode():
+            difference = apart(head.whole(hidden, {**inputs, **both}), answers)
+            tokens = head.tokens(hidden[0]) if tokenwise else hidden[0, :1]  # (T, C)
+            alone = head.tokens(hidden[0, :1]) if tokenwise else tokens  # (1, C)
+        if not difference <= tolerance_for(answers):
+            raise HeadMismatchError(
+                f"the head of {type(model).__name__} reproduces the model's logits on one text and not on another, by "
+                f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a "
+                "pass before"
+            )
+        mixed = max(mixed, apart(tokens[:1], alone))
     if not mixes_by_rounding(model) and not mixed <= _batch_tolerance(answers):
         raise UnsupportedModelError(
             f"{type(model).__name__} answers a text differently beside another one, by {mixed:.2g}: something in it "
