@@ -180,7 +180,7 @@ def test_bad_input():
     for bad in ("", "   ", ["fine", ""]):
         with pytest.raises(InputError, match="is empty"):
             e(bad)
-    for bad in ([3], 7, [("a", "b", "c")], [b"bytes"]):
+    for bad in ([3], 7, [("a", "b", "c")], [b"\xff"]):
         with pytest.raises(InputError):
             e(bad)
     with pytest.raises(MethodError, match="normxlogit"):

@@ -12,7 +12,7 @@ from ..inputs.batching import Batch, batches
 from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import out_of_memory
-from ..surgery.same_answer import EXCLUDED, tolerance_for
+from ..surgery.same_answer import EXCLUDED, apart, tolerance_for
 from .proof import failed_inside
 from .task_model import TaskModel
 
@@ -147,9 +147,8 @@ def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
 def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
     kept = alone.abs() < EXCLUDED
     if not kept.any():
-        return True
-    difference = (beside - alone).abs()[kept].max().item()
-    return bool(difference <= max(rounding, STATES_AGREE * alone[kept].abs().max().item()))
+        return apart(beside, alone) <= STATES_AGREE
+    return apart(beside[kept], alone[kept]) <= max(rounding, STATES_AGREE * alone[kept].abs().max().item())
 
 
 def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | None:

@@ -275,7 +275,7 @@ def _find_early_exit(
             whole, less = early_exit(inputs, early_exit.count), early_exit(inputs, early_exit.count - 1)
             if less.shape != hidden.shape or torch.equal(less, hidden):
                 return None
-            return early_exit if (whole - hidden).abs().max().item() <= tolerance_for(hidden) else None
+            return early_exit if apart(whole, hidden) <= tolerance_for(hidden) else None
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         refuse_to_hide(error)
         return None
@@ -379,5 +379,5 @@ def _agree(each: Tensor, logits: Tensor, tolerance: float) -> bool:
     """Return whether the head says of each token alone, (T, C), what it says in the text, if anything."""
     if each.shape != logits.shape:
         return False
-    difference = (each - logits).abs()[logits.abs() < EXCLUDED]
-    return bool((difference <= tolerance).all())
+    kept = logits.abs() < EXCLUDED
+    return apart(each[kept], logits[kept]) <= tolerance if kept.any() else apart(each, logits) <= tolerance

@@ -29,13 +29,26 @@ EXCLUDED = 1e4
 def tolerance_for(logits: Tensor) -> float:
     """Return the difference that rounding explains, for logits of this size and precision."""
     rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
+    return float(rounding * _size(logits))
+
+
+def _size(logits: Tensor) -> float:
+    """Return the largest logit that is not excluded, 1 or more."""
     size = logits.abs()
-    return float(rounding * max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0))
+    return max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0)
 
 
 def apart(found: Tensor, wanted: Tensor) -> float:
-    """Return the largest difference between two answers, infinite where their shapes differ."""
-    return (found - wanted).abs().max().item() if found.shape == wanted.shape else float("inf")
+    """Return the largest difference between two answers, infinite where their shapes differ.
+
+    A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
+    `tolerance_for` holds for it too; the same infinity is no difference.
+    """
+    if found.shape != wanted.shape:
+        return float("inf")
+    difference = (found - wanted).abs().masked_fill(found == wanted, 0.0)
+    size = wanted.abs()
+    return (difference / torch.where(size < EXCLUDED, 1.0, size / _size(wanted))).max().item()
 
 
 def check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: Tensor) -> None:
