@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import Explainer, UnsupportedModelError
+from normxlogit import ALL, Explainer, UnsupportedModelError
 from tests import plain, tiny
 
 TEXTS = ["the cat is on the mat", "a dog", "a cat is good"]
@@ -160,3 +160,58 @@ def test_a_model_that_was_loaded_in_inference_mode(method):
     ordinary.double()
     wanted = Explainer(ordinary, tokenizer)(TEXTS[0], method=method).scores
     np.testing.assert_allclose(explainer(TEXTS[0], method=method).scores, wanted, atol=1e-6)
+
+
+class TimeFirst(nn.Module):
+    """Torch's own encoder, which works with time before texts unless it is told otherwise."""
+
+    def __init__(self, answer, ids_turned):
+        super().__init__()
+        self.words = nn.Embedding(tiny.SIZE, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.out = nn.Linear(16, tiny.SIZE if answer == "word" else 3)
+        self.answer, self.ids_turned = answer, ids_turned
+
+    def states(self, input_ids, attention_mask):
+        x = self.words(input_ids.T) if self.ids_turned else self.words(input_ids).transpose(0, 1)  # (T, B, H)
+        causal = None
+        if self.answer == "word":
+            causal = torch.ones(len(x), len(x), dtype=torch.bool).triu(1)
+        return self.encoder(x, mask=causal, src_key_padding_mask=attention_mask == 0)
+
+    def forward(self, input_ids, attention_mask):
+        x = self.states(input_ids, attention_mask)
+        if self.answer == "mean":
+            there = attention_mask.T[..., None].to(x.dtype)  # (T, B, 1)
+            return self.out((x * there).sum(0) / there.sum(0))
+        return self.out(x[0]) if self.answer == "first" else self.out(x).transpose(0, 1)
+
+
+TASKS = {"mean": "sequence-classification", "first": "sequence-classification"}
+TASKS |= {"each": "token-classification", "word": "causal-lm"}
+
+
+@pytest.mark.parametrize("ids_turned", [True, False])
+@pytest.mark.parametrize("answer", TASKS)
+def test_time_before_texts(answer, ids_turned):
+    module, tokenizer = plain.grown(TimeFirst(answer, ids_turned)), tiny.tokenizer_for("bert")
+    explainer = Explainer(module, tokenizer, task=TASKS[answer])
+    texts = [*TEXTS, "a", "cat", "dog"]  # three of three tokens each, among others
+    for text, result in zip(texts, explainer(texts), strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad():
+            states = module.states(ids, torch.ones_like(ids))[:, 0]  # (T, H)
+            own = module.out(states)[:, result.target.ids[0]] * module.words(ids[0]).norm(dim=-1)  # (T,)
+        np.testing.assert_allclose(result.scores, own, atol=1e-4)
+    for text, result in zip(texts, explainer(texts, method="frozen-gradient"), strict=True):
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        with torch.no_grad():
+            found = module(ids, torch.ones_like(ids))[0]
+        value = found[result.target.ids[0]] if found.ndim == 1 else found[result.target.position, result.target.ids[0]]
+        assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(float(value), abs=1e-4)
+    layers = explainer(texts, layers=ALL)
+    np.testing.assert_allclose(layers[-1].scores[-1], explainer(texts[-1]).scores, atol=1e-4)
+    norms = explainer(texts, method="input-norm")[0].scores
+    ids = tokenizer(texts[0], return_tensors="pt").input_ids
+    np.testing.assert_allclose(norms, module.words(ids[0]).norm(dim=-1).detach(), atol=1e-5)

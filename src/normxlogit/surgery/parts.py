@@ -120,7 +120,7 @@ class Parts:
         """
         if (hidden := hidden_of(returned)) is None:
             raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
-        return hidden
+        return self.head.by_text(hidden)
 
     def embedded(self, held: Tensor | None, length: int) -> Tensor | UnsupportedModelError | None:
         """Return the embedding layer's output, (B, T, H), T being `length`, of what passed at the tap.
@@ -145,7 +145,7 @@ class Parts:
             length: T.
         """
         if self.early_exit is not None:
-            return self.by_token(self.early_exit(inputs, layer), length)
+            return self.by_token(self.head.by_text(self.early_exit(inputs, layer)), length)
         final = states[layer] if self.tail is None else self.tail(states[layer], inputs)
         return self.by_token(final, length)
 
@@ -184,6 +184,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         layers_found = handing_layers(calls)
         skipped = {call.path: call.returned for call in layers_found}
         embedded = layers_found[0].given if layers_found else None
+        if embedded is not None and _time_first(model, embedded, inputs["input_ids"].shape):
+            embedded = embedded.transpose(0, 1)  # (B, T, H)
         candidates = _latest_candidates(model, calls, layers_found, logits, inputs["input_ids"].shape)
     else:
         candidates = None
@@ -199,7 +201,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     try:
         head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
         prove_on_another(model, head, inputs, own, tokenwise)
-        token_pooling = None if filled else _find_token_pooling(model, trunk, calls, count, filler)
+        token_pooling = None if filled else _find_token_pooling(model, head, trunk, calls, count, filler)
     except HeadMismatchError as error:
         head, trunk, tokenwise, token_pooling = error.with_traceback(None), None, False, None
         prove_on_another(model, None, inputs, own, tokenwise)
@@ -240,7 +242,7 @@ def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
 
 
 def _find_token_pooling(
-    model: PreTrainedModel, trunk: Call, calls: list[Call], count: int, filler: int
+    model: PreTrainedModel, head: Headpiece, trunk: Call, calls: list[Call], count: int, filler: int
 ) -> TokenPooling | None:
     """Return which state stands for which token; None where the trunk gives a state for each.
 
@@ -248,7 +250,7 @@ def _find_token_pooling(
         HeadMismatchError: If it gives more or fewer, and they cannot be told.
     """
     hidden = trunk.hidden
-    if hidden is None or hidden.shape[1] == count:
+    if hidden is None or head.by_text(hidden).shape[1] == count:
         return None
     try:
         found = TokenPooling(model, trunk, calls, filler)
@@ -325,15 +327,18 @@ def _latest_candidates(
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """
     start = layers[-1].end if layers else -1
-    # What works with time before texts is part of the trunk, and gives its states in an order that no head is fed in.
-    turned = [c.end for c in calls if (h := c.hidden) is not None and h.shape[:2] == shape[::-1] != shape]
-    start = max([start, *turned])
     hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
     after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
-    fitting = [(call, h) for call, h in after if h.shape[:2] == shape and h.is_floating_point()]
+    turned = [(call, h.transpose(0, 1) if _time_first(model, h, shape) else h) for call, h in after]
+    fitting = [(call, h) for call, h in turned if h.shape[:2] == shape and h.is_floating_point()]
     named = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
     order = sorted(fitting, key=lambda found: (found[1].shape == logits.shape, found[0].path not in named))
     yield from (call for call, _ in order)
+
+
+def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
+    """Return whether a plain module holds states as (T, B, H), where its token ids are of a shape of (B, T)."""
+    return not isinstance(model, PreTrainedModel) and states.shape[:2] == shape[::-1] != shape
 
 
 def _proved_head(
@@ -350,9 +355,11 @@ def _proved_head(
         hidden = call.hidden
         if hidden is None:
             continue
+        time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)
         try:
             with torch.inference_mode():
-                head = Headpiece(model, call.path, call.returned, filler, skipped)
+                head = Headpiece(model, call.path, call.returned, filler, skipped, time_first=time_first)
+                hidden = head.by_text(hidden)
                 found = head.whole(hidden, inputs)
                 difference = apart(found, logits)
                 each = head.prove_tokens(hidden[0])  # (T, C)

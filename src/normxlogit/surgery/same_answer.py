@@ -108,6 +108,7 @@ def prove_on_another(
     mixed = 0.0 if logits is None else apart(answers[:count], logits)
     hidden = hidden_of(seen[-1]) if seen else None
     if head is not None and hidden is not None:
+        hidden = head.by_text(hidden)  # (B, T, H)
         with torch.inference_mode():
             difference = apart(head.whole(hidden, {**inputs, **both}), answers)
             tokens = head.tokens(hidden[0]) if tokenwise else hidden[0, :1]  # (T, C)
