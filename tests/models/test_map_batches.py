@@ -288,4 +288,5 @@ def test_states_are_the_same_beside_another_text_but_for_rounding(change, same):
     alone = torch.tensor([1.0, -EXCLUDED, EXCLUDED * 2])  # what a head excludes says nothing
     assert room._agree(alone, alone + torch.tensor([0.0, 5e30, -5e30]), 0.0)
     assert not room._agree(alone, alone + torch.tensor([0.1, 0.0, 0.0]), 0.0)
-    assert room._agree(alone[1:], -alone[1:], 0.0)
+    assert not room._agree(alone[1:], -alone[1:], 0.0), "values that are all large are a regression model's"
+    assert room._agree(alone[1:], alone[1:] * (1 + 1e-6), 0.0)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import nn
 from transformers.models.auto import modeling_auto as auto
 
@@ -14,6 +15,7 @@ from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
 from .task_model import TaskModel
 from .tasks import TaskName, task_of
+from .wrappers import unpacked
 from .zero_shot import Hypotheses, ZeroShotModel
 
 __all__ = ["as_language_model", "check_answers", "model_summary", "module_and_reader", "task_model"]
@@ -94,12 +96,19 @@ def check_answers(model: TaskModel) -> None:
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and what reads its inputs, also of a pipeline.
+    """Return the module and what reads its inputs, also of a pipeline, a `CrossEncoder` or a `SetFitModel`.
 
     Raises:
         InputError: If there is no module, or nothing that reads its inputs.
+        UnsupportedModelError: If its parts cannot be seen.
     """
+    if (inner := unpacked(model)) is not None:
+        model, tokenizer = inner[0], tokenizer or inner[1]
     module = model
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedModelError(
+            "a traced or scripted module does not show its parts; pass the module that it was made of"
+        )
     if not isinstance(model, nn.Module):
         module = getattr(model, "model", None)
         readers = ("tokenizer", "image_processor", "feature_extractor")

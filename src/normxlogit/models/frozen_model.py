@@ -18,10 +18,10 @@ from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.readout import Readout, attention_sinks, read_out
 from ..surgery.same_answer import SUMS, tolerance_for
-from ..surgery.trace import Axes, hidden_of, tensor_of, with_tensor
+from ..surgery.trace import Axes, tensor_of, with_tensor
 from .contributions import Contributions, contributions
 from .embeddings import WordEmbeddings
-from .forward_pass import ForwardPass, FrozenPass
+from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
 from .targets import Target
 from .task_model import TaskModel
@@ -152,6 +152,7 @@ class FrozenModel:
         """
         self._prove(batch)
         model, network = self.model, self._network
+        by_head = model.task.vocabulary and model.parts.trunk is not None  # a vocabulary's logits are not kept
         words = self._embeddings if 0 in places else None
         readouts: dict[int, Readout] = {}
         if words is None:
@@ -162,7 +163,7 @@ class FrozenModel:
             flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
             begin = network.frozen()
         with ExitStack() as stack:
-            record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
+            record = stack.enter_context(model.copy.recording(stop=by_head))
             seen = stack.enter_context(self._reading(places, batch, sink_threshold))
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
@@ -176,22 +177,23 @@ class FrozenModel:
                     more["use_cache"] = False  # a layer that runs again must not find what it left there
             with self._watched():
                 outputs = network.model(**batch.inputs, **more)
-        hidden, embedded = hidden_of(record.trunk), record.embedded
+        hidden = None if model.parts.trunk is None else model.parts.hidden(self.module, record.trunk)
+        embedded = record.embedded
         record.trunk = record.embedded = None
         readouts |= seen
-        tap = model.parts.embedding_tap
-        if hidden is None or embedded is None or tap is None or not readouts.keys() >= set(places):
-            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
-        answer = hidden if model.task.vocabulary else answer_of(outputs)
+        start = model.parts.embedded(embedded, batch.mask.shape[1])
+        if not readouts.keys() >= set(places):
+            raise no_states(self.module)
+        answer = hidden if by_head else answer_of(outputs)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
         with torch.no_grad():
             run = model.finish(
                 batch,
-                hidden.detach(),
-                tap.read(embedded.detach(), batch.mask.shape[1]),
+                None if hidden is None else hidden.detach(),
+                start.detach() if isinstance(start, Tensor) else start or no_states(self.module),
                 None,
-                None if model.task.vocabulary else answer.detach(),
+                None if by_head else answer.detach(),
                 predict,
             )
         return replace(run, frozen=FrozenPass(readouts, answer))
@@ -209,14 +211,14 @@ class FrozenModel:
         single = (
             None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
         )  # (B, K)
-        if target.task.vocabulary and single is not None:
+        if target.task.vocabulary and single is not None and self.model.parts.trunk is not None:
             return self.contributions_each(run, target, places, single)
         answer = frozen.answer
         with without_autocast(run.batch.inputs):
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
                 answer = at(answer, positions.to(answer.device).clone())  # (B, C)
-            return contributions(target.read(answer.float()), frozen, places, single)
+            return contributions(_quantities(answer.float(), target), frozen, places, single)
 
     def contributions_each(
         self,
@@ -249,10 +251,7 @@ class FrozenModel:
 
     def explained(self, run: ForwardPass, target: Target) -> Tensor:
         """Return what `contributions` explains of a forward pass of the text itself, (B, K)."""
-        answer = target.read(run.logits)  # (B, K)
-        if target.task.vocabulary and target.contrast is None:
-            answer = answer - run.logits.mean(-1, keepdim=True)  # (B, K)
-        return answer
+        return _quantities(run.logits, target)
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return what `contributions_each` explains, (B, K), of states that the head reads, (B, T, H)."""
@@ -365,6 +364,14 @@ class FrozenModel:
             yield
         finally:
             self._written = self._written or watch.written()
+
+
+def _quantities(logits: Tensor, target: Target) -> Tensor:
+    """Return what is explained of logits, (B, K): of a vocabulary, less its mean where there is no contrast."""
+    quantities = target.read(logits)  # (B, K)
+    if target.task.vocabulary and target.contrast is None:
+        return quantities - logits.mean(-1, keepdim=True)
+    return quantities
 
 
 def _frozen(run: ForwardPass) -> FrozenPass:

@@ -15,7 +15,7 @@ from ..inputs.batching import Batch
 from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.readout import PLAIN, Readout, read_out
-from ..surgery.trace import Call, hidden_of, trace
+from ..surgery.trace import hidden_of, trace
 from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass
 from .frozen_model import LONG, FrozenModel
@@ -208,7 +208,7 @@ class FrozenSeq2Seq(FrozenModel):
         path = next(path for path, module in reference.named_modules() if module is encoder)
         states = outputs.get("encoder_hidden_states") or ()
         plain = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
-        found = layer_outputs(calls, Call(path, None), states) if plain else None
+        found = layer_outputs(calls, path, states) if plain else None
         if found is None or any(output.axes != PLAIN for output in found):
             found = ()
         with self._lock:

@@ -12,7 +12,7 @@ from ..inputs.batching import Batch, batches
 from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import result_or_none
-from ..surgery.same_answer import EXCLUDED, tolerance_for
+from ..surgery.same_answer import EXCLUDED, apart, tolerance_for
 from .proof import failed_inside
 from .task_model import TaskModel
 
@@ -140,16 +140,17 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
     """Return what is read of one text: its tokens' states, (T, H), and but for vocabularies what the head says."""
     with torch.inference_mode():
-        if model.task.vocabulary:
+        model.prepare(batch)
+        headless = model.parts.trunk is None
+        if model.task.vocabulary and not headless:
             return [model.states(batch)[batch.mask]]
         run = model.run(batch)
     answer = run.logits if run.everywhere is None else run.everywhere[batch.mask]
-    return [run.hidden[batch.mask], answer]
+    return [answer] if headless else [run.hidden[batch.mask], answer]
 
 
 def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
     kept = alone.abs() < EXCLUDED
     if not kept.any():
-        return True
-    difference = (beside - alone).abs()[kept].max().item()
-    return bool(difference <= max(rounding, STATES_AGREE * alone[kept].abs().max().item()))
+        return apart(beside, alone) <= STATES_AGREE
+    return apart(beside[kept], alone[kept]) <= max(rounding, STATES_AGREE * alone[kept].abs().max().item())

@@ -142,7 +142,8 @@ class ModelCopy:
                 if record.at_embedding:
                     raise TrunkDone
 
-        self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
+        if parts.trunk is not None:
+            self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
         if parts.embedding_tap is not None:
             parts.embedding_tap.listen(self.module, passing)
         self.parts = parts

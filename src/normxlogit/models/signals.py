@@ -47,10 +47,10 @@ class SignalModel(TaskModel):
         Raises:
             HeadMismatchError: If the head gives no number for a single token.
         """
-        head = parts.head
         width = getattr(getattr(self.config, "vision_config", self.config), "hidden_size", None)
-        if width is None:
+        if width is None or isinstance(parts.proved_head, HeadMismatchError):
             return
+        head = parts.proved_head
         probe = torch.ones(1, width, dtype=copy.module.dtype, device=self.device)
         with torch.inference_mode():
             while not head.tokens(probe).isfinite().all():

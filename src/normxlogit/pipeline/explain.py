@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
+from ..errors import HeadMismatchError
 from ..methods import Request, check_finite, run_method
+from ..methods.registry import alternatives
 from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.predictions import answers, predictions, top_predictions
@@ -69,11 +71,14 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         options: What is wanted.
     """
     method, batch = options.method, run.batch
-    wanted = layer_numbers(options.layers, model)
     each = None if options.targets is None else [options.targets[i] for i in batch.indices]
     target = resolve(model, run, options.target, options.contrast, each)
-    request = Request(model, run, target, wanted)
-    scores = run_method(method, request)
+    try:
+        wanted = layer_numbers(options.layers, model)
+        request = Request(model, run, target, wanted)
+        scores = run_method(method, request)
+    except HeadMismatchError as error:
+        raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
     span = model.task.kind == "span"
     values, *others = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
@@ -114,7 +119,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.heard is None else predictions(model, columns.heard)
     target = columns.target
     infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
-    precision = autocast_note(run.batch.inputs, run.hidden.dtype)
+    precision = autocast_note(run.batch.inputs, run.dtype)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
@@ -198,6 +203,8 @@ def _token_predictions(model: TaskModel, run: ForwardPass, wanted: bool | None) 
     if wanted is False or (wanted is None and model.task.vocabulary):
         return None
     if model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing
+        return None
+    if wanted is None and not isinstance(run.final, Tensor):
         return None
     with torch.inference_mode():
         if run.token_logits is not None:

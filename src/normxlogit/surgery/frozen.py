@@ -31,6 +31,7 @@ from .frozen_proof import blocking, hiding, nonlinear
 from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_on_the_way_back
 from .memory import refuse_to_hide
+from .same_answer import apart
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -333,7 +334,7 @@ class FrozenNetwork:
         name = type(self.model).__name__
         if not answer.requires_grad:
             raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
-        difference = (answer.detach().float() - own.to(answer.device).float()).abs().max().item()
+        difference = apart(answer.detach().float(), own.to(answer.device).float())
         if not difference <= tolerance:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"

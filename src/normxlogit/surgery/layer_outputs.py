@@ -24,12 +24,12 @@ class LayerOutput:
     axes: Axes
 
 
-def layer_outputs(calls: list[Call], trunk: Call, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
+def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
     """Find the modules that return the layers' outputs.
 
     Args:
         calls: What the modules did in a trial.
-        trunk: The call of the trunk.
+        trunk: The path of the trunk; None where it is not known.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
             to the head.
 
@@ -38,7 +38,7 @@ def layer_outputs(calls: list[Call], trunk: Call, states: tuple[Tensor, ...]) ->
     """
     families: dict[str, list[Call]] = {}
     for call in calls:
-        if call.path.startswith(f"{trunk.path}."):
+        if call.path and (trunk is None or call.path.startswith(f"{trunk}.")):
             families.setdefault(call.family, []).append(call)
     inner, last = states[1:-1], states[-1]
     for family in families.values():

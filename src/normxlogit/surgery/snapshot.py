@@ -61,6 +61,8 @@ class Snapshot:
         self._nested_then = [value.copy() for value in self._nested]
         # Different tensors of one element would be compared by value.
         self._single = [(table, name, value) for table, name, value in _tensors(self._now) if value.numel() < 2]
+        # Copies share the storage of what was made in inference mode, and not the tensor.
+        self._stored = [(value, value.data_ptr()) for _, _, value in _tensors(self._now) if value.is_inference()]
         found = [v for state in self._now for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
         distinct = {id(config): config for config in found}.values()
         self._settings = [config.__dict__ for config in distinct]
@@ -68,6 +70,8 @@ class Snapshot:
 
     def unchanged(self) -> bool:
         """Return whether everything is as it was, but for modes, values of weights and transformers' own recorders."""
+        if any(value.data_ptr() != place for value, place in self._stored):
+            return False
         try:
             same = self._now == self._then and list(map(type, self._modules)) == self._kinds
             same = same and self._nested == self._nested_then and self._settings == self._settings_then

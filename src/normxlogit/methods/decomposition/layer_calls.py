@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 from ...inputs.batching import Batch
 from ...models.task_model import TaskModel
@@ -59,7 +59,8 @@ class LayerCall:
 def own_clone(model: TaskModel) -> PreTrainedModel:
     """Clone the model for one call of one method, so that its hooks, attention kernel and cache touch no other."""
     shallow_copy: PreTrainedModel = clone(model.module)  # type: ignore[assignment]
-    for config in (shallow_copy.config, shallow_copy.config.get_text_config()):
+    own = getattr(shallow_copy, "config", None)
+    for config in (own, own.get_text_config()) if isinstance(own, PretrainedConfig) else ():
         config.use_cache = False  # layers that are called again must not remember
     return shallow_copy
 
