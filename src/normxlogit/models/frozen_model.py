@@ -17,7 +17,7 @@ from ..surgery.headpiece import answer_of
 from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.same_answer import SUMS, tolerance_for
-from ..surgery.trace import hidden_of, tensor_of
+from ..surgery.trace import hidden_of, tensor_of, with_tensor
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass
 from .proof import reading
@@ -279,7 +279,9 @@ class FrozenModel:
 
     def _shaped(self, held: Tensor, place: int) -> Tensor:
         """Bring what a module holds into the order (b, T, H)."""
-        return held if place == 0 and self._embeddings is not None else held.permute(self._output(place).axes)
+        if place == 0 and self._embeddings is not None:
+            return held
+        return held.permute(self._output(place).axes).flatten(2)  # several streams side by side
 
     def _output(self, layer: int) -> LayerOutput:
         outputs, embedded = self.model.parts.outputs, self.model.parts.embedding_output
@@ -288,8 +290,9 @@ class FrozenModel:
         if outputs is None or layer == 0:
             what = f"the output of layer {layer}" if layer else "the embeddings"
             raise UnsupportedModelError(
-                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, so the frozen "
-                "network cannot be read there"
+                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
+                "token, so the frozen network cannot be read there; read_at=0 needs no layer, and normxlogit and logat "
+                "score layers in another way"
             )
         return outputs[layer - 1]
 
@@ -329,8 +332,7 @@ class FrozenModel:
             if seen[0] != output.call or found is None:
                 return None
             leaves.append(found.detach().clone().requires_grad_())
-            flowing = leaves[0].clone()
-            return (flowing, *returned[1:]) if isinstance(returned, tuple) else flowing
+            return with_tensor(returned, leaves[0].clone())
 
         handle = module.get_submodule(output.path).register_forward_hook(begin)
         try:

@@ -173,6 +173,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     if layers is None:
         early_exit = _find_early_exit(model, trunk, calls, inputs)
         layers = None if early_exit is None else early_exit.count
+    outputs = layer_outputs(calls, trunk, states) if states and len(states) > 1 else None
     gives = states_of(trunk.returned) is not None
     embedding_tap = _find_embedding_tap(model, calls, embedded)
     return Parts(
@@ -186,7 +187,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         early_exit=early_exit,
         layers=layers,
         token_pooling=token_pooling,
-        outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
+        outputs=None if outputs is not None and layers not in (None, len(outputs)) else outputs,
         embedding_output=embedding_output(calls, embedded),
     )
 
