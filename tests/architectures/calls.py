@@ -43,7 +43,7 @@ SMALLER = {
 """Methods with fewer passes than by default."""
 
 METHODS = (*(info.name for info in list_methods()), "normxlogit:norm_of=word_embedding")
-LANGUAGE = ("generate", "completion", "sources")
+"""The methods of `explainer(text, method=...)`."""
 
 
 def call_all(task: str, family: str) -> dict[str, Any]:
@@ -56,12 +56,17 @@ def call_all(task: str, family: str) -> dict[str, Any]:
     Returns:
         The class, what `check` says of its parts, and the outcome of each call by its name.
     """
-    facts: dict[str, Any] = {}
-    facts["head"] = attempt(lambda: facts.update(check(task, family)))
-    model = build(task, family)
+    try:
+        model = build(task, family)
+    except Exception as error:  # such as a package that is not installed
+        return {"head": f"fails: {_line(error)}", "calls": {}}
+    facts: dict[str, Any] = {"class": type(model).__name__, "calls": {}}
+    try:
+        calls: Any = SignalCalls(model) if task in SIGNALS else TextCalls(model, tokenizer_for(task, family))
+    except NormXLogitError as error:
+        return facts | {"head": f"refused: {_line(error)}"}
+    facts["head"] = attempt(lambda: facts.update(check(task, family)), calls.answers)
     stir(model, facts.get("strength", 2.0))
-    calls: Any = SignalCalls(model) if task in SIGNALS else TextCalls(model, tokenizer_for(task, family))
-    facts["class"] = type(model).__name__
     facts["calls"] = calls.outcomes()
     return facts
 
@@ -271,15 +276,19 @@ class SignalCalls:
 
     def outcomes(self) -> dict[str, str]:
         """Make the calls."""
-        found = {name: attempt(lambda name=name: self.explains(name), self.logits) for name in METHODS}
+        found = {name: attempt(lambda name=name: self.explains(name), self.answers) for name in METHODS}
         for name in ("normxlogit", "frozen-gradient"):
-            found[f"{name}, layers"] = attempt(lambda name=name: self.layers(name), self.logits)
+            found[f"{name}, layers"] = attempt(lambda name=name: self.layers(name), self.answers)
         return found
 
     def logits(self) -> Tensor:
         """Return the model's own logits, (2, C)."""
         with torch.no_grad():
             return self.model(**{self.model.main_input_name: self.values}).logits
+
+    def answers(self) -> None:
+        """Call the model on both inputs."""
+        self.logits()
 
     def _given(self, rows: slice) -> dict[str, Tensor]:
         return {self.model.main_input_name: self.values[rows]}
