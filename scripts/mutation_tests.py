@@ -25,7 +25,7 @@ PACKAGE = "src/normxlogit"
 CONVENTIONS = "tests/test_conventions.py"
 """What looks at every definition: within seconds."""
 
-EVERYWHERE = [CONVENTIONS, "tests/test_promises.py"]
+EVERYWHERE = [CONVENTIONS, "tests/contract"]
 """What holds for all rooms."""
 
 PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]

@@ -38,8 +38,7 @@ FAST = [
     "tests/cli/test_console.py",
     "tests/cli/test_explain.py",
     "tests/cli/test_explain_output.py",
-    "tests/test_explainer.py",
-    "tests/test_promises.py",
+    "tests/contract",
 ]
 """The tests of the core; what needs a package that is not installed is skipped."""
 

@@ -121,16 +121,27 @@ def same(found: Any, expected: Any, what: str) -> None:
         raise Broken(f"{what}: off by {difference:.2g} at a size of {size:.2g}")
 
 
-def adds_up(scores: Any, bias: float, logit: float, what: str) -> None:
-    """Compare the sum of scores and bias with the model's own logit, relative to the sum of their sizes.
+def adds_up(result: Any, logits: Any, what: str, scores: Any = None) -> None:
+    """Compare scores plus bias (and attention sinks) with the model's own logits, relative to the sizes of the parts.
+
+    Args:
+        result: A result with a bias, of the shape of `logits`.
+        logits: What is explained: one number for each of the result's rows.
+        what: Names the comparison.
+        scores: What is summed, in the place of the result's scores; its last axis is summed over.
 
     Raises:
-        Broken: If they differ.
+        Broken: If they differ, or there is no bias.
     """
-    parts = np.append(np.asarray(scores, np.float64).ravel(), bias)
-    difference, size = abs(parts.sum() - logit), np.abs(parts).sum()
-    if not difference <= TOLERANCE * max(size, abs(logit), 0.02):
-        raise Broken(f"{what}: the scores and the bias add up to {parts.sum():.6g}, the model's own is {logit:.6g}")
+    if result.bias is None:
+        raise Broken(f"{what}: the result has no bias")
+    parts = [np.asarray(result.scores if scores is None else scores, np.float64), np.asarray(result.bias)[..., None]]
+    if result.sink is not None:
+        parts.append(np.asarray(result.sink)[..., None])
+    every = np.concatenate(parts, -1)
+    difference, size = np.abs(every.sum(-1) - np.asarray(logits)), np.abs(every).sum(-1)
+    if not (difference <= TOLERANCE * np.maximum(size, 0.02)).all():
+        raise Broken(f"{what}: off by {difference.max():.2g} at a size of {size.max():.2g}")
 
 
 class TextCalls:
@@ -180,9 +191,12 @@ class TextCalls:
             self.logits(given)
 
     def logit(self, given: Any, result: Any) -> float:
-        """Return the caller's own model's logit of what a result explains."""
+        """Return the caller's own model's logit of what a result explains, less the mean over a vocabulary."""
         logits, target = self.logits(given), result.target
-        return float(logits[target.ids[0]] if target.position is None else logits[target.position, target.ids[0]])
+        logits = logits if target.position is None else logits[target.position]
+        if self.task in ("masked-lm", "causal-lm"):
+            logits = logits - logits.mean()
+        return float(logits[target.ids[0]])
 
     def explains(self, name: str) -> None:
         """Explain texts of different lengths alone and in a batch, and compare with the model's own logits."""
@@ -194,8 +208,8 @@ class TextCalls:
             if self.task != "question-answering":
                 logits, place = self.logits(given), result.target.position
                 same(result.prediction.value, (logits if place is None else logits[place]).max(), "the predicted logit")
-            if "bias" in result.diagnostics and self._reads_one_target(result):
-                adds_up(result.scores, result.diagnostics["bias"], self.logit(given, result), "sum rule")
+            if name == "frozen-gradient" and self._reads_one_target(result):
+                adds_up(result, self.logit(given, result), "scores and bias")
         for result, single in zip(self.explainer(self.inputs, method=method), alone, strict=True):
             same(result.scores, single.scores, "in a batch and alone")
 
@@ -211,7 +225,7 @@ class TextCalls:
             if name == "normxlogit":
                 same(result.scores[-1], self.explainer(given).scores, "the last layer and the default")
             elif self._reads_one_target(result):
-                adds_up(result.scores[-1], result.diagnostics["bias"], self.logit(given, result), "sum rule")
+                adds_up(result, [self.logit(given, result)] * len(result.layers), "scores and bias of a layer")
         for result, single in zip(self.explainer(self.inputs, method=name, layers=ALL), alone, strict=True):
             same(result.scores, single.scores, "layers in a batch and alone")
 
@@ -249,18 +263,15 @@ class TextCalls:
         single = [self.explainer.explain_completion(text, f" {after}") for text, after in pairs]
         several = self.explainer.explain_completion(self.inputs, [f" {after}" for after in COMPLETIONS])
         for (text, after), alone, result in zip(pairs, single, several, strict=True):
-            for row, bias, logit in zip(
-                alone.scores, alone.diagnostics["bias"], self._centred(text, after), strict=True
-            ):
-                adds_up(row, bias, float(logit), "sum rule of a generated token")
+            adds_up(alone, self._centred(text, after), "scores and bias of a generated token")
             same(result.scores, alone.scores, "completions in a batch and alone")
 
     def sources(self) -> None:
         """Explain which words of a prompt a completion rests on; everything adds up to the sum of its logits."""
         text, completion = self.inputs[0], COMPLETIONS[0]
         found = self.explainer.explain_sources(text, f" {completion}", by="word")
-        parts = np.concatenate([found.table.ravel(), found.rest, found.written])
-        adds_up(parts, float(found.bias[0]), float(self._centred(text, completion).sum()), "sum rule of sources")
+        parts = np.concatenate([found.table, found.rest[:, None], found.written[:, None]], -1)  # (1, S + 2)
+        adds_up(found, [self._centred(text, completion).sum()], "scores and bias of sources", parts)
 
 
 class SignalCalls:
@@ -304,8 +315,8 @@ class SignalCalls:
         """Explain two inputs, alone and together."""
         for own, result in zip(self.logits(), self._explained(SMALLER.get(name, name)), strict=True):
             same(result.prediction.value, own.max(), "the predicted logit")
-            if "bias" in result.diagnostics:
-                adds_up(result.scores, result.diagnostics["bias"], float(own[result.target.ids[0]]), "sum rule")
+            if name == "frozen-gradient":
+                adds_up(result, own[result.target.ids[0]], "scores and bias")
 
     def layers(self, name: str) -> None:
         """Explain every layer; the last one is the default where NormXLogit reads it."""
@@ -314,8 +325,8 @@ class SignalCalls:
                 default = self.explainer(self._given(slice(i, i + 1)))[0]
                 same(result.scores[-1], default.scores, "the last layer and the default")
             else:
-                logit = float(self.logits()[i, result.target.ids[0]])
-                adds_up(result.scores[-1], result.diagnostics["bias"], logit, "sum rule")
+                logit = self.logits()[i, result.target.ids[0]]
+                adds_up(result, [logit] * len(result.layers), "scores and bias of a layer")
 
 
 def kind(outcome: str) -> str:

@@ -8,7 +8,9 @@ import torch
 
 from normxlogit import ALL, Explainer, InputError
 from tests import tiny
-from tests.load.faults import AtOperation, moments, nothing_left_behind, same
+from tests.contract.compare import same
+from tests.contract.faults import AtOperation, moments
+from tests.contract.untouched import nothing_left_behind
 
 CALLS = [
     ("normxlogit", None),

@@ -36,23 +36,23 @@ def test_without_biases_the_shares_are_the_logit(family):
     a = e(TEXT, method="frozen-gradient", target=ALL)
     logits = model(torch.tensor([a.token_ids])).logits[0]
     np.testing.assert_allclose(a.scores.sum(-1), logits.detach().numpy(), **CLOSE)
-    np.testing.assert_allclose(a.diagnostics["bias"], 0, atol=1e-5)
+    np.testing.assert_allclose(a.bias, 0, atol=1e-5)
     assert np.abs(a.scores).max() > 1e-3
 
 
 @pytest.mark.parametrize("family", ["bert", "electra", "distilbert"])
 def test_without_biases_it_is_decompx(family):
     e = Explainer(without_biases(tiny.model(family)), tiny.tokenizer_for(family))
-    ours, theirs = (e(TEXT, method=name, target=ALL).scores for name in ("frozen-gradient", "decompx"))
+    ours, theirs = (e(TEXT, method=name, target=ALL).scores for name in ("frozen-gradient:read_at=0", "decompx"))
     np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert", "xlnet"])
 def test_the_part_of_the_biases_is_what_is_left(family):
     e = explainer(family)
-    for method in ("frozen-gradient", "frozen-gradient:read_at=1", "frozen-gradient:read_at=all"):
+    for method in ("frozen-gradient", "frozen-gradient:read_at=1", "frozen-gradient:read_at=0"):
         a = e(TEXT, method=method)
-        assert a.scores.sum() + a.diagnostics["bias"] == pytest.approx(a.prediction.value, abs=1e-4)
+        assert a.scores.sum() + a.bias == pytest.approx(a.prediction.value, abs=1e-4)
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "albert", "xlnet"])
@@ -69,7 +69,7 @@ def test_all_layers_are_read_from_one_pass(family):
     np.testing.assert_allclose(halfway, every.scores[0], **CLOSE)  # of three layers
     mean = e(TEXT, method="frozen-gradient:read_at=all").scores
     np.testing.assert_allclose(mean, every.scores[:2].mean(0), **CLOSE)
-    assert every.scores[-1].sum() + every.diagnostics["bias"] == pytest.approx(every.prediction.value, abs=1e-4)
+    assert every.scores[-1].sum() + every.bias[-1] == pytest.approx(every.prediction.value, abs=1e-4)
     assert family == "llama" or abs(every.scores[0].sum() - every.scores[-1].sum()) > 1e-3, "biases are on the way"
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
 
@@ -120,12 +120,12 @@ class Linear(nn.Module):
         return self.head(self.words(input_ids).mean(1))
 
 
-@pytest.mark.parametrize("settings", ["", ":baseline=pad", ":baseline=mask,points=0.5", ":points=0.3+1.0"])
+@pytest.mark.parametrize("settings", ["", "baseline=pad", "baseline=mask,points=0.5", "points=0.3+1.0"])
 def test_a_linear_model_gives_its_own_shares_from_every_point(settings):
     model = Linear().eval()
     made = tiny.tokenizer_for("bert")
     e = Explainer(model, made, task="sequence-classification", labels=["no", "yes"])
-    a = e(TEXT, method=f"frozen-gradient{settings}", target="yes")
+    a = e(TEXT, method=f"frozen-gradient:read_at=0,{settings}".rstrip(","), target="yes")
     ids = torch.tensor(a.token_ids)
     start = torch.zeros(len(ids), 8)
     if "baseline" in settings:
@@ -168,7 +168,7 @@ def test_the_frozen_pass_is_the_only_one(monkeypatch):
     calls, run = [], FrozenModel.run
     e.model.module.register_forward_pre_hook(lambda *_: calls.append("plain"))
     monkeypatch.setattr(FrozenModel, "run", lambda *a, **k: calls.append("frozen") or run(*a, **k))
-    for settings in ("", ":read_at=-1", ":baseline=mask"):
+    for settings in ("", ":read_at=-1", ":read_at=0,baseline=mask"):
         calls.clear()
         e(TEXT, method=f"frozen-gradient{settings}")
         assert calls == ["frozen"]
@@ -176,7 +176,7 @@ def test_the_frozen_pass_is_the_only_one(monkeypatch):
 
 @pytest.mark.parametrize(
     ("family", "settings"),
-    [("llama", ""), ("gpt2", ""), ("llama", ":read_at=all"), ("llama", ":read_at=-1"), ("gpt2", ":points=0.3")],
+    [("llama", ""), ("gpt2", ""), ("llama", ":read_at=0"), ("llama", ":read_at=-1"), ("gpt2", ":read_at=0,points=0.3")],
 )
 def test_a_completion_from_one_pass_is_token_by_token(family, settings):
     e, method = explainer(family, "CausalLM"), f"frozen-gradient{settings}"
@@ -186,7 +186,7 @@ def test_a_completion_from_one_pass_is_token_by_token(family, settings):
         ids = {"input_ids": torch.tensor([own.token_ids])}
         alone = e(ids, method=method, target=own.target.ids[0], contrast=7)[0]
         np.testing.assert_allclose(own.scores, alone.scores, rtol=1e-3, atol=1e-5)
-        assert own.diagnostics["bias"] == pytest.approx(alone.diagnostics["bias"], rel=1e-3, abs=1e-4)
+        assert own.bias == pytest.approx(alone.bias, rel=1e-3, abs=1e-4)
 
 
 def test_a_completion_counts_logits_less_their_mean():
@@ -205,11 +205,12 @@ def test_a_completion_counts_logits_less_their_mean():
     [
         ("read_at=1,points=0.5", "go with read_at=0"),
         ("read_at=-1,baseline=mask", "go with read_at=0"),
-        ("points=0.0", "points lie above 0"),
-        ("points=1.5", "points lie above 0"),
-        ("points=", "points must be"),
+        ("read_at=0,points=0.0", "points lie above 0"),
+        ("read_at=0,points=1.5", "points lie above 0"),
+        ("read_at=0,points=", "points must be"),
         ("read_at=9", "layers 1 to 3"),
         ("read_at=-9", "layers 1 to 3"),
+        ("sink_threshold=0.5", "above 1, or none"),
         ("baseline=one", "'zero', 'pad' or 'mask'"),
     ],
 )
@@ -222,4 +223,4 @@ def test_a_model_without_a_mask_token_says_what_else_there_is():
     made = tiny.tokenizer_for("llama")
     made.mask_token = None
     with pytest.raises(MethodError, match="baseline=pad"):
-        Explainer(tiny.model("llama"), made)(TEXT, method=FrozenGradient(baseline="mask", points=(0.3,)))
+        Explainer(tiny.model("llama"), made)(TEXT, method=FrozenGradient(read_at=0, baseline="mask", points=(0.3,)))

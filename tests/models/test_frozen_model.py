@@ -43,7 +43,7 @@ def test_its_answers_are_the_models_own(family, kind, places):
     torch.testing.assert_close(frozen.logits, plain.logits, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(frozen.hidden, plain.hidden, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(frozen.embedded, plain.embedded, rtol=1e-4, atol=1e-5)
-    assert set(frozen.frozen.states) == set(places)
+    assert set(frozen.frozen.readouts) == set(places)
     assert not frozen.logits.requires_grad
 
 
@@ -51,7 +51,7 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
     frozen.run(batch, (1, 3))
-    monkeypatch.setattr(frozen, "_listening", lambda places: nullcontext())
+    monkeypatch.setattr(frozen, "_reading", lambda *_: nullcontext({}))
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, (1, 3))
 
@@ -134,7 +134,7 @@ def test_a_buffer_that_the_owner_changed_is_followed():
         logit = model(**tokenizer(tiny.TEXTS[2], return_tensors="pt")).logits[0, 0].item()
     after = explainer(tiny.TEXTS[2], target=0, method="frozen-gradient")
     assert abs(after.scores - before).max() > 1e-3
-    assert after.scores.sum() + after.diagnostics["bias"] == pytest.approx(logit, abs=1e-5)
+    assert after.scores.sum() + after.bias == pytest.approx(logit, abs=1e-5)
 
 
 @pytest.mark.parametrize("missing", ["hidden_of", "answer_of", "embedding_tap"])

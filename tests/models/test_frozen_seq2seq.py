@@ -11,7 +11,7 @@ from normxlogit import UnsupportedModelError
 from normxlogit.models import frozen_seq2seq as room
 from normxlogit.models.append_tokens import append_tokens
 from normxlogit.models.embeddings import table_of
-from normxlogit.models.frozen_seq2seq import OWN, SOURCE, FrozenSeq2Seq
+from normxlogit.models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
 from normxlogit.models.seq2seq import Seq2SeqModel
 from normxlogit.models.targets import Target
 from normxlogit.surgery.layer_outputs import LayerOutput
@@ -38,63 +38,51 @@ def own(model, batch, **options):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layer", [0, 1, 2])
-def test_both_sides_are_read_where_the_model_has_them(family, layer):
+def test_both_sides_and_the_bias_are_the_answer(family, layer):
     model, frozen, batch = made(family)
-    run = frozen.run_both(batch, layer)
+    run = frozen.run_both(batch, (layer,))
     outputs = own(model, batch)
     torch.testing.assert_close(run.hidden, outputs.decoder_hidden_states[-1], rtol=1e-4, atol=1e-4)
-    words = table_of(model.given.get_encoder())(batch.inputs["source"][..., 0])
-    wanted = words if layer == 0 else outputs.encoder_hidden_states[layer]
-    torch.testing.assert_close(run.frozen.states[SOURCE].detach(), wanted.detach(), rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(
-        run.frozen.states[OWN].detach(), table_of(model.given.get_decoder())(batch.inputs["input_ids"]).detach()
-    )
     target = Target(torch.tensor([[9]]), None, None, True, model.task)
-    slopes = frozen.slopes_each(run, target, (SOURCE, OWN), torch.tensor([[2]]))
+    found = frozen.contributions_each(run, target, (SOURCE + layer, 0), torch.tensor([[2]]))
     said = outputs.logits[0, 2]
-    assert float(slopes.answer) == pytest.approx(float(said[9] - said.mean()), abs=1e-4)
-    assert slopes.gradients[SOURCE][0].shape == run.frozen.states[SOURCE].shape
-    assert all(slopes.gradients[side][0].any() for side in (SOURCE, OWN))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_point_on_the_way_multiplies_the_words_of_both_sides(family):
-    _, frozen, batch = made(family)
-    whole, half = frozen.run_both(batch, 0).frozen.states, frozen.run_both(batch, 0, 0.5).frozen.states
-    for side in (SOURCE, OWN):
-        torch.testing.assert_close(half[side].detach(), whole[side].detach() / 2)
+    assert float(found.answer) == pytest.approx(float(said[9] - said.mean()), abs=1e-4)
+    assert found.values[SOURCE + layer].shape == (1, 1, batch.inputs["source"].shape[1])
+    assert found.values[0].shape == (1, 1, batch.mask.shape[1])
+    assert all(values.any() for values in found.values.values())
 
 
 def test_the_layer_of_the_encoder_that_is_meant():
     _, frozen, batch = made()  # three layers
-    found = [frozen.encoder_layer(batch, place) for place in (0, "middle", 1, 3, -1, -3)]
-    assert found == [0, 1, 1, 3, 2, 0]
+    found = [frozen.encoder_layers(batch, place) for place in (0, "middle", 1, 3, -1, -3)]
+    assert found == [(0,), (1,), (1,), (3,), (2,), (0,)]
+    assert frozen.encoder_layers(batch, "all") == (1, 2)
     for place in (4, -4):
         with pytest.raises(UnsupportedModelError, match=f"read_at={place}: the encoder has layers 1 to 3"):
-            frozen.encoder_layer(batch, place)
+            frozen.encoder_layers(batch, place)
 
 
 def test_the_layers_are_found_once_and_not_for_the_word_embeddings(monkeypatch):
     _, frozen, batch = made()
     found, layer_outputs = [], room.layer_outputs
     monkeypatch.setattr(room, "layer_outputs", lambda *given: found.append(1) or layer_outputs(*given))
-    frozen.run_both(batch, 0)
-    assert frozen.encoder_layer(batch, 0) == 0
+    frozen.run_both(batch, (0,))
+    assert frozen.encoder_layers(batch, 0) == (0,)
     assert not found
     for _ in range(2):
-        frozen.run_both(batch, 1)
+        frozen.run_both(batch, (1,))
     assert len(found) == 1
 
 
 def test_long_sides_are_spared(monkeypatch):
     _, frozen, batch = made()
-    frozen.run_both(batch, 0)
+    frozen.run_both(batch, (0,))
     spared = []
     monkeypatch.setattr(frozen._network, "sparing", lambda: spared.append(1) or nullcontext())
     count = batch.mask.numel() + batch.inputs["source"].numel()
     for longest, calls in ((count, 0), (count - 1, 1)):
         monkeypatch.setattr(room, "LONG", longest)
-        frozen.run_both(batch, 0)
+        frozen.run_both(batch, (0,))
         assert len(spared) == calls
 
 
@@ -104,22 +92,23 @@ def test_long_sides_are_spared(monkeypatch):
 @pytest.mark.parametrize("missing", ["hidden", "source"])
 def test_a_pass_that_gives_no_states_is_refused(monkeypatch, missing):
     _, frozen, batch = made()
-    frozen.run_both(batch, 1)
+    frozen.run_both(batch, (1,))
     if missing == "hidden":
         monkeypatch.setattr(room, "hidden_of", lambda _: None)
     else:
-        monkeypatch.setattr(frozen, "_passing", lambda *_: None)
+        monkeypatch.setattr(frozen, "_listen_for", lambda *_: nullcontext({}))
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
-        frozen.run_both(batch, 1)
+        frozen.run_both(batch, (1,))
 
 
 def test_an_encoder_whose_layers_return_nothing_is_read_at_its_words_alone(monkeypatch):
     for result in (None, (LayerOutput("x", 1, (1, 0, 2)),)):
         _, frozen, batch = made()
         monkeypatch.setattr(room, "layer_outputs", lambda *_, result=result: result)
-        frozen.run_both(batch, 0)
+        frozen.run_both(batch, (0,))
         with pytest.raises(UnsupportedModelError, match="no module of the encoder of T5ForConditionalGeneration"):
-            frozen.run_both(batch, 1)
+            frozen.encoder_layers(batch, 1)
+        assert frozen.encoder_layers(batch, "all") == (0,)
 
 
 def test_a_side_without_a_table_is_refused(monkeypatch):
@@ -136,10 +125,10 @@ def test_a_model_that_does_not_look_both_sides_up_is_refused():
     _, frozen, batch = made()
     with (
         pytest.raises(UnsupportedModelError, match="does not look its tokens up in its tables"),
-        frozen._given(batch.inputs, frozen.sides(batch.inputs), None),
+        frozen._given(batch.inputs, frozen.sides(batch.inputs)),
     ):
         pass
-    assert frozen._sides.given == [], "and nothing is left behind"
+    assert frozen._sides.waiting == (), "and nothing is left behind"
 
 
 def test_tables_give_vectors_to_their_own_ids_once_and_keep_what_the_model_pads():
@@ -147,7 +136,7 @@ def test_tables_give_vectors_to_their_own_ids_once_and_keep_what_the_model_pads(
     source, written = batch.inputs["source"][..., 0], batch.inputs["input_ids"]
     vectors = [torch.full((1, ids.shape[1], 32), value) for ids, value in ((source, 1.0), (written, 2.0))]
     place = frozen._placed
-    with frozen._given(batch.inputs, vectors, None):
+    with frozen._given(batch.inputs, vectors):
         other = torch.full_like(source, 60)
         assert place(None, (other,), torch.zeros(1, source.shape[1], 32)) is None
         assert place(None, (), torch.zeros(1)) is None
@@ -158,21 +147,6 @@ def test_tables_give_vectors_to_their_own_ids_once_and_keep_what_the_model_pads(
         assert place(None, (source.expand(2, -1),), torch.zeros(1)) is None, "another number of texts"
         found = place(None, (source,), torch.zeros(1, source.shape[1], 32))
         assert torch.equal(found, vectors[0])
-
-
-def test_the_call_that_is_waited_for_is_kept():
-    _, frozen, _ = made()
-    held, first, second = frozen._sides, torch.zeros(1), torch.ones(1)
-    held.wanted, held.calls, held.found = LayerOutput("a", 2, (0, 1, 2)), 0, None
-    frozen._passing("b", first)
-    frozen._passing("a", first)
-    assert held.found is None
-    frozen._passing("a", second)
-    assert held.found is second
-    frozen._passing("a", first)
-    assert held.found is second
-    held.wanted = None
-    frozen._passing("a", first)
 
 
 def test_what_a_side_looks_its_tokens_up_in():

@@ -170,7 +170,7 @@ def test_padding_that_the_model_puts_inside_itself_is_no_token(lengths):
         norms = states[0][0, :length].norm(dim=-1)
         np.testing.assert_allclose(result.scores, torch.stack(each[1:]) * norms, **CLOSE)
         shares = explainer(question, method="frozen-gradient")
-        assert shares.scores.sum() + shares.diagnostics["bias"] == pytest.approx(shares.prediction.value, abs=1e-4)
+        assert shares.scores.sum() + shares.bias == pytest.approx(shares.prediction.value, abs=1e-4)
 
 
 def test_nothing_is_written_on_the_callers_model():

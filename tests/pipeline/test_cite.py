@@ -346,5 +346,5 @@ def test_a_prior_away_from_the_text_costs_one_backward_pass_too():
     g = explainer_for().generate(CHAT, max_new_tokens=5, method="frozen-gradient:points=0.3")
     np.testing.assert_allclose(found.scores, g.sources("sentence").scores, atol=1e-3 * np.abs(found.scores).max())
     whole = explainer_for().generate(CHAT, max_new_tokens=5)
-    totals = g.scores.sum(-1) + g.diagnostics["bias"]
-    np.testing.assert_allclose(totals, whole.scores.sum(-1) + whole.diagnostics["bias"], atol=1e-3)
+    totals = g.scores.sum(-1) + g.bias
+    np.testing.assert_allclose(totals, whole.scores.sum(-1) + whole.bias, atol=1e-3)

@@ -44,7 +44,7 @@ def test_layers_that_run_again_give_the_same_scores(name, method, monkeypatch):
     spared = explainer_for(name).explain_completion(PROMPT, AFTER, method=method)
     scale = np.abs(plain.scores).max()
     np.testing.assert_allclose(spared.scores, plain.scores, atol=1e-5 * scale)
-    np.testing.assert_allclose(spared.diagnostics["bias"], plain.diagnostics["bias"], atol=1e-4, rtol=1e-4)
+    np.testing.assert_allclose(spared.bias, plain.bias, atol=1e-4, rtol=1e-4)
 
 
 def test_only_what_layers_are_given_is_kept(monkeypatch):
@@ -95,7 +95,7 @@ def test_grouped_heads_and_windows_are_frozen_alike_by_both_kernels(name):
     scale = np.abs(found["eager"].scores).max()
     np.testing.assert_allclose(found["sdpa"].scores, found["eager"].scores, atol=1e-4 * scale)
     one = found["eager"]
-    totals = one.scores.sum(-1) + one.diagnostics["bias"]
+    totals = one.scores.sum(-1) + one.bias
     with torch.inference_mode():
         logits = model(torch.tensor([one.token_ids])).logits[0]
     for g, total in enumerate(totals):

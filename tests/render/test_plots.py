@@ -32,7 +32,7 @@ from tests.factories import (
 )
 
 ADDING = make_attribution(
-    ("good", "bad", "dull"), (3.0, -2.0, 1.0), text="good bad dull", special_score=0.25, diagnostics={"bias": -1.0}
+    ("good", "bad", "dull"), (3.0, -2.0, 1.0), text="good bad dull", special_score=0.25, bias=np.array(-1.0, np.float32)
 )
 
 

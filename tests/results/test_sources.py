@@ -53,7 +53,8 @@ def result(**changes):
         "predictions": (one[0],) * written,
         "generated": (one[0],) * written,
         "targets": (one[1],) * written,
-        "diagnostics": {"bias": tuple(range(written))},
+        "diagnostics": {},
+        "bias": np.arange(written, dtype=np.float32),
     }
     return make_generation(**(values | changes))
 

@@ -67,6 +67,9 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
         "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
         "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
         "position": arrow.array(np.nan_to_num(found.positions).astype(np.int32), mask=np.isnan(found.positions)),
+        "bias": arrow.nulls(count, types["bias"]),
+        "sink": arrow.nulls(count, types["sink"]),
+        "sinks": arrow.array([list(found.sinks.get(i, ())) for i in range(count)], types["sinks"]),
         "diagnostics": arrow.nulls(count, arrow.string()),
         "notes": arrow.array([list(encodings.notes.get(i, ())) for i in range(count)], types["notes"]),
         "method": arrow.repeat(method.info.name, count),
@@ -76,6 +79,11 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
     if encodings.offsets is not None:
         pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))
         columns["offsets"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
+    if found.bias is not None:
+        columns["bias"] = arrow.array([None if np.isnan(r).all() else r.ravel() for r in found.bias], types["bias"])
+    if found.sink is not None:
+        each = [r.ravel() if i in found.sinks else None for i, r in enumerate(found.sink)]
+        columns["sink"] = arrow.array(each, types["sink"])
     if found.diagnostics:
         states = [json_text(plain(found.diagnostics[i])) if i in found.diagnostics else None for i in range(count)]
         columns["diagnostics"] = arrow.array(states, arrow.string())
@@ -131,6 +139,8 @@ def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, 
             "rest": result.rest,
             "written": result.written,
             "bias": result.bias,
+            "sink": result.sink,
+            "sinks": list(result.sinks),
             "diagnostics": json_text(plain(dict(result.diagnostics))),
             "notes": list(result.notes),
             "method": result.method,

@@ -62,6 +62,9 @@ class Explained:
         said: The prediction, its index and its probability, (R, 3).
         spans: The answers of a model that answers with spans, by place.
         diagnostics: What the method measured of itself, by place.
+        bias: What belongs to no token, (R, K, L); None where scores do not add up.
+        sink: What attention sinks contribute, (R, K, L); None without sinks.
+        sinks: Which tokens are attention sinks, by place.
         problems: Why the other rows have no result, by row.
     """
 
@@ -77,6 +80,9 @@ class Explained:
     said: FloatArray
     spans: dict[int, Prediction]
     diagnostics: dict[int, dict[str, Any]]
+    bias: FloatArray | None
+    sink: FloatArray | None
+    sinks: dict[int, tuple[int, ...]]
     problems: dict[int, str]
 
     @property
@@ -221,6 +227,13 @@ def _gathered(
     positions = np.full(len(done), np.nan, np.float32)  # (R,)
     spans: dict[int, Prediction] = {}
     measured: dict[int, dict[str, Any]] = {}
+    every = [*(part for _, part in parts), *wholes.values()]
+    besides = {
+        name: np.full((len(done), *shape), np.nan, np.float32)  # (R, K, L)
+        for name in ("bias", "sink")
+        if any(getattr(part, name) is not None for part in every)
+    }
+    sinks: dict[int, tuple[int, ...]] = {}
     notes = dict(kept.notes)
     for places, part in parts:
         rows = [place_of[i] for i in places]
@@ -234,6 +247,14 @@ def _gathered(
         if part.places is not None:
             positions[rows] = _single(part.places, part.ids)
         spans |= dict(zip(rows, part.spans or (), strict=False))
+        for name, values in besides.items():
+            if (own := getattr(part, name)) is not None:
+                values[rows] = own
+        if part.sinks is not None:
+            bounds = np.cumsum([0, *(int(kept.bounds[row + 1] - kept.bounds[row]) for row in rows)])
+            for row, start, end in zip(rows, bounds, bounds[1:], strict=False):
+                if len(own := part.sinks[start:end].nonzero()[0]):
+                    sinks[row] = tuple(own.tolist())
         for name, values in part.diagnostics.items():
             for row, value in zip(rows, values, strict=True):
                 measured.setdefault(row, {})[name] = value if part.target.labelled else value[0]
@@ -246,14 +267,19 @@ def _gathered(
         chance = result.prediction.probability
         said[row] = (result.prediction.value, result.prediction.id, np.nan if chance is None else chance)
         positions[row] = np.nan if result.target.position is None else result.target.position
+        for name, values in besides.items():
+            if (own := getattr(result, name)) is not None:
+                values[row] = own.reshape(shape)
+        if result.sinks:
+            sinks[row] = result.sinks
         if result.diagnostics:
             measured[row] = dict(result.diagnostics)
         notes[row] = result.notes
     kept = replace(kept, notes=notes)
     rows = [prepared.rows[i] for i in done]
-    return Explained(
-        prepared.shard, rows, kept, scores, labelled, layers, ids, contrast, positions, said, spans, measured, problems
-    )
+    about = (labelled, layers, ids, contrast, positions, said, spans, measured)
+    more = (besides.get("bias"), besides.get("sink"), sinks, problems)
+    return Explained(prepared.shard, rows, kept, scores, *about, *more)
 
 
 def _axes(

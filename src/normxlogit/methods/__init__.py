@@ -1,6 +1,6 @@
 """Attribution methods. Importing this package registers all of them."""
 
-from .base import Method, Request, Scores, check_finite, run_method
+from .base import Method, Request, Scores, check_finite, run_method, stacked
 from .normxlogit import InputNorm, LogAt, NormXLogit, Random
 
 # isort: split
@@ -42,4 +42,5 @@ __all__ = [
     "method_named",
     "register",
     "run_method",
+    "stacked",
 ]

@@ -5,7 +5,7 @@ import importlib
 import inspect
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -27,7 +27,7 @@ from .settings import check, format_value, settings_of, unknown
 if TYPE_CHECKING:
     from .registry import MethodInfo
 
-__all__ = ["Method", "Request", "Scores", "check_finite", "imported", "run_method"]
+__all__ = ["Method", "Request", "Scores", "check_finite", "imported", "run_method", "stacked"]
 
 WordMerge = Literal["sum", "max", "mean"]
 
@@ -58,10 +58,33 @@ class Scores:
     Attributes:
         values: Scores, (B, K, max(L, 1), T), of any value at padding.
         diagnostics: What the method measured of itself, such as an approximation error, by name: (B, K) each.
+        bias: What belongs to no token, (B, K, max(L, 1)): with the scores of the text's tokens, and the sink, it adds up
+            to what is explained. None where the scores do not add up.
+        sink: What attention sinks contribute, which is in no token's score, (B, K, max(L, 1)); None without sinks.
+        sinks: Which tokens are attention sinks, (B, T); None without sinks.
     """
 
     values: Tensor
     diagnostics: Mapping[str, Tensor] = field(default_factory=dict)
+    bias: Tensor | None = None
+    sink: Tensor | None = None
+    sinks: Tensor | None = None
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
+        """Return the same with every tensor changed, such as moved or cut along the axes that all have, (B, K)."""
+        measured = {name: change(value) for name, value in self.diagnostics.items()}
+        bias, sink = (None if part is None else change(part) for part in (self.bias, self.sink))
+        return Scores(change(self.values), measured, bias, sink, self.sinks)
+
+
+def stacked(rows: Sequence[Scores]) -> Scores:
+    """Return the scores of several texts of equal length as those of one batch, along their first axis."""
+    biases = [row.bias for row in rows if row.bias is not None]
+    return Scores(
+        torch.cat([row.values for row in rows]),
+        {name: torch.cat([row.diagnostics[name] for row in rows]) for name in rows[0].diagnostics},
+        torch.cat(biases) if len(biases) == len(rows) else None,
+    )
 
 
 class Method(ABC):

@@ -1,6 +1,6 @@
 """The frozen gradient: the exact share of each token in the answer of the network, frozen at its forward pass."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -10,9 +10,10 @@ from torch import Tensor
 
 from ..errors import MethodError
 from ..inputs.batching import Batch
+from ..models.contributions import Contributions, sinks_of
 from ..models.forward_pass import ForwardPass
-from ..models.frozen_model import FrozenModel, Slopes
-from ..models.frozen_seq2seq import OWN, SOURCE, FrozenSeq2Seq
+from ..models.frozen_model import FrozenModel
+from ..models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
 from ..models.layers import Layers, layer_numbers
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
@@ -35,39 +36,55 @@ NEEDS = "a model whose operations can be frozen"
     passes="1 forward, 1 backward",
 )
 class FrozenGradient(Method):
-    """What each token adds to the answer of the network, frozen where its forward pass left it.
+    """What each token contributes to the answer of the network, frozen at its forward pass.
 
-    Attention probabilities, denominators of norms, activation ratios and gates are held; what is left is affine, and
-    one backward pass gives s_i = <g_i, x_i - b_i> with sum_i s_i + bias = logit_p (attention and norms held: Ali et
-    al., 2022; activation ratios: Modarressi et al., 2023). The part of the biases is `diagnostics["bias"]`; of several
-    layers, that of the last one asked for.
+    Attention probabilities, denominators of norms, activation ratios and gates are held constant; what is left is
+    affine, and one backward pass gives s_i = <g_i, h_i> with sum_i s_i + sink + bias = logit_p (attention and norms
+    held: Ali et al., 2022; activation ratios: Modarressi et al., 2023). By default h_i are the hidden states of all
+    layers: each layer's contributions add up to the logit with its own bias, and so do their means. Of a language
+    model the logit counts less its mean over the vocabulary, or less the contrast.
+
+    A hidden state many times larger than its layer's median, as language models put on the first token (attention
+    sinks: Xiao et al., 2024; massive activations: Sun et al., 2024), is held constant where it leaves the layer. What
+    it contributes is reported as the sink's, not as the token's. No token is held that is the only one from which the
+    answer is read.
 
     Args:
-        read_at: 0 reads the word embeddings, l the output of layer l, a negative number goes back through that many
-            layers (-1 through the last one only, whose input it reads), "middle" reads the output of the layer halfway
-            (the word embeddings where no module returns a layer's output), "all" takes the mean over what the layers
-            after the first are given. Going back through fewer layers costs less.
-        points: Places on the way from the baseline to the text at which the network is frozen, 1.0 being the text; the
+        read_at: Where contributions are read. "all" takes the mean over what the layers after the first are given (the
+            word embeddings where no module returns a layer's output), 0 reads the word embeddings, l the output of
+            layer l, a negative number that many layers before the last one's output (-1 backpropagates through the
+            last layer only), "middle" the output of the layer halfway. Of encoder-decoder models this is where the
+            source is read; the decoder's own tokens are read at its word embeddings. With points or another baseline
+            it is 0, where these are defined.
+        points: Points between the baseline and the text at which the network is frozen, 1.0 being the text; the
             gradient is their mean.
-        baseline: Where that way begins: "zero" vectors, or the embedding of the "mask" or "pad" token in the place of
-            all tokens but the special ones.
+        baseline: What contributions are differences from: "zero" vectors, or the embedding of the "mask" or "pad" token
+            in the place of all tokens but the special ones.
+        sink_threshold: From how many times the median of its layer on a hidden state is held as an attention sink;
+            none holds none. With points below 1, none is held.
     """
 
     needs_grad = True
-    memory = 4  # what flows is kept for going back
+    memory = 4  # what flows is kept for the backward pass
 
     def __init__(
         self,
-        read_at: int | Literal["middle", "all"] = 0,
+        read_at: int | Literal["middle", "all"] = "all",
         points: tuple[float, ...] = (1.0,),
         baseline: Baseline = "zero",
+        sink_threshold: float | None = 10.0,
     ) -> None:
-        if read_at != 0 and (points != (1.0,) or baseline != "zero"):
-            raise ValueError("points and baseline lie on the way to the word embeddings: they go with read_at=0")
+        if points != (1.0,) or baseline != "zero":
+            read_at = 0 if read_at == "all" else read_at
+            if read_at != 0:
+                raise ValueError("points and baseline are of the word embeddings: they go with read_at=0")
         if any(not 0 < point <= 1 for point in points):
             raise ValueError("points lie above 0, the baseline, and up to 1, the text")
+        if sink_threshold is not None and not sink_threshold > 1:
+            raise ValueError("sink_threshold is a multiple of the median: above 1, or none")
         self.read_at, self.points = read_at, points
         self.baseline: Baseline = baseline
+        self.sink_threshold = sink_threshold
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Let the frozen pass be the forward pass: its answers are the model's own."""
@@ -77,33 +94,31 @@ class FrozenGradient(Method):
         if not self._at_the_text:
             return super().forward(model, batch, predict=predict)
         model.prepare(batch)
-        places = self._places(model, layer_numbers(layers, model))
-        return FrozenModel.of(model).run(batch, places, predict=predict)
+        return self._run(model, batch, layer_numbers(layers, model), predict=predict)
 
     @property
     def _at_the_text(self) -> bool:
-        """Whether the network is frozen at the text itself, and nowhere else on the way."""
+        """Whether the network is frozen at the text itself, and nowhere else between it and the baseline."""
         return self.points == (1.0,)
 
+    def _run(
+        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = True
+    ) -> ForwardPass:
+        places = self._places(model, layers)
+        return FrozenModel.of(model).run(batch, places, sink_threshold=self.sink_threshold, predict=predict)
+
     def score(self, request: Request) -> Scores:
-        """Score by gradient times input of the frozen network."""
+        """Score by gradient times hidden state of the frozen network."""
         frozen = FrozenModel.of(request.model)
-        mask = request.forward.batch.mask
-        if self._at_the_text:
-            places = self._places(request.model, request.layers)
-            run = request.forward if request.forward.frozen is not None else frozen.run(request.forward.batch, places)
-            slopes = frozen.slopes(run, request.target, places)
-            if self.baseline != "zero":
-                slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
-            shares = _products(slopes)  # (B, K, L, T)
-        else:
-            back = partial(frozen.slopes, target=request.target, places=(0,))
-            shares = self._on_the_way(request, frozen, back)  # (B, K, 1, T)
-        shares = shares * mask[:, None, None].to(shares)  # (B, K, L, T)
-        if self.read_at == "all" and not request.layers:
-            shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
-        answer = request.target.read(request.forward.logits).to(shares)  # (B, K)
-        return Scores(shares, {"bias": (answer - shares[:, :, -1].sum(-1)).cpu()})
+        if not self._at_the_text:
+            backward = partial(frozen.contributions, target=request.target, places=(0,))
+            return self._between(request, frozen, backward, frozen.explained(request.forward, request.target))
+        run = request.forward
+        if run.frozen is None:
+            run = self._run(request.model, run.batch, request.layers)
+        self._set_baseline(request, run)
+        places = self._places(request.model, request.layers)
+        return self._scores(request, frozen.contributions(run, request.target, places), places)
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
         """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
@@ -115,21 +130,25 @@ class FrozenGradient(Method):
         if isinstance(request.model, Seq2SeqModel):
             return self._score_both(request.model, request, places, weights)
         frozen = FrozenModel.of(request.model)
-        if self._at_the_text:
-            read = self._places(request.model, request.layers)
-            slopes = frozen.slopes_each(request.forward, request.target, read, places, weights)
-            if self.baseline != "zero":
-                slopes = replace(slopes, states={0: slopes.states[0] - self._start(request, slopes.states[0])})
-            shares, answer = _products(slopes), slopes.answer  # (B, K, L, T), (B, K)
-        else:
-            back = partial(frozen.slopes_each, target=request.target, places=(0,), read=places, weights=weights)
-            shares = self._on_the_way(request, frozen, back)  # (B, K, 1, T)
-            with torch.no_grad(), without_autocast(request.forward.batch.inputs):
-                answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (B, K)
-        shares = shares * request.forward.batch.mask[:, None, None].to(shares)  # (B, K, L, T)
-        if self.read_at == "all" and not request.layers:
-            shares = shares.mean(2, keepdim=True)  # (B, K, 1, T)
-        return Scores(shares, {"bias": answer - shares[:, :, -1].sum(-1)})
+        if not self._at_the_text:
+            backward = partial(
+                frozen.contributions_each, target=request.target, places=(0,), read=places, weights=weights
+            )
+            return self._between(request, frozen, backward, self._answer(request, frozen, places, weights))
+        self._set_baseline(request, request.forward)
+        read = self._places(request.model, request.layers)
+        found = frozen.contributions_each(request.forward, request.target, read, places, weights)
+        return self._scores(request, found, read)
+
+    def _scores(self, request: Request, found: Contributions, places: Sequence[int]) -> Scores:
+        """Bring contributions at places into scores: of each layer asked for, or their mean."""
+        mask = request.forward.batch.mask  # (B, T)
+        values = torch.stack([found.values[place] for place in places], 2)  # (B, K, L, T)
+        sink = torch.stack([found.sink[place] for place in places], 2)  # (B, K, L)
+        values = values * mask[:, None, None].to(values)  # (B, K, L, T)
+        if not request.layers:
+            values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
+        return _with_bias(values, sink, found.answer, found.sinks)
 
     def _check_both(self, layers: Layers) -> None:
         """Refuse what cannot be asked of an encoder-decoder model.
@@ -137,29 +156,44 @@ class FrozenGradient(Method):
         Raises:
             MethodError: If the settings are not for such models.
         """
-        if self.read_at == "all" or self.baseline != "zero" or layers is not None:
+        if self.baseline != "zero" or layers is not None:
             raise MethodError(
-                f"{self.spec}: on encoder-decoder models the frozen gradient reads the source at one place and without "
-                "another baseline: read_at is 0, 'middle' or a layer of the encoder, and layers= is for normxlogit"
+                f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
+                "layers= is for normxlogit"
             )
 
     def _run_both(self, model: Seq2SeqModel, batch: Batch, point: float = 1.0) -> ForwardPass:
         """Run an encoder-decoder model frozen, the word embeddings of both sides multiplied by a number."""
         frozen = FrozenSeq2Seq.of(model)
-        return frozen.run_both(batch, frozen.encoder_layer(batch, self.read_at), point)
+        threshold = self.sink_threshold if self._at_the_text else None
+        layers = frozen.encoder_layers(batch, self.read_at)
+        return frozen.run_both(batch, layers, point=point, sink_threshold=threshold)
 
     def _score_both(self, model: Seq2SeqModel, request: Request, places: Tensor, weights: Tensor | None) -> Scores:
         """Score the source and the decoder's tokens, (1, K, 1, S + T)."""
-        frozen = FrozenSeq2Seq.of(model)
-        total = torch.zeros(())
+        frozen, batch = FrozenSeq2Seq.of(model), request.forward.batch
+        sources = tuple(SOURCE + layer for layer in frozen.encoder_layers(batch, self.read_at))
+        total, sink, sinks = torch.zeros(()), torch.zeros(()), None
         for point in self.points:
-            run = request.forward if self._at_the_text else self._run_both(model, request.forward.batch, point)
-            slopes = frozen.slopes_each(run, request.target, (SOURCE, OWN), places, weights)
-            total = total + torch.cat([_products(slopes.only(side)) for side in (SOURCE, OWN)], -1) / point
-        shares = total / len(self.points)  # (1, K, 1, S + T)
+            run = request.forward if self._at_the_text else self._run_both(model, batch, point)
+            readouts = {} if run.frozen is None else run.frozen.readouts
+            found = frozen.contributions_each(run, request.target, (*sources, 0), places, weights)
+            source = torch.stack([found.values[place] for place in sources]).mean(0)  # (1, K, S)
+            total = total + torch.cat([source, found.values[0]], -1) / point
+            sink = torch.stack([found.sink[place] for place in sources]).mean(0)  # (1, K)
+            masks = [sinks_of(readouts, source=True), found.sinks]
+            if any(mask is not None for mask in masks):
+                blank = (batch.inputs["source_mask"][..., 0].bool(), batch.mask)
+                sinks = torch.cat(
+                    [torch.zeros_like(b) if m is None else m for m, b in zip(masks, blank, strict=True)], -1
+                )
+        values = total[:, :, None] / len(self.points)  # (1, K, 1, S + T)
+        return _with_bias(values, sink[:, :, None], self._answer(request, frozen, places, weights), sinks)
+
+    def _answer(self, request: Request, frozen: FrozenModel, places: Tensor, weights: Tensor | None) -> Tensor:
+        """Return the explained quantities of the text itself, (B, K)."""
         with torch.no_grad(), without_autocast(request.forward.batch.inputs):
-            answer = frozen.read_each(request.forward.hidden, request.target, places, weights)  # (1, K)
-        return Scores(shares, {"bias": answer - shares[:, :, 0].sum(-1)})
+            return frozen.read_each(request.forward.hidden, request.target, places, weights)
 
     def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the layers that are read, 0 for the word embeddings."""
@@ -167,43 +201,57 @@ class FrozenGradient(Method):
             return layers
         if self.read_at == 0:
             return (0,)
-        if self.read_at == "middle":
-            return (0,) if model.parts.outputs is None else ((model.parts.layers or 0) // 2,)
-        count = model.layer_count()
-        if self.read_at == "all":
-            return tuple(range(1, max(count, 2)))
-        place = self.read_at if self.read_at > 0 else count + self.read_at
+        outputs = model.parts.outputs
+        if self.read_at in ("middle", "all"):
+            if outputs is None or model.parts.token_pooling is not None:
+                return (0,)
+            return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, max(len(outputs), 2)))
+        count, place = model.layer_count(), int(self.read_at)
+        place = place if place > 0 else count + place
         if not 0 <= place <= count:
             raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")
         return (place,)
 
-    def _start(self, request: Request, vectors: Tensor) -> Tensor:
-        """Return where the way to the text begins, (B, T, H)."""
-        return baseline_vectors(request, vectors, self.baseline)
+    def _set_baseline(self, request: Request, run: ForwardPass) -> None:
+        """Let the gradient at the word embeddings be multiplied by their difference from the baseline."""
+        if self.baseline == "zero" or run.frozen is None:
+            return
+        vectors = FrozenModel.of(request.model).vectors(run.batch)  # (B, T, H)
+        run.frozen.readouts[0].direction = vectors - baseline_vectors(request, vectors, self.baseline)
 
-    def _on_the_way(self, request: Request, frozen: FrozenModel, back: Callable[[ForwardPass], Slopes]) -> Tensor:
-        """Return the mean over the points of gradient times way, (B, K, 1, T).
+    def _between(
+        self, request: Request, frozen: FrozenModel, backward: Callable[[ForwardPass], Contributions], answer: Tensor
+    ) -> Scores:
+        """Score by the mean over the points of gradient times difference from the baseline.
 
         Args:
             request: What is explained.
             frozen: The frozen model.
-            back: Goes back through a pass.
+            backward: Backpropagates through a pass.
+            answer: The explained quantities of the text itself, (B, K).
         """
         batch = request.forward.batch
         vectors = frozen.vectors(batch)  # (B, T, H)
-        start = self._start(request, vectors)  # (B, T, H)
-        total = torch.zeros(())
+        start = baseline_vectors(request, vectors, self.baseline)  # (B, T, H)
+        total = torch.zeros((), device=vectors.device)
         for point in self.points:
             run = frozen.run(batch, (0,), start + point * (vectors - start))
             run = replace(run, positions=request.forward.positions)  # the question stays where the text has it
-            total = total.to(vectors.device) + _products(replace(back(run), states={0: vectors - start}))
-        return total / len(self.points)
+            if run.frozen is not None:
+                run.frozen.readouts[0].direction = vectors - start
+            total = total + backward(run).values[0]  # (B, K, T)
+        values = (total / len(self.points) * batch.mask[:, None].to(total))[:, :, None]  # (B, K, 1, T)
+        return _with_bias(values, torch.zeros_like(answer)[:, :, None], answer, None)
 
 
-def _products(slopes: Slopes) -> Tensor:
-    """Return gradient times state, summed over the width: (b, K, L, T)."""
-    rows = [
-        torch.stack([(gradient.float() * state.detach().float()).sum(-1) for gradient in slopes.gradients[place]], 1)
-        for place, state in slopes.states.items()
-    ]
-    return torch.stack(rows, 2)
+def _with_bias(values: Tensor, sink: Tensor, answer: Tensor, sinks: Tensor | None) -> Scores:
+    """Return scores with what belongs to no token: values, sink and bias add up to the answer.
+
+    Args:
+        values: (B, K, L, T).
+        sink: What attention sinks contribute, (B, K, L).
+        answer: The explained quantities, (B, K).
+        sinks: Which tokens are attention sinks, (B, T); None for none.
+    """
+    bias = answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
+    return Scores(values, bias=bias) if sinks is None else Scores(values, bias=bias, sink=sink, sinks=sinks)

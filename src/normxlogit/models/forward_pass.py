@@ -5,20 +5,22 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ..inputs.batching import Batch
+from ..surgery.readout import Readout
 
 __all__ = ["ForwardPass", "FrozenPass"]
 
 
 @dataclass(frozen=True)
 class FrozenPass:
-    """What flowed in a pass of the frozen network, with the graph to go back through.
+    """A pass of the frozen network, with the graph to backpropagate through.
 
     Attributes:
-        states: By place (0 the word embeddings, l the output of layer l), as the modules hold it.
+        readouts: By place, where contributions can be read: 0 the word embeddings, l the output of layer l; the source
+            of an encoder-decoder model has negative places, see `frozen_seq2seq.SOURCE`.
         answer: What the model answers, (B, C) or (B, T, C); of a language model what the head reads, (B, T, H).
     """
 
-    states: dict[int, Tensor]
+    readouts: dict[int, Readout]
     answer: Tensor
 
 

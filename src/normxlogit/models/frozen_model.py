@@ -1,4 +1,4 @@
-"""A task model frozen at its forward pass: the answers' slopes by what flows through it, proved on the first text."""
+"""A task model frozen at its forward pass: what each token contributes to its answers, proved on the first text."""
 
 import inspect
 import threading
@@ -16,8 +16,10 @@ from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
 from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
+from ..surgery.readout import Readout, attention_sinks, read_out
 from ..surgery.same_answer import SUMS, tolerance_for
-from ..surgery.trace import hidden_of, tensor_of, with_tensor
+from ..surgery.trace import Axes, hidden_of, tensor_of, with_tensor
+from .contributions import Contributions, contributions
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass
 from .proof import reading
@@ -28,13 +30,10 @@ from .tasks import at
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FrozenModel", "Slopes"]
-
-AT_ONCE = 8
-"""Quantities gone back from together: each holds gradients of its own."""
+__all__ = ["FrozenModel"]
 
 LONG = 2048
-"""Tokens of a pass beyond which its layers run again on the way back, in the place of keeping what they worked out."""
+"""Tokens of a pass beyond which its layers run again in the backward pass (gradient checkpointing)."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
@@ -43,32 +42,38 @@ PROOF_TOKENS = 512
 """Most tokens of a text that a language model is proved on: the proof goes back twice and keeps everything."""
 
 
-@dataclass(frozen=True)
-class Slopes:
-    """What a frozen pass gives.
+@dataclass
+class _Listening(threading.local):
+    """What the hooks of the current thread's pass read.
 
     Attributes:
-        answer: The explained quantities, (B, K).
-        states: By place (0 the word embeddings, l the output of layer l), what flows there, (B, T, H).
-        gradients: By place, the slope of each of the K quantities, (B, T, H) each.
+        wanted: Where to read, by module and by which of its calls in a pass: the place, and how its state is held.
+        mask: Real tokens, (B, T), by whether the place is of a source.
+        threshold: From how many times the median on a state is an attention sink; None for never.
+        calls: How often each module was called.
+        readouts: By place, what was read.
     """
 
-    answer: Tensor
-    states: dict[int, Tensor]
-    gradients: dict[int, list[Tensor]]
-
-    def only(self, place: int) -> "Slopes":
-        """Return the same of one place."""
-        return Slopes(self.answer, {place: self.states[place]}, {place: self.gradients[place]})
-
-
-@dataclass
-class _Seen(threading.local):
-    """What the hooks of the current thread's pass saw."""
-
+    wanted: dict[tuple[str, int], tuple[int, Axes]] = field(default_factory=dict)
+    mask: dict[bool, Tensor] = field(default_factory=dict)
+    threshold: float | None = None
     calls: dict[str, int] = field(default_factory=dict)
-    wanted: dict[tuple[str, int], int] = field(default_factory=dict)
-    found: dict[int, Any] = field(default_factory=dict)
+    readouts: dict[int, Readout] = field(default_factory=dict)
+
+    def read(self, path: str, output: Any) -> Any:
+        """Read what a module returned, if it is wanted; returns what flows on."""
+        self.calls[path] = self.calls.get(path, 0) + 1
+        state = tensor_of(output)
+        if (path, self.calls[path]) not in self.wanted or state is None:
+            return None
+        place, axes = self.wanted[path, self.calls[path]]
+        sinks, mask = None, self.mask.get(place < 0)
+        with torch._C.DisableTorchFunction():
+            tokens = state.permute(axes).flatten(2)  # (B, T, H), several streams side by side
+            if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
+                sinks = attention_sinks(tokens, mask, self.threshold)
+            flowing, self.readouts[place] = read_out(state, axes, sinks)
+        return with_tensor(output, flowing)
 
 
 class FrozenModel:
@@ -92,11 +97,11 @@ class FrozenModel:
         self._written = False
         self._watch: WriteWatch | None = None
         self._lock = threading.Lock()
-        self._seen = _Seen()
+        self._listening = _Listening()
         known = [*(model.parts.outputs or ()), *filter(None, [model.parts.embedding_output])]
         for path in {output.path for output in known}:
+            self._network.begin_at(path)  # first, for a pass that begins there is read from there on
             self._listen(path)
-            self._network.begin_at(path)
         self._network.cut_at({output.path for output in model.parts.outputs or ()})
 
     @classmethod
@@ -124,38 +129,46 @@ class FrozenModel:
             return self._embeddings(batch.inputs["input_ids"].clone())
 
     def run(
-        self, batch: Batch, places: Sequence[int], vectors: Tensor | None = None, *, predict: bool = True
+        self,
+        batch: Batch,
+        places: Sequence[int],
+        vectors: Tensor | None = None,
+        *,
+        sink_threshold: float | None = None,
+        predict: bool = True,
     ) -> ForwardPass:
         """Run the frozen network once over a batch; its answers are the model's own.
 
         Args:
             batch: What to read.
-            places: Where its slopes will be wanted: 0 for the word embeddings, or layers.
+            places: Where contributions will be wanted: 0 for the word embeddings, or layers.
             vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
+            sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
+                which is held where it leaves the layer; None holds none.
             predict: As for `TaskModel.run`.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or a layer's output does not pass by.
         """
         self._prove(batch)
-        model, network, seen = self.model, self._network, self._seen
+        model, network = self.model, self._network
         words = self._embeddings if 0 in places else None
-        states: dict[int, Tensor] = {}
+        readouts: dict[int, Readout] = {}
         if words is None:
             first = self._output(min(places))
             begin = network.frozen_from(first.path, first.call)
         else:
             # Looked up before anything listens: XLNet's table is where its embeddings are heard.
-            states[0] = (self.vectors(batch) if vectors is None else vectors).detach().clone().requires_grad_()
+            flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
             begin = network.frozen()
         with ExitStack() as stack:
             record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
-            stack.enter_context(self._listening(places))
+            seen = stack.enter_context(self._reading(places, batch, sink_threshold))
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
             if words is not None:
-                stack.enter_context(words.given(states[0], batch.inputs["input_ids"]))
-            report = stack.enter_context(begin)
+                stack.enter_context(words.given(flowing, batch.inputs["input_ids"]))
+            stack.enter_context(begin)
             more: dict[str, Any] = {}
             if batch.mask.numel() > LONG:
                 stack.enter_context(network.sparing())
@@ -165,12 +178,9 @@ class FrozenModel:
                 outputs = network.model(**batch.inputs, **more)
         hidden, embedded = hidden_of(record.trunk), record.embedded
         record.trunk = record.embedded = None
-        if report.leaf is not None:
-            states[min(places)] = report.leaf
-        states |= {place: state for place, state in seen.found.items() if place not in states}
-        seen.found = {}
+        readouts |= seen
         tap = model.parts.embedding_tap
-        if hidden is None or embedded is None or tap is None or len(states) != len(places):
+        if hidden is None or embedded is None or tap is None or not readouts.keys() >= set(places):
             raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
         answer = hidden if model.task.vocabulary else answer_of(outputs)
         if answer is None:
@@ -184,104 +194,79 @@ class FrozenModel:
                 None if model.task.vocabulary else answer.detach(),
                 predict,
             )
-        return replace(run, frozen=FrozenPass(states, answer))
+        return replace(run, frozen=FrozenPass(readouts, answer))
 
-    def slopes(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Slopes:
-        """Go back through a frozen pass once for each target.
+    def contributions(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Contributions:
+        """Backpropagate through a frozen pass once for each target.
 
         Args:
-            run: What `run` returned; it can be gone back through once.
-            target: What is explained.
-            places: Where the slopes are wanted.
+            run: What `run` returned; it can be backpropagated through once.
+            target: What is explained; of a vocabulary, each logit counts less the contrast's, or less the mean over
+                the vocabulary.
+            places: Where contributions are wanted.
         """
-        flowed = _flowed(run)
+        frozen, positions = _frozen(run), run.positions
+        if target.task.vocabulary and positions is not None:
+            read = positions[:, None].expand(target.ids.shape)  # (B, K)
+            return self.contributions_each(run, target, places, read)
+        answer, read = frozen.answer, None
         with without_autocast(run.batch.inputs):
-            answer = self._answer(run, flowed.answer, target)  # (B, K)
-            return self._gone_back(answer, answer.sum(0), flowed, places)
+            if positions is not None:
+                # A copy, because autograd keeps no tensor that was made in inference mode.
+                answer = at(answer, positions.to(answer.device).clone())  # (B, C)
+            if positions is not None and positions.ndim == 1:
+                read = positions[:, None].expand(target.ids.shape)  # (B, K)
+            return contributions(target.read(answer.float()), frozen, places, read)
 
-    def slopes_each(
+    def contributions_each(
         self,
         run: ForwardPass,
         target: Target,
         places: Sequence[int],
         read: Tensor,
         weights: Tensor | None = None,
-    ) -> Slopes:
-        """Go back through a frozen pass of a causal language model, once for each place of the answers.
+    ) -> Contributions:
+        """Backpropagate through a frozen pass of a language model, once for each place of the answers.
 
         Args:
-            run: What `run` returned for B texts; it can be gone back through once.
+            run: What `run` returned for B texts; it can be backpropagated through once.
             target: The G vocabulary entries read, (B, G); each logit counts less the contrast's, or less the mean over
                 the vocabulary.
-            places: Where the slopes are wanted.
+            places: Where contributions are wanted.
             read: Where the model answers, (B, G); negative where a text has fewer places, which count nothing.
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
 
         Returns:
-            The slopes of G quantities, or K sums.
+            The contributions to G quantities, or to K sums.
         """
-        flowed = _flowed(run)
-        states = self.model.parts.by_token(flowed.answer, run.batch.mask.shape[1])  # (B, T, H)
+        frozen = _frozen(run)
+        states = self.model.parts.by_token(frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
         with without_autocast(run.batch.inputs):
             with self._network.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
-            return self._gone_back(answer, answer.sum(0), flowed, places)
+            return contributions(answer, frozen, places, read if weights is None else torch.full_like(answer, -1).long())
+
+    def explained(self, run: ForwardPass, target: Target) -> Tensor:
+        """Return what `contributions` explains of a forward pass of the text itself, (B, K)."""
+        answer = target.read(run.logits)  # (B, K)
+        if target.task.vocabulary and target.contrast is None:
+            answer = answer - run.logits.mean(-1, keepdim=True)  # (B, K)
+        return answer
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Return what `slopes_each` explains, (B, K), of states that the head reads, (B, T, H)."""
+        """Return what `contributions_each` explains, (B, K), of states that the head reads, (B, T, H)."""
         there = (read >= 0).to(states.device)  # (B, G)
         texts, order = there.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        hidden = states[texts, read.to(states.device)[there]]  # (N, H)
-        logits = self.model.parts.head.tokens(hidden).float()  # (N, V)
+        places, rows = torch.stack([texts, read.to(states.device)[there]], 1).unique(dim=0, return_inverse=True)
+        logits = self.model.parts.head.tokens(states[places[:, 0], places[:, 1]]).float()  # (P, V), P distinct places
         ids = target.ids.to(states.device)[there]  # (N,)
-        other = logits.mean(-1) if target.contrast is None else logits[:, target.contrast[0]]  # (N,)
-        each = logits.gather(1, ids[:, None])[:, 0] - other  # (N,)
+        if target.contrast is None:
+            other = logits.mean(-1)[rows]  # (N,)
+        else:
+            other = logits[rows, target.contrast.to(states.device)[texts]]  # (N,)
+        each = logits[rows, ids] - other  # (N,)
         answer = each.new_zeros(there.shape).index_put((texts, order), each)  # (B, G)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
-
-    def _gone_back(self, answer: Tensor, sums: Tensor, flowed: FrozenPass, places: Sequence[int]) -> Slopes:
-        """Return the slopes of each of K sums over the texts, (K,), several at a time."""
-        order = [flowed.states[place] for place in places]
-        gradients: dict[int, list[Tensor]] = {place: [] for place in places}
-        for start in range(0, len(sums), AT_ONCE):
-            part = sums[start : start + AT_ONCE]  # (k,)
-            last = start + AT_ONCE >= len(sums)
-            found: Sequence[Tensor | None]
-            if len(part) == 1:
-                found = [
-                    None if g is None else g[None]
-                    for g in torch.autograd.grad(part[0], order, retain_graph=not last, allow_unused=True)
-                ]
-            else:
-                each = torch.eye(len(part), dtype=part.dtype, device=part.device)
-                found = torch.autograd.grad(
-                    part, order, each, retain_graph=not last, allow_unused=True, is_grads_batched=True
-                )
-            for place, state, slopes in zip(places, order, found, strict=True):
-                several = torch.zeros_like(state)[None].expand(len(part), *state.shape) if slopes is None else slopes
-                gradients[place] += [self._shaped(slope, place) for slope in several]
-        states = {place: self._shaped(state, place).detach() for place, state in zip(places, order, strict=True)}
-        return Slopes(answer.detach(), states, gradients)
-
-    def _answer(self, run: ForwardPass, answer: Tensor, target: Target) -> Tensor:
-        """Return the explained quantities with their graph, (B, K), of what the pass answered with its own."""
-        # A copy, because autograd keeps no tensor that was made in inference mode.
-        positions = None if run.positions is None else run.positions.to(answer.device).clone()
-        if target.task.vocabulary and positions is not None:
-            rows, target = target.rows()
-            hidden = self.model.parts.by_token(answer, run.batch.mask.shape[1])  # (B, T, H)
-            texts = torch.arange(len(hidden), device=hidden.device)
-            with self._network.frozen():
-                answer = self.model.parts.head.tokens(hidden[texts, positions], rows)  # (B, R)
-        elif positions is not None:
-            answer = at(answer, positions)  # (B, C)
-        return target.read(answer.float())
-
-    def _shaped(self, held: Tensor, place: int) -> Tensor:
-        """Bring what a module holds into the order (b, T, H)."""
-        if place == 0 and self._embeddings is not None:
-            return held
-        return held.permute(self._output(place).axes).flatten(2)  # several streams side by side
 
     def _output(self, layer: int) -> LayerOutput:
         outputs, embedded = self.model.parts.outputs, self.model.parts.embedding_output
@@ -341,15 +326,33 @@ class FrozenModel:
             handle.remove()
 
     def _listen(self, path: str) -> None:
-        seen = self._seen
+        listening = self._listening
+        module = self._network.model.get_submodule(path)
+        module.register_forward_hook(lambda _, __, output: listening.read(path, output))
 
-        def after(_: nn.Module, __: Any, output: Any) -> None:
-            seen.calls[path] = seen.calls.get(path, 0) + 1
-            place = seen.wanted.get((path, seen.calls[path]))
-            if place is not None:
-                seen.found[place] = tensor_of(output)
+    @contextmanager
+    def _reading(self, places: Sequence[int], batch: Batch, threshold: float | None) -> Iterator[dict[int, Readout]]:
+        """Read contributions at places in this thread and block, and at all layers above if sinks are to be held."""
+        outputs = self.model.parts.outputs
+        layers = {place for place in places if place or self._embeddings is None}
+        if threshold is not None and outputs is not None:
+            layers |= set(range(max(min(places), 1), len(outputs) + 1))
+        known = {layer: self._output(layer) for layer in layers}
+        wanted = {(output.path, output.call): (layer, output.axes) for layer, output in known.items()}
+        with self._listen_for(wanted, {False: batch.mask}, threshold) as readouts:
+            yield readouts
 
-        self._network.model.get_submodule(path).register_forward_hook(after)
+    @contextmanager
+    def _listen_for(
+        self, wanted: dict[tuple[str, int], tuple[int, Axes]], mask: dict[bool, Tensor], threshold: float | None
+    ) -> Iterator[dict[int, Readout]]:
+        listening = self._listening
+        listening.wanted, listening.mask, listening.threshold = wanted, mask, threshold
+        listening.calls, listening.readouts = {}, {}
+        try:
+            yield listening.readouts
+        finally:
+            listening.wanted, listening.readouts = {}, {}
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -362,28 +365,11 @@ class FrozenModel:
         finally:
             self._written = self._written or watch.written()
 
-    def _listening(self, places: Sequence[int]) -> "_Listening":
-        wanted = {(self._output(p).path, self._output(p).call): p for p in places if p or self._embeddings is None}
-        return _Listening(self._seen, wanted)
 
-
-def _flowed(run: ForwardPass) -> FrozenPass:
+def _frozen(run: ForwardPass) -> FrozenPass:
     if run.frozen is None:
         raise ValueError("the pass was not made by the frozen network")
     return run.frozen
-
-
-class _Listening:
-    """Lets the hooks of the current thread's pass note the outputs of layers."""
-
-    def __init__(self, seen: _Seen, wanted: dict[tuple[str, int], int]) -> None:
-        self._seen, self._wanted = seen, wanted
-
-    def __enter__(self) -> None:
-        self._seen.calls, self._seen.wanted, self._seen.found = {}, self._wanted, {}
-
-    def __exit__(self, *_: object) -> None:
-        self._seen.wanted = {}
 
 
 def _word_embeddings(model: TaskModel) -> WordEmbeddings | None:

@@ -1,9 +1,9 @@
-"""An encoder-decoder language model frozen at its forward pass: slopes by what its encoder and its decoder read."""
+"""An encoder-decoder language model frozen at its forward pass: contributions of the source and of the decoder."""
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -14,34 +14,25 @@ from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
-from ..surgery.trace import Call, hidden_of, tensor_of, trace
+from ..surgery.readout import PLAIN, Readout, read_out
+from ..surgery.trace import Call, hidden_of, trace
 from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass
 from .frozen_model import LONG, FrozenModel
 from .proof import reading
 from .task_model import TaskModel
 
-__all__ = ["OWN", "SOURCE", "FrozenSeq2Seq"]
+__all__ = ["SOURCE", "FrozenSeq2Seq"]
 
-OWN, SOURCE = 0, 1
-"""The places of a pass: the word embeddings of the decoder's tokens, and what is read of the source's."""
+SOURCE = -1_000_000
+"""The place of the source's word embeddings; the output of layer l of the encoder is l above it."""
 
 
-@dataclass
-class _Held(threading.local):
-    """What the current thread puts in the place of word embeddings, and what it waits for.
+class _Sides(threading.local):
+    """What the current thread puts in the place of word embeddings: of each side its token ids and vectors."""
 
-    Attributes:
-        given: For each side its token ids and vectors, as long as they were not looked up.
-        wanted: The encoder's layer whose output is read, and at which of the module's calls; None for the embeddings.
-        calls: How often that module was called.
-        found: Its output.
-    """
-
-    given: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    wanted: LayerOutput | None = None
-    calls: int = 0
-    found: Tensor | None = None
+    waiting: tuple[tuple[Tensor, Tensor], ...] = ()
+    """Those that were not looked up yet."""
 
 
 class FrozenSeq2Seq(FrozenModel):
@@ -58,48 +49,54 @@ class FrozenSeq2Seq(FrozenModel):
 
     def __init__(self, model: TaskModel, *, like: FrozenModel | None = None) -> None:
         super().__init__(model, like=like)
-        self._sides = _Held()
+        self._sides = _Sides()
         self._layers: tuple[LayerOutput, ...] | None = None
         for table in {id(table): table for table in self._tables()}.values():
             table.register_forward_hook(self._placed)
 
-    def run_both(self, batch: Batch, layer: int, point: float = 1.0) -> ForwardPass:
-        """Run the frozen network once over a source and what the decoder writes; its answers are the model's own.
+    def run_both(
+        self, batch: Batch, layers: Sequence[int], *, point: float = 1.0, sink_threshold: float | None = None
+    ) -> ForwardPass:
+        """Run the frozen network once over a source and a completion; its answers are the model's own.
 
         Args:
             batch: One text, from `Seq2SeqModel.with_source`.
-            layer: Where the slopes by the source will be wanted: 0 for its word embeddings, or a layer of the encoder.
+            layers: Where contributions of the source will be wanted: 0 for its word embeddings, or layers of the
+                encoder. Those of the decoder are read at its word embeddings.
             point: What the word embeddings of both sides are multiplied by.
+            sink_threshold: As for `run`.
 
         Raises:
             UnsupportedModelError: If the network is not affine once frozen, or the encoder has no such layer.
         """
         self._prove(batch)
         long = batch.mask.numel() + batch.inputs["source"].numel() > LONG
-        layers = self._encoder_layers(batch) if layer or long else ()
-        output = layers[layer - 1] if layer else None
-        leaves = [(vectors * point).requires_grad_() for vectors in self.sides(batch.inputs)]  # (1, S, H), (1, T, H)
+        outputs = self._encoder_layers(batch) if any(layers) or long or sink_threshold is not None else ()
+        vectors = self.sides(batch.inputs)  # (1, S, H), (1, T, H)
+        read = [read_out(side * point) for side in vectors]
+        readouts = {0: read[1][1]} | ({SOURCE: read[0][1]} if 0 in layers else {})
+        flowing = [read[0][0] if 0 in layers else vectors[0] * point, read[1][0]]
         with ExitStack() as stack:
             record = stack.enter_context(self.model.copy.recording(stop=True))
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
-            stack.enter_context(self._given(batch.inputs, leaves, output))
+            stack.enter_context(self._given(batch.inputs, flowing))
+            seen = stack.enter_context(self._reading_both(layers, outputs, batch, sink_threshold))
             stack.enter_context(self._network.frozen())
             if long:
                 stack.enter_context(self._network.sparing())
             with self._watched():
                 self._network.model(**batch.inputs)
         hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
-        source = leaves[0] if output is None else self._sides.found
-        self._sides.found = None
-        if hidden is None or source is None:
+        readouts |= seen
+        if hidden is None or not readouts.keys() >= {SOURCE + layer for layer in layers}:
             raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
         with torch.no_grad():
-            run = self.model.finish(batch, hidden.detach(), leaves[1].detach(), None, None, False)
-        return replace(run, frozen=FrozenPass({OWN: leaves[1], SOURCE: source}, hidden))
+            run = self.model.finish(batch, hidden.detach(), vectors[1] * point, None, None, False)
+        return replace(run, frozen=FrozenPass(readouts, hidden))
 
-    def encoder_layer(self, batch: Batch, read_at: int | str) -> int:
-        """Return the layer of the encoder that a setting means, 0 for the word embeddings.
+    def encoder_layers(self, batch: Batch, read_at: int | str) -> tuple[int, ...]:
+        """Return the layers of the encoder that a setting means, 0 for the word embeddings.
 
         Args:
             batch: A text to find the layers with.
@@ -109,13 +106,20 @@ class FrozenSeq2Seq(FrozenModel):
             UnsupportedModelError: If there is no such layer.
         """
         if read_at == 0:
-            return 0
+            return (0,)
         count = len(self._encoder_layers(batch))
+        if read_at == "all":
+            return tuple(range(1, max(count, 2))) if count else (0,)
+        if not count:
+            raise UnsupportedModelError(
+                f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
+                "can be read at its word embeddings alone: read_at=0"
+            )
         place = count // 2 if read_at == "middle" else int(read_at)
         place = count + place if place < 0 else place
         if not 0 <= place <= count:
             raise UnsupportedModelError(f"read_at={read_at}: the encoder has layers 1 to {count}")
-        return place
+        return (place,)
 
     def sides(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the word embeddings of source and decoder, (1, S, H) and (1, T, H)."""
@@ -128,7 +132,7 @@ class FrozenSeq2Seq(FrozenModel):
         leaf = torch.cat([vectors.flatten() for vectors in both]).requires_grad_()  # (S H + T H,)
         parts = leaf.split([vectors.numel() for vectors in both])
         placed = [part.view_as(vectors) for part, vectors in zip(parts, both, strict=True)]
-        with self._given(inputs, placed, None):
+        with self._given(inputs, placed):
             return self.model.answer(inputs, place, rows, self._network.model), leaf
 
     def _tables(self) -> list[nn.Module]:
@@ -147,20 +151,35 @@ class FrozenSeq2Seq(FrozenModel):
         return found
 
     @contextmanager
-    def _given(
-        self, inputs: Mapping[str, Tensor], vectors: Sequence[Tensor], output: LayerOutput | None
-    ) -> Iterator[None]:
+    def _reading_both(
+        self, layers: Sequence[int], outputs: tuple[LayerOutput, ...], batch: Batch, threshold: float | None
+    ) -> Iterator[dict[int, Readout]]:
+        """Read contributions at layers of the encoder in this thread and block, and sinks of both sides above them."""
+        held = threshold is not None
+        above = range(max(min(layers), 1), len(outputs) + 1) if held else ()
+        wanted = {
+            (outputs[layer - 1].path, outputs[layer - 1].call): (SOURCE + layer, PLAIN)
+            for layer in {*layers, *above} - {0}
+        }
+        own = (self.model.parts.outputs or ()) if held else ()
+        wanted |= {(output.path, output.call): (layer, output.axes) for layer, output in enumerate(own, 1)}
+        masks = {False: batch.mask, True: batch.inputs["source_mask"][..., 0].bool()}
+        with self._listen_for(wanted, masks, threshold) as readouts:
+            yield readouts
+
+    @contextmanager
+    def _given(self, inputs: Mapping[str, Tensor], vectors: Sequence[Tensor]) -> Iterator[None]:
         """Let the network read vectors where it would read the embeddings of both sides, in this thread and block.
 
         Raises:
             UnsupportedModelError: At the end of the block, if it did not look both up.
         """
-        held = self._sides
-        held.given, held.wanted, held.calls, held.found = list(zip(_ids(inputs), vectors, strict=True)), output, 0, None
+        sides = self._sides
+        sides.waiting = tuple(zip(_ids(inputs), vectors, strict=True))
         try:
             yield
         finally:
-            left, held.given, held.wanted = len(held.given), [], None
+            left, sides.waiting = len(sides.waiting), ()
         if left:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} does not look its tokens up in its tables of word embeddings, so that "
@@ -169,16 +188,16 @@ class FrozenSeq2Seq(FrozenModel):
 
     def _placed(self, _: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor | None:
         """Put the vectors of the first side that has these ids, and was not looked up yet, in the place of a lookup."""
-        held = self._sides
-        for place, (ids, vectors) in enumerate(held.given):
+        waiting = self._sides.waiting
+        for side, (ids, vectors) in enumerate(waiting):
             width = ids.shape[1]
             if args and torch.equal(args[0][..., :width], ids):  # padded by the model itself
-                held.given.pop(place)
+                self._sides.waiting = waiting[:side] + waiting[side + 1 :]
                 return torch.cat((vectors, output[:, width:]), 1)
         return None
 
     def _encoder_layers(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        """Return where the output of each layer of the encoder passes by, found once, and listen there."""
+        """Return which modules return the outputs of the encoder's layers, found once, and listen there; none if unknown."""
         if self._layers is not None:
             return self._layers
         reference = cast(PreTrainedModel, private_clone(self.model.copy.reference))
@@ -190,30 +209,15 @@ class FrozenSeq2Seq(FrozenModel):
         states = outputs.get("encoder_hidden_states") or ()
         plain = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
         found = layer_outputs(calls, Call(path, None), states) if plain else None
-        if found is None or any(output.axes != (0, 1, 2) for output in found):
-            raise UnsupportedModelError(
-                f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
-                "can be read at its word embeddings alone: read_at=0"
-            )
+        if found is None or any(output.axes != PLAIN for output in found):
+            found = ()
         with self._lock:
             if self._layers is None:
-                for layer in {output.path: output for output in found}:
-                    self._network.model.get_submodule(layer).register_forward_hook(
-                        lambda _, __, returned, layer=layer: self._passing(layer, returned)
-                    )
+                for path in {output.path for output in found}:
+                    self._listen(path)
                 self._network.cut_at({output.path for output in found})
                 self._layers = found
         return self._layers
-
-    def _passing(self, path: str, returned: Any) -> None:
-        held = self._sides
-        if held.wanted is not None and held.wanted.path == path:
-            held.calls += 1
-            if held.calls == held.wanted.call:
-                held.found = tensor_of(returned)
-
-    def _shaped(self, held: Tensor, place: int) -> Tensor:
-        return held
 
 
 def _ids(inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """Completions of language models, and which tokens each of their tokens rests on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,14 +10,13 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from ..methods import FrozenGradient, Method, Request, check_finite, run_method
+from ..methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
 from ..models.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
-from ..results.base import FloatArray
 from ..results.generation import GenerationAttribution
 from ..surgery.isolated import autocast_note
 from ..surgery.memory import enough_memory
@@ -74,10 +73,6 @@ class Explained(NamedTuple):
     def written(self) -> list[int]:
         """The generated tokens."""
         return self.completed.encoding.ids[self.start :]
-
-
-Measured = Mapping[str, tuple[float, ...]]
-"""What a method measured of itself, by name, for each generated token."""
 
 
 def default_method(model: TaskModel) -> Method:
@@ -185,14 +180,13 @@ def _with_source(model: Seq2SeqModel, one: Explained) -> GenerationAttribution:
         said = _said(model, run.hidden[0], one)
     count = len(one.ids)
     request = Request(model, run, _target(model, torch.tensor([one.ids]), one.contrast, run), ())
-    found = method.score_each(request, torch.arange(count)[None] + one.start - 1)
-    if found is None:
+    each = method.score_each(request, torch.arange(count)[None] + one.start - 1)
+    if each is None:
         raise MethodError(f"{method.info.name} gives no scores of completions")
-    scores = found.values[0].detach().float().cpu()  # (G, 1, S + T - 1)
-    check_finite(method, request, scores.numpy())
-    model.check_finite(scores.numpy(), run.batch)
-    measured = {name: tuple(value[0].tolist()) for name, value in found.diagnostics.items()}
-    return _result(model, one._replace(completed=one.completed.joined()), (), scores, measured, said)
+    found = _row(each, 0, count)  # of S + T - 1 tokens
+    check_finite(method, request, found.values.numpy())
+    model.check_finite(found.values.numpy(), run.batch)
+    return _result(model, one._replace(completed=one.completed.joined()), (), found, said)
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:
@@ -208,9 +202,9 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
         said = [_said(model, states, one) for states, one in zip(_rows(run, run.hidden), batch, strict=True)]
     found = _scored(model, run, batch, layers)
     results = []
-    for one, (scores, diagnostics), predictions in zip(batch, found, said, strict=True):
-        model.check_finite(scores.numpy(), run.batch)
-        result = _result(model, one, layers, scores, diagnostics, predictions)
+    for one, scores, predictions in zip(batch, found, said, strict=True):
+        model.check_finite(scores.values.numpy(), run.batch)
+        result = _result(model, one, layers, scores, predictions)
         same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
         notes = (*result.notes, *autocast_note(run.batch.inputs, run.hidden.dtype), *same)
         results.append(replace(result, notes=notes))
@@ -222,14 +216,12 @@ def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
     return [own[mask.to(own.device)] for own, mask in zip(values, run.batch.mask, strict=True)]
 
 
-def _scored(
-    model: TaskModel, run: ForwardPass, batch: Sequence[Explained], layers: tuple[int, ...]
-) -> list[tuple[Tensor, Measured]]:
-    """Return the scores of each text, (G, L, T - 1) on the host, and what the method measured of itself."""
+def _scored(model: TaskModel, run: ForwardPass, batch: Sequence[Explained], layers: tuple[int, ...]) -> list[Scores]:
+    """Return the scores of each text on the host, (G, L, T - 1), with one diagnostic for each generated token."""
     method = batch[0].options.method
     if method.info.tokenwise:
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
-        return [(_at_once(model, own, one, layers), {}) for own, one in zip(rows, batch, strict=True)]
+        return [_at_once(model, own, one, layers) for own, one in zip(rows, batch, strict=True)]
     count = max(len(one.ids) for one in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
     ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
@@ -239,35 +231,38 @@ def _scored(
     request = Request(model, run, _target(model, ids, batch[0].contrast, run), layers)
     each = method.score_each(request, places)
     if each is None:
-        return [(_one_by_one(model, one, layers), {}) for one in batch]
-    values = _rows(run, each.values.detach().permute(0, 3, 1, 2))  # (T, G, L) each
-    found: list[tuple[Tensor, Measured]] = []
-    for row, (one, own) in enumerate(zip(batch, values, strict=True)):
-        g = len(one.ids)
-        measured = {name: tuple(value[row, :g].tolist()) for name, value in each.diagnostics.items()}
-        found.append((own[:, :g].permute(1, 2, 0).float().cpu(), measured))
-    return found
+        return [_one_by_one(model, one, layers) for one in batch]
+    return [_row(each, row, len(one.ids), run.batch.mask[row]) for row, one in enumerate(batch)]
+
+
+def _row(each: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
+    """Return the scores of one text of a batch on the host: `count` generated tokens, (G, L, T), of the real tokens."""
+    own = each.map(lambda values: values[row, :count].detach().float().cpu())
+    sinks = None if each.sinks is None else each.sinks[row].cpu()
+    if mask is None:
+        return replace(own, sinks=sinks)
+    return replace(own, values=own.values[..., mask.cpu()], sinks=None if sinks is None else sinks[mask.cpu()])
 
 
 def _result(
     model: TaskModel,
     one: Explained,
     layers: tuple[int, ...],
-    scores: Tensor,
-    diagnostics: Measured,
+    found: Scores,
     said: tuple[list[Prediction], list[Prediction]],
 ) -> GenerationAttribution:
     completed, options, start = one.completed, one.options, one.start
     sequence, text = completed.encoding, completed.encoding.text
-    places = torch.arange(scores.shape[-1])  # (T - 1,)
+    places = torch.arange(found.values.shape[-1])  # (T - 1,)
     seen = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
-    scores = torch.nn.functional.pad(scores * seen[:, None], (0, 1))  # (G, L, T)
+    scores = torch.nn.functional.pad(found.values * seen[:, None], (0, 1))  # (G, L, T)
     alone = sequence.source is not None  # the decoder's tokens without those of the source
-    table: FloatArray = (scores if layers else scores[:, 0]).contiguous().numpy()
+    axes = (slice(None), slice(None) if layers else 0)
+    sinks = () if found.sinks is None else tuple(found.sinks.nonzero()[:, 0].tolist())
     names = [name_of(model, i) for i in one.ids]
     other = None if one.contrast is None else name_of(model, one.contrast)
     return GenerationAttribution(
-        scores=table,
+        scores=scores[axes].contiguous().numpy(),
         tokens=sequence.tokens,
         token_ids=tuple(sequence.ids),
         offsets=sequence.offsets,
@@ -288,7 +283,10 @@ def _result(
         signed=options.method.signed_on(model.task),
         notes=(*sequence.notes, NO_SOURCE) if alone else sequence.notes,
         version=__version__,
-        diagnostics=diagnostics,
+        diagnostics={name: tuple(values.tolist()) for name, values in found.diagnostics.items()},
+        bias=None if found.bias is None else found.bias[axes].contiguous().numpy(),
+        sink=found.sink[axes].contiguous().numpy() if found.sink is not None and sinks else None,
+        sinks=sinks,
         merge=options.method.word_merge,
         messages=None if alone else completed.messages,
         named={} if alone else completed.named,
@@ -321,30 +319,30 @@ def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPas
     return Target(ids.to(device), other, run.positions, True, model.task)
 
 
-def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[int, ...]) -> Tensor:
+def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[int, ...]) -> Scores:
     """Score all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
     distinct = list(dict.fromkeys(one.ids))
     target = _target(model, torch.tensor([distinct]), one.contrast, run)
     request = Request(model, run, target, layers)
-    scores = run_method(one.options.method, request).values[0].detach()  # (R, L, T)
-    scores = scores[..., run.batch.mask[0].to(scores.device)].float().cpu()  # (R, L, T - 1)
-    check_finite(one.options.method, request, scores.numpy())
-    return scores[[distinct.index(i) for i in one.ids]]
+    found = _row(run_method(one.options.method, request), 0, len(distinct), run.batch.mask[0])  # of R entries
+    check_finite(one.options.method, request, found.values.numpy())
+    return found.map(lambda values: values[[distinct.index(i) for i in one.ids]])
 
 
-def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Tensor:
+def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Scores:
     """Score by a method that reads texts as a whole, each generated token explained on what stood before it."""
-    rows = []
+    rows: list[Scores] = []
     for g, index in enumerate(one.ids):
         batch = model.batch([one.context.take(range(one.start + g))], [g])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
         target = _target(model, torch.tensor([[index]]), one.contrast, run)
         request = Request(model, run, target, layers)
-        scores = run_method(one.options.method, request).values[0].detach().float().cpu()  # (1, L, P + g)
-        check_finite(one.options.method, request, scores.numpy())
-        rows.append(torch.nn.functional.pad(scores[0], (0, len(one.context) - one.start - g)))
-    return torch.stack(rows)
+        found = _row(run_method(one.options.method, request), 0, 1)  # (1, L, P + g)
+        check_finite(one.options.method, request, found.values.numpy())
+        rest = len(one.context) - one.start - g
+        rows.append(replace(found, values=torch.nn.functional.pad(found.values, (0, rest))))
+    return stacked(rows)
 
 
 def _said(model: TaskModel, states: Tensor, one: Explained) -> tuple[list[Prediction], list[Prediction]]:

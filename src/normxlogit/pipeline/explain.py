@@ -37,6 +37,9 @@ class ScoreColumns:
         target: What is explained.
         layers: The layers asked for.
         diagnostics: What the method measured of itself, (B, K) each, as lists.
+        bias: What belongs to no token, (B, K, L); None where scores do not add up.
+        sink: What attention sinks contribute, (B, K, L); None without sinks.
+        sinks: Which tokens are attention sinks, (N,); None without sinks.
     """
 
     scores: FloatArray
@@ -49,6 +52,9 @@ class ScoreColumns:
     target: Target
     layers: tuple[int, ...]
     diagnostics: dict[str, list[list[float]]]
+    bias: FloatArray | None
+    sink: FloatArray | None
+    sinks: FloatArray | None
 
 
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
@@ -73,14 +79,17 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         _places(run),
         None if span else top_predictions(model.task, run.logits),
         _token_predictions(model, run, options.token_predictions),
+        scores.bias,
+        scores.sink,
+        None if scores.sinks is None else batch.real(scores.sinks),
     )
     measured = {name: found.tolist() for name, found in scores.diagnostics.items()}
-    ids, contrast, places, said, heard = others
+    ids, contrast, places, said, heard, *besides = others
     if said is not None:
         model.check_finite(said[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
     spans = answers(run) if span else None
-    return ScoreColumns(values, ids, contrast, places, said, heard, spans, target, wanted, measured)
+    return ScoreColumns(values, ids, contrast, places, said, heard, spans, target, wanted, measured, *besides)
 
 
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
@@ -103,9 +112,13 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
-        own = columns.scores[part].transpose(1, 2, 0)  # (K, L, T)
-        own = own if columns.layers else own[:, 0]
-        own = own if target.labelled else own[0]
+        axes = (slice(None) if target.labelled else 0, slice(None) if columns.layers else 0)
+        own = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not asked for
+        sinks = () if columns.sinks is None else tuple(columns.sinks[part].nonzero()[0].tolist())
+        bias, sink = (
+            None if values is None else np.array(values[row][axes], np.float32, order="C")
+            for values in (columns.bias, columns.sink if sinks else None)
+        )
         info, about = infos[row], encoding.result_fields()
         same = same_as_contrast(info.ids, info.contrast_id, info.contrast)
         results.append(
@@ -122,6 +135,9 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
                 signed=method.signed_on(model.task),
                 version=__version__,
                 diagnostics=_diagnostics(columns.diagnostics, row, target.labelled),
+                bias=bias,
+                sink=sink,
+                sinks=sinks,
                 merge=method.word_merge,
             )
         )

@@ -157,13 +157,20 @@ def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int)
 
 
 def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], limit: int) -> Attribution:
-    """Average the scores of overlapping windows; take a token's prediction from the window where it is most central."""
+    """Merge the scores of overlapping windows; take a token's prediction from the window where it is most central.
+
+    The prediction is the mean of W windows' logits, so a token whose scores add up to them has the sum of its windows'
+    scores over W, and the biases their mean. Scores that do not add up are averaged over the windows of the token.
+    """
     first = results[0]
+    biases = [result.bias for result in results if result.bias is not None]
+    adds_up = len(biases) == len(results)
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
     count = np.zeros(len(encoding), dtype=np.float32)  # (T,)
     for places, result in zip(kept, results, strict=True):
         total[..., places] += result.scores
         count[places] += 1
+    scores = total / (len(kept) if adds_up else count)  # (..., T)
     heard = None
     if first.token_predictions is not None:
         best: dict[int, tuple[int, int, int]] = {}
@@ -176,14 +183,19 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
             for _, window, index in (best[i] for i in range(len(encoding)))
         )
     note = (
-        f"the text has {len(encoding)} tokens and the model reads {limit}: it was read in {len(kept)} windows; scores "
-        "are the mean where windows overlap, and the prediction is that of the mean logits"
+        f"the text has {len(encoding)} tokens and the model reads {limit}: it was read in {len(kept)} windows; "
+        + ("scores are shares of the mean logits, " if adds_up else "scores are the mean where windows overlap, ")
+        + "and the prediction is that of the mean logits"
     )
     worst = {
         name: max((r.diagnostics[name] for r in results), key=lambda v: float(np.max(np.abs(v))))
         for name in first.diagnostics
     }
-    return _whole(encoding, first, total / count, note, token_predictions=heard, diagnostics=worst)
+    bias = np.asarray(np.mean(biases, 0), np.float32) if adds_up else None  # (...,)
+    sinks = tuple(sorted({int(places[i]) for places, r in zip(kept, results, strict=True) for i in r.sinks}))
+    sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
+    besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
+    return _whole(encoding, first, scores, note, token_predictions=heard, diagnostics=worst, **besides)
 
 
 def _whole(encoding: Encoding, result: Attribution, scores: FloatArray, note: str, **changes: Any) -> Attribution:

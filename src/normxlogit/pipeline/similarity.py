@@ -131,12 +131,14 @@ def _score(model: EmbeddingModel, sides: list[Side], method: Method, vectors: Te
         run: ForwardPass = method.forward(model, batch)
     request = Request(model, run, Direction.of(model, vectors), ())
     scores = run_method(method, request)
-    bias = scores.diagnostics.get("bias")
     found = []
     for row, mask in enumerate(batch.mask):
         own = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
         check_finite(method, request, own[:, None].cpu().numpy())
-        found.append(Shares(own, None if bias is None else bias[row].detach().float().to(own.device)))
+        none = None if scores.bias is None else scores.bias[row, :, 0].detach().to(own)  # (K,)
+        if none is not None and scores.sink is not None:
+            none = none + scores.sink[row, :, 0].detach().to(own)  # (K,)
+        found.append(Shares(own, none))
     return found
 
 

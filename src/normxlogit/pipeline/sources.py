@@ -53,6 +53,8 @@ def explain_sources(
     model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
     rest = written = np.zeros(len(parts), np.float32)
     bias: FloatArray | None = None
+    sink: FloatArray | None = None
+    sinks: tuple[int, ...] = ()
     unit = "logit"
     passes = {"forward_passes": 1.0}
     measured: dict[str, float | tuple[float, ...]] = {}
@@ -65,7 +67,7 @@ def explain_sources(
         table, unit, passes = ablated.table.astype(np.float32), ablated.unit, ablated.passes
         measured = {} if ablated.r2 is None else {"r2": tuple(ablated.r2.tolist())}
     elif (direct := _direct(model, completed, options, weights)) is not None:
-        values, bias = direct  # (K, T), (K,)
+        values, bias, sink, sinks = direct
         start = sequence.prompt_tokens
         alone = [part._replace(tokens=(start + k,)) for k, part in enumerate(parts)]
         table, rest, written = sum_to_sources(values, alone, sources, start, merge)
@@ -78,6 +80,7 @@ def explain_sources(
     else:
         found = explain_completion(model, completed, options).sources(by, of, merge=merge)
         table, rest, written, bias = found.table, found.rest, found.written, found.bias
+        sink, sinks = found.sink, found.sinks
         if not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     text = sequence.text
@@ -87,6 +90,8 @@ def explain_sources(
         rest=rest.copy(),
         written=written.copy(),
         bias=bias if merge == "sum" else None,
+        sink=sink if merge == "sum" else None,
+        sinks=sinks,
         sources=tuple(Passage(s.name, s.start, s.end) for s in sources),
         parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
         text=text,
@@ -129,8 +134,12 @@ def _direct(
     completed: Completed,
     options: Options,
     weights: Array,
-) -> tuple[FloatArray, FloatArray | None] | None:
-    """Return scores (K, T) and biases (K,) from one backward pass for each part; None if the method cannot."""
+) -> tuple[FloatArray, FloatArray | None, FloatArray | None, tuple[int, ...]] | None:
+    """Return scores (K, T), biases (K,), sinks (K,) and which tokens they are, from one backward pass for each part.
+
+    Returns:
+        None if the method cannot.
+    """
     method, sequence, start = options.method, completed.encoding, completed.prompt_tokens
     if method.info.tokenwise:
         return None
@@ -152,5 +161,8 @@ def _direct(
         return None
     values = found.values[0, :, 0].detach().float().cpu()  # (K, T - 1), T of `joined`
     table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T)
-    bias = found.diagnostics.get("bias")
-    return table, None if bias is None else bias[0].detach().float().cpu().numpy()
+    bias, sink = (
+        None if part is None else part[0, :, 0].detach().float().cpu().numpy() for part in (found.bias, found.sink)
+    )
+    sinks = () if found.sinks is None else tuple(found.sinks[0].nonzero()[:, 0].tolist())
+    return table, bias, sink, sinks

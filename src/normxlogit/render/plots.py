@@ -178,14 +178,16 @@ def _bar_chart(scores: FloatArray, names: Sequence[str], scale: float, label: st
 
 
 def _waterfall(a: Attribution, drawn: Layout, said: Facts, k: int) -> PlotFigure:
+    if isinstance(a, Similarity):
+        raise DataError("a waterfall adds scores up, and each of two texts adds up to the cosine by itself; draw bars")
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
     row = drawn.rows[0]
     kept = lead(row, drawn.columns, k)
-    bias = a.diagnostics.get("bias")
-    steps = [("bias", float(bias))] if isinstance(bias, (int, float)) else []
+    besides = (("bias", a.bias), ("attention sink", a.sink))
+    steps = [(name, float(value)) for name, value in besides if value is not None]
+    total = float(a.scores.sum()) + sum(score for _, score in steps)
     steps += [(_shown(drawn.columns[i].name), float(row.scores[i])) for i in kept]
-    total = float(a.scores.sum()) + (steps[0][1] if bias is not None else 0.0)
     rest = total - sum(score for _, score in steps)
     if len(kept) < len(a.tokens):
         steps.append(("all other tokens", rest))

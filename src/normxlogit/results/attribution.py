@@ -12,7 +12,9 @@ from .fields import (
     Check,
     agree,
     array,
+    check_besides,
     choice,
+    current_bias,
     each,
     flag,
     integer,
@@ -125,6 +127,12 @@ class Attribution(Result):
         version: Version of the library.
         diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
             Gradients; a tuple with one number for each label where there is a label axis.
+        bias: float32, one for each label and layer of `scores` and without axes where these have none: what belongs to
+            no token. `scores.sum(-1) + bias`, and `sink` where there is one, is what is explained: the target's logit
+            (less the contrast's; of a vocabulary, less its mean). None where the scores do not add up to it.
+        sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no token's score. None
+            without sinks.
+        sinks: Indices of the tokens that are attention sinks.
         merge: How the score of a word comes from its tokens' unless `words` is told otherwise: "sum" where scores add
             up, "max" or "mean" where a sum would grow with the number of tokens.
         format_version: Version of the JSON format.
@@ -153,6 +161,9 @@ class Attribution(Result):
     notes: tuple[str, ...]
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    bias: FloatArray | None = None
+    sink: FloatArray | None = None
+    sinks: tuple[int, ...] = ()
     merge: Merge = "sum"
     format_version: int = field(default=FORMAT_VERSION)
 
@@ -178,19 +189,23 @@ class Attribution(Result):
             KeyError: If the result has no such axis, label or layer.
         """
         scores, target, layers, diagnostics = self.scores, self.target, self.layers, self.diagnostics
+        besides = {"bias": self.bias, "sink": self.sink}
         if label is not None:
             names: tuple[str | int, ...] = target.labels if isinstance(label, str) else target.ids
             if not self.has_label_axis or label not in names:
                 raise KeyError(f"no label {label!r} among {list(target.labels)}")
             index = names.index(label)
-            scores = scores[index]
+            scores, besides = scores[index], {n: None if v is None else v[index] for n, v in besides.items()}
             target = replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
             diagnostics = {name: values[index] for name, values in diagnostics.items()}
         if layer is not None:
             if layers is None or layer not in layers:
                 raise KeyError(f"no layer {layer} among {layers}")
-            scores, layers = np.take(scores, layers.index(layer), axis=-2), None
-        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics)
+            index = layers.index(layer)
+            scores, layers = np.take(scores, index, axis=-2), None
+            besides = {n: None if v is None else v[..., index] for n, v in besides.items()}
+        copied = {name: None if value is None else np.array(value) for name, value in besides.items()}
+        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics, **copied)
 
     @property
     def has_words(self) -> bool:
@@ -235,6 +250,10 @@ class Attribution(Result):
         return [Token(i, self.tokens[i], float(self.scores[i])) for i in kept[:k]]
 
     @classmethod
+    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        return current_bias(state)
+
+    @classmethod
     def _checks(cls) -> dict[str, Check]:
         return {
             "scores": scores,
@@ -257,6 +276,9 @@ class Attribution(Result):
             "notes": each(string),
             "version": string,
             "diagnostics": mapping(array(number)),
+            "bias": optional(scores),
+            "sink": optional(scores),
+            "sinks": each(integer),
             "merge": choice(*MERGES),
             "format_version": integer,
         }
@@ -280,10 +302,14 @@ class Attribution(Result):
             not axes or all(isinstance(v, tuple) and len(v) == len(labels) for v in self.diagnostics.values()),
             "diagnostics: not one for each label",
         )
+        self._check_bias()
         texts = (self.text, self.text_pair)
         for (start, end), sequence in zip(self.offsets or (), self.sequence_ids, strict=False):
             text = texts[sequence or 0]
             agree(start <= end and (text is None or end <= len(text)), "offsets: outside the text")
+
+    def _check_bias(self) -> None:
+        check_besides(self.bias, self.sink, self.sinks, self.scores.shape)
 
     def _columns(self) -> Columns:
         every = [(label, layer) for label in self.target.labels for layer in self.layers or (None,)]
@@ -302,7 +328,13 @@ class Attribution(Result):
         if self.layers is not None:
             raise ValueError("SHAP's plots know no layers; choose one with select(layer=...)")
         pieces = text_pieces(self.tokens, (self.text, self.text_pair), self.offsets, self.sequence_ids)
-        return Shap(self.scores.T, pieces, self.target.labels if self.has_label_axis else self.target.labels[0])
+        names = self.target.labels if self.has_label_axis else self.target.labels[0]
+        return Shap(self.scores.T, self._base(), pieces, names)
+
+    def _base(self) -> FloatArray:
+        """Return what the scores add up from, one for each label: the bias, or zero where there is none."""
+        base = np.zeros(self.scores.shape[:-1], np.float32)
+        return sum((part for part in (self.bias, self.sink) if part is not None), base)
 
     def plot(
         self,

@@ -5,6 +5,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from ..errors import DataError
 from .fields import FORMAT_VERSION, Check, FloatArray, choice, document, plain, read, same, setting
 from .files import read_json, write_json, write_text
@@ -38,8 +40,10 @@ class Result:
     diagnostics: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        """Freeze the scores, and keep settings and diagnostics as files hold them."""
-        self.scores.flags.writeable = False
+        """Freeze scores and bias, and keep settings and diagnostics as files hold them."""
+        for f in fields(self):  # type: ignore[arg-type]
+            if isinstance(values := getattr(self, f.name), np.ndarray):
+                values.flags.writeable = False
         for name in ("settings", "diagnostics"):
             object.__setattr__(self, name, setting(plain(getattr(self, name))))
 
@@ -74,11 +78,16 @@ class Result:
         document(state, FORMAT_VERSION)
         try:
             choice(cls.kind)(state.get("kind"))
-            result = cls(**read(state, cls._checks()))
+            result = cls(**read(cls._current(state), cls._checks()))
             result._check()
         except (RecursionError, ValueError) as error:
             raise DataError(f"not {cls.described}: {error or 'nested too deeply'}") from None
         return result
+
+    @classmethod
+    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the fields of a file as this version writes them, of one that an older version wrote."""
+        return state
 
     @classmethod
     def _checks(cls) -> dict[str, Check]:
@@ -148,7 +157,8 @@ class Result:
     def to_shap(self) -> Any:
         """Return the scores as a `shap.Explanation`, on which SHAP's plots work.
 
-        The base value is 0: that scores and base value add up to the model's output is not promised.
+        The base value is the `bias`, with which the scores add up to what is explained. It is 0 where there is no
+        bias: the scores of such a method do not add up to the model's output, and neither do SHAP's plots.
 
         Raises:
             DataError: If shap is missing, or the result is not of one text.

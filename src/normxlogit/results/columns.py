@@ -47,6 +47,9 @@ def column_types(arrow: Any, *, texts: bool, pairs: bool, words: bool) -> dict[s
         "target": arrow.list_(arrow.string()),
         "target_ids": arrow.list_(arrow.int32()),
         "position": arrow.int32(),
+        "bias": arrow.list_(arrow.float32()),
+        "sink": arrow.list_(arrow.float32()),
+        "sinks": arrow.list_(arrow.int32()),
         "diagnostics": arrow.string(),
         "notes": arrow.list_(arrow.string()),
         "method": arrow.string(),
@@ -85,6 +88,8 @@ def source_types(arrow: Any, *, texts: bool, names: bool) -> dict[str, Any]:
         "rest": arrow.list_(arrow.float32()),
         "written": arrow.list_(arrow.float32()),
         "bias": arrow.list_(arrow.float32()),
+        "sink": arrow.list_(arrow.float32()),
+        "sinks": arrow.list_(arrow.int32()),
         "diagnostics": arrow.string(),
         "notes": arrow.list_(arrow.string()),
         "method": arrow.string(),
@@ -127,6 +132,7 @@ def _sources(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any
         "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in row["part_spans"]],
         "diagnostics": json.loads(row["diagnostics"]),
         **{name: row[name] for name in ("scores", "rest", "written", "bias", "text", "completion")},
+        **{name: row[name] for name in ("sink", "sinks") if name in row},
         **{name: row[name] for name in ("method", "model", "notes")},
         **{name: common[name] for name in ("settings", "signed", "unit", "version")},
     }
@@ -134,6 +140,12 @@ def _sources(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any
 
 def _state(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
     shape = row["shape"]
+    # A shard of an older version has no such columns, and its bias among the diagnostics.
+    besides = {
+        name: None if row[name] is None else plain(np.asarray(row[name], np.float32).reshape(shape[:-1]))
+        for name in ("bias", "sink")
+        if name in row
+    }
     said = {"label": row["prediction"], "id": row["prediction_id"], "value": row["value"]}
     return {
         "kind": "text",
@@ -166,4 +178,6 @@ def _state(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
         "version": common["version"],
         "diagnostics": json.loads(row.get("diagnostics") or "{}"),
         "merge": common["merge"],
+        "sinks": row.get("sinks") or (),
+        **besides,
     }

@@ -16,6 +16,7 @@ __all__ = [
     "FloatArray",
     "array",
     "choice",
+    "current_bias",
     "each",
     "flag",
     "integer",
@@ -219,6 +220,54 @@ def agree(condition: bool, problem: str) -> None:
     """
     if not condition:
         raise ValueError(problem)
+
+
+WITHOUT_SINKS: Mapping[str, Any] = {"sink": None, "sinks": ()}
+"""What a file says that was written before attention sinks were told."""
+
+
+def check_besides(bias: FloatArray | None, sink: FloatArray | None, sinks: Sequence[int], shape: Sequence[int]) -> None:
+    """Refuse a bias or a sink that does not go with scores.
+
+    Args:
+        bias: What belongs to no token.
+        sink: What attention sinks contribute.
+        sinks: Which tokens they are.
+        shape: That of the scores, (..., T).
+
+    Raises:
+        ValueError: If they are of another shape, or there is no such token.
+    """
+    for name, values in (("bias", bias), ("sink", sink)):
+        agree(values is None or values.shape == tuple(shape[:-1]), f"{name}: of another shape than the scores")
+    agree((sink is None) == (not sinks), "sink: without its tokens, or the other way round")
+    agree(all(0 <= token < shape[-1] for token in sinks), "sinks: no such token")
+
+
+def current_bias(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields of a result with its `bias`, which older files have among the diagnostics, and without sinks.
+
+    There it is that of the last layer. Scores and bias add up to the same at every layer, which gives the others. Of
+    texts that were read in several windows it was that of one of them, and is left out.
+
+    Raises:
+        ValueError: If scores or bias are not numbers.
+    """
+    state = WITHOUT_SINKS | state
+    diagnostics = state.get("diagnostics", {})
+    if "bias" in state or not isinstance(diagnostics, Mapping):
+        return state
+    kept = dict(diagnostics)
+    bias = kept.pop("bias", None)
+    if any("windows; scores are the mean" in str(note) for note in state.get("notes") or ()):
+        bias = None
+    if bias is not None:
+        bias = scores(bias)
+        if state.get("layers") is not None:
+            sums = scores(state.get("scores")).sum(-1)  # (..., L)
+            bias = (sums[..., -1] + bias)[..., None] - sums
+        bias = plain(bias)
+    return {**state, "diagnostics": kept, "bias": bias}
 
 
 def document(state: Any, version: int) -> Mapping[str, Any]:

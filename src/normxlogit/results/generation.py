@@ -13,7 +13,9 @@ from .fields import (
     Check,
     agree,
     array,
+    check_besides,
     choice,
+    current_bias,
     each,
     flag,
     integer,
@@ -65,6 +67,12 @@ class GenerationAttribution(Result):
         notes: What the reader should know.
         version: Version of the library.
         diagnostics: What the method measured of itself, by name, with one number for each generated token.
+        bias: float32, (G,), with layers (G, L): what belongs to no token. `scores.sum(-1) + bias`, and `sink` where
+            there is one, is what is explained: the logit of each row's target, less the contrast's or the mean over the
+            vocabulary. None where the scores do not add up to it.
+        sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no token's score. None
+            without sinks.
+        sinks: Indices of the tokens that are attention sinks.
         merge: How the score of a word comes from its tokens' unless `words` is told otherwise.
         messages: Where the messages of a chat stand in the text; None for a prompt that was one text.
         named: The sources that the caller named, by their character spans in the text.
@@ -93,6 +101,9 @@ class GenerationAttribution(Result):
     notes: tuple[str, ...]
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    bias: FloatArray | None = None
+    sink: FloatArray | None = None
+    sinks: tuple[int, ...] = ()
     merge: Merge = "sum"
     messages: tuple[MessageSpan, ...] | None = None
     named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -145,6 +156,9 @@ class GenerationAttribution(Result):
             notes=self.notes,
             version=self.version,
             diagnostics={name: values[index] for name, values in self.diagnostics.items()},
+            bias=None if self.bias is None else np.array(self.bias[index]),
+            sink=None if self.sink is None else np.array(self.sink[index]),
+            sinks=tuple(i for i in self.sinks if i < self.prompt_tokens + index),
             merge=self.merge,
         )
 
@@ -222,11 +236,14 @@ class GenerationAttribution(Result):
         if centered:
             seen = np.arange(len(self.tokens)) < self.prompt_tokens + np.arange(len(self))[:, None]  # (G, T)
             values = np.where(seen, values - values.sum(0) / np.maximum(seen.sum(0), 1), 0)  # (G, T)
-        table, rest, written = sum_to_sources(values, parts, found, self.prompt_tokens, merge)
-        bias = None
-        if "bias" in self.diagnostics and not centered and merge == "sum":
-            each_bias = np.array(self.diagnostics["bias"], np.float64)  # (G,)
-            bias = np.array([each_bias[[i - self.prompt_tokens for i in p.tokens]].sum() for p in parts], np.float32)
+        start = self.prompt_tokens
+        table, rest, written = sum_to_sources(values, parts, found, start, merge)
+        bias, sink = (
+            None
+            if each is None or centered or merge != "sum"
+            else np.array([each.astype(np.float64)[[i - start for i in p.tokens]].sum() for p in parts], np.float32)
+            for each in (self.bias, self.sink)
+        )
         settings = dict(self.settings) | ({"merge": merge} if merge != "sum" else {})
         return Sources(
             scores=table.sum(0),
@@ -234,6 +251,8 @@ class GenerationAttribution(Result):
             rest=rest,
             written=written,
             bias=bias,
+            sink=sink,
+            sinks=self.sinks,
             sources=tuple(Passage(s.name, s.start, s.end) for s in found),
             parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
             text=sequence.text,
@@ -281,7 +300,13 @@ class GenerationAttribution(Result):
         """
         if self.layers is None or layer not in self.layers:
             raise KeyError(f"no layer {layer} among {self.layers}")
-        return replace(self, scores=self.scores[:, self.layers.index(layer)].copy(), layers=None)  # (G, T)
+        index = self.layers.index(layer)
+        bias, sink = (None if v is None else v[:, index].copy() for v in (self.bias, self.sink))  # (G,)
+        return replace(self, scores=self.scores[:, index].copy(), layers=None, bias=bias, sink=sink)  # (G, T)
+
+    @classmethod
+    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        return current_bias(state)
 
     @classmethod
     def _checks(cls) -> dict[str, Check]:
@@ -305,6 +330,9 @@ class GenerationAttribution(Result):
             "notes": each(string),
             "version": string,
             "diagnostics": mapping(array(number)),
+            "bias": optional(scores),
+            "sink": optional(scores),
+            "sinks": each(integer),
             "merge": choice(*MERGES),
             "messages": optional(each(record(MessageSpan, {"role": string, "start": integer, "end": integer}))),
             "named": mapping(each(integer, 2)),
@@ -327,6 +355,7 @@ class GenerationAttribution(Result):
         agree(
             self.scores.shape == wanted and 0 not in wanted, f"scores: not of shape {wanted}, as its layers and tokens"
         )
+        check_besides(self.bias, self.sink, self.sinks, wanted)
         length = len(self.completion) if self.text is None else len(self.text)
         agree(len(self.completion) <= length, "completion: longer than the text")
         spans = [*(self.offsets or ()), *self.named.values(), *((m.start, m.end) for m in self.messages or ())]

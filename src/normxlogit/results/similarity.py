@@ -84,10 +84,15 @@ class Similarity(Attribution):
         first, second = self.first_tokens, len(self) - self.first_tokens
         agree(0 < first < len(self), "first_tokens: not the tokens of the first of two texts")
         agree(self.own.shape == (first + second,), f"own: not one for each of {len(self)} tokens")
-        agree(self.bias is None or self.bias.shape == (2,), "bias: not one for each text")
         for name, shape in (("matrix", (first + 1, second + 1)), ("own_matrix", (first, second))):
             values = getattr(self, name)
             agree(values is None or values.shape == shape, f"{name}: not of shape {shape}")
+
+    def _check_bias(self) -> None:
+        agree(self.bias is None or self.bias.shape == (2,), "bias: not one for each text")
+
+    def _base(self) -> FloatArray:
+        return np.zeros((), np.float32)  # each text has a bias of its own, and adds up to the cosine by itself
 
     def _columns(self) -> Columns:
         return super()._columns() | {"own": self.own.tolist()}

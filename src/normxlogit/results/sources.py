@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import DataError
 from .base import FORMAT_VERSION, FloatArray, Result
-from .fields import Check, agree, array, each, flag, integer, mapping, number, optional, record, scores, setting, string
+from .fields import WITHOUT_SINKS, Check, agree, array, each, flag, integer, mapping, number, optional, record, scores, setting, string
 from .spans import Piece
 from .tables import Columns, Shap
 
@@ -59,7 +59,7 @@ class Sources(Result):
     """Scores of the sources of a prompt, for the whole answer and for each of its parts.
 
     Where tokens are summed, `table[k].sum() + rest[k] + written[k]` is the sum of all scores of part k, and with the
-    `bias` of a frozen gradient it is the explained quantity itself.
+    `bias` (and the `sink`) of a frozen gradient it is the explained quantity itself.
 
     Attributes:
         scores: float32, (S,): the sum of `table` over the parts.
@@ -67,6 +67,8 @@ class Sources(Result):
         rest: float32, (K,): what rests on the prompt outside every source (template, instructions, question).
         written: float32, (K,): what rests on the answer's own earlier tokens.
         bias: float32, (K,): what belongs to no token, where the method tells it; else None.
+        sink: float32, (K,): what attention sinks contribute, which is in no source's score; None without sinks.
+        sinks: Indices of the tokens that are attention sinks.
         sources: Name and span of each source.
         parts: Text and span of each part of the answer.
         text: Prompt and completion.
@@ -102,6 +104,8 @@ class Sources(Result):
     notes: tuple[str, ...]
     version: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    sink: FloatArray | None = None
+    sinks: tuple[int, ...] = ()
     format_version: int = field(default=FORMAT_VERSION)
 
     def __len__(self) -> int:
@@ -160,6 +164,10 @@ class Sources(Result):
         return plot_sources(self, k=k)
 
     @classmethod
+    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        return WITHOUT_SINKS | state
+
+    @classmethod
     def _checks(cls) -> dict[str, Check]:
         piece = record(Passage, {"name": string, "start": integer, "end": integer})
         return {
@@ -168,6 +176,8 @@ class Sources(Result):
             "rest": scores,
             "written": scores,
             "bias": optional(scores),
+            "sink": optional(scores),
+            "sinks": each(integer),
             "sources": each(piece),
             "parts": each(piece),
             "text": string,
@@ -188,7 +198,7 @@ class Sources(Result):
         agree(count > 0 and rows > 0, "sources: none, or no part of an answer")
         agree(self.scores.shape == (count,), f"scores: not one for each of {count} sources")
         agree(self.table.shape == (rows, count), f"table: not of shape {(rows, count)}")
-        for name in ("rest", "written", "bias"):
+        for name in ("rest", "written", "bias", "sink"):
             values = getattr(self, name)
             agree(values is None or values.shape == (rows,), f"{name}: not one for each of {rows} parts")
         for piece in (*self.sources, *self.parts):

@@ -40,11 +40,13 @@ class Shap(NamedTuple):
 
     Attributes:
         values: Scores (T,), or (T, C) of several labels.
+        base: What the scores add up from, (), or (C,) of several labels.
         data: The T pieces of the text.
         names: The label, or the C labels.
     """
 
     values: FloatArray
+    base: FloatArray
     data: list[str]
     names: str | tuple[str, ...]
 
@@ -128,18 +130,21 @@ def to_shap(part: Shap | Sequence[Shap]) -> Any:
     """
     shap = optional_module("shap", "SHAP's explanations need shap: pip install shap")
     if isinstance(part, Shap):
-        base: Any = 0.0 if isinstance(part.names, str) else np.zeros(len(part.names))
         names = None if isinstance(part.names, str) else list(part.names)
+        base: Any = part.base.astype(np.float64) if names else float(part.base)
         return shap.Explanation(part.values.astype(np.float64), base, np.array(part.data, object), output_names=names)
     values, data = np.empty(len(part), dtype=object), np.empty(len(part), dtype=object)
     for i, one in enumerate(part):
         values[i], data[i] = one.values.astype(np.float64), np.array(one.data, object)
     # Names of the features let SHAP average a word over texts of different lengths.
     given = {"data": data, "feature_names": [[piece.strip() for piece in one.data] for one in part]}
-    first = part[0].names
+    first, shapes = part[0].names, {one.base.shape for one in part}
+    # Texts with different numbers of labels have no common array.
+    bases = [one.base.astype(np.float64) for one in part]
+    base = np.stack(bases) if len(shapes) == 1 else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
     if isinstance(first, str) or any(one.names != first for one in part):
-        return shap.Explanation(values, np.zeros(len(part)), **given)
-    return shap.Explanation(values, np.zeros((len(part), len(first))), **given, output_names=list(first))
+        return shap.Explanation(values, base, **given)
+    return shap.Explanation(values, base, **given, output_names=list(first))
 
 
 def optional_module(name: str, otherwise: str) -> Any:

@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-__all__ = ["attended", "convolved", "grouped_norm", "layer_norm", "local", "ratio", "rms_norm", "shifted"]
+__all__ = ["attended", "convolved", "grouped_norm", "layer_norm", "local", "measured", "ratio", "rms_norm", "shifted"]
 
 SMALL = 1e-6
 """An activation's ratio f(x) / x is taken to be zero where |x| is smaller than this."""
+
+Held = tuple[Tensor | None, Tensor | None]
 
 SCORES = 1 << 22
 """Attention scores that a backward pass works out at once."""
@@ -138,6 +140,36 @@ class _Local(Function):
 def local(x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
     """Run what is linear, or linear once a choice is held (max-pooling), though torch's own backward reads x."""
     result: Tensor = _Local.apply(x, run)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Measured(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
+        ctx.save_for_backward(x.detach())
+        ctx.width, ctx.held = width, held
+        return x.clone()  # some models work on it in place
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+        (x,), (direction, detached) = ctx.saved_tensors, ctx.held()
+        share = (grad.float() * (x if direction is None else direction).float()).sum(ctx.width)
+        if not ctx.needs_input_grad[0]:
+            return None, share, None, None
+        return grad if detached is None else grad.masked_fill(detached, 0.0), share, None, None
+
+
+def measured(x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
+    """Give x itself, with <gradient, x> for the gradient of a leaf.
+
+    Args:
+        x: What flows.
+        leaf: Of the shape of x without its axes `width`.
+        width: The axes that the product is summed over.
+        held: Asked in each backward pass: what the gradient is multiplied by in the place of x, and where no gradient
+            goes on to x, of the shape of x with one for its width; None for neither.
+    """
+    result: Tensor = _Measured.apply(x, leaf, width, held)  # type: ignore[no-untyped-call]
     return result
 
 

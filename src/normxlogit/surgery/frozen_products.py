@@ -37,7 +37,7 @@ GATES = frozenset({"sigmoid", "hardsigmoid", "softplus", "expit", "logsigmoid", 
 
 _KEEPING = frozenset([
     "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Numpy_T", "Squeeze", "Unsqueeze", "View",
-    "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Identity", "MovedimInt", "Swapaxes",
+    "UnsafeView", "ReshapeAlias", "Clone", "ToCopy", "Identity", "MovedimInt", "Swapaxes", "_Measured",
 ])  # fmt: skip
 """Autograd nodes that pass all of one tensor on, under another shape."""
 
@@ -117,7 +117,8 @@ def activated(tensor: Tensor) -> tuple[int, str]:
         stem = _stem(node)
         if stem not in _PASSING or (stem == "Mul" and SIGNAL in node.metadata):
             break
-        above = {parent for parent, _ in node.next_functions if parent is not None}
+        parents = node.next_functions[:1] if stem == "_Measured" else node.next_functions  # the second is a leaf
+        above = {parent for parent, _ in parents if parent is not None}
         node = above.pop() if len(above) == 1 else None
     return 0, ""
 

@@ -1,16 +1,12 @@
-"""Faults at a chosen moment of a call, and what must be as before after one."""
+"""Faults at a chosen moment of a call."""
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import normxlogit
-from tests.test_promises import fingerprint
 
 PACKAGE = os.path.dirname(normxlogit.__file__)
 
@@ -57,30 +53,6 @@ class AtLine:
         return self._trace
 
 
-@contextlib.contextmanager
-def nothing_left_behind(model, tokenizer) -> Iterator[None]:
-    """Compare the caller's model and tokenizer, and torch's own switches, with what they were before."""
-    before = fingerprint(model), tokenizer.backend_tokenizer.to_str(), switches()
-    yield
-    assert (fingerprint(model), tokenizer.backend_tokenizer.to_str(), switches()) == before
-
-
-def switches():
-    return {
-        "gradients": torch.is_grad_enabled(),
-        "inference": torch.is_inference_mode_enabled(),
-        "autocast": torch.is_autocast_enabled("cpu"),
-        "modes": torch._C._len_torch_function_stack(),
-        "dtype": torch.get_default_dtype(),
-        "random": torch.get_rng_state().sum().item(),
-    }
-
-
 def moments(total, count):
     """So many moments of a call with so many steps: the first, the last and others between."""
     return sorted({round(1 + (total - 1) * i / (count - 1)) for i in range(count)})
-
-
-def same(found, expected):
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a.scores, b.scores, rtol=1e-4, atol=1e-5)

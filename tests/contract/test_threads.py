@@ -14,6 +14,8 @@ import torch
 from normxlogit import ALL, Explainer
 from tests import tiny
 
+from .compare import explainer as explainer_of
+
 THREADS, TEXTS = 8, 200
 WORDS = [word for word in tiny.WORDS if not word.startswith("##")]
 
@@ -98,6 +100,28 @@ def test_a_call_between_two_steps_explains_the_weights_of_that_moment():
         np.testing.assert_allclose(
             scores, Explainer(still, tokenizer)(tiny.TEXTS[0], target=0).scores, rtol=1e-5, atol=1e-6
         )
+
+
+def test_threads_with_targets_of_their_own_equal_one():
+    e = explainer_of("bert", "MaskedLM")
+    texts = [f"{t} [MASK]" for t in tiny.TEXTS]
+    targets = ["are", "is", "was", "cat"]
+    expected = {t: e(texts, target=t, layers=ALL) for t in targets}
+    fresh = explainer_of("bert", "MaskedLM")
+    wrong = []
+
+    def work(target):
+        for _ in range(10):
+            for a, b in zip(fresh(texts, target=target, layers=ALL), expected[target], strict=True):
+                if not np.allclose(a.scores, b.scores, atol=1e-4):
+                    wrong.append(target)
+
+    threads = [threading.Thread(target=work, args=(t,)) for t in targets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 FORKED = """

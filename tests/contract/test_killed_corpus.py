@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from normxlogit.errors import DataError
-
-from .corpora import errors, explainer, jsonl, results, texts
+from normxlogit import DataError, attribute
+from tests.corpus.corpora import errors, explainer, jsonl, results, texts
 
 COUNT = 400
 ROOT = Path(__file__).parents[2]
@@ -95,23 +94,17 @@ def test_a_full_disk_leaves_whole_shards(corpus, tmp_path):
     said = process.communicate(timeout=120)[1]
     assert process.returncode != 0
     assert "DataError: cannot write" in said
-    from normxlogit import attribute
-
     attribute(explainer(), corpus, out, shard_rows=8)
     check(out)
 
 
 def test_a_folder_that_cannot_be_written(corpus, tmp_path):
-    from normxlogit import attribute
-
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot write"):
         attribute(explainer(), corpus, tmp_path / "file" / "out")
 
 
 def test_an_input_that_vanishes(tmp_path):
-    from normxlogit import attribute
-
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text("\n".join(texts(COUNT // 2)))
     given = [tmp_path / "a.txt", tmp_path / "b.txt"]

@@ -7,6 +7,8 @@ from transformers import BatchEncoding
 from normxlogit import ALL, Explainer, HeadMismatchError, InputError
 from tests import tiny
 
+from .compare import close
+
 KINDS = [
     ("bert", "SequenceClassification"),
     ("gpt2", "CausalLM"),
@@ -25,6 +27,41 @@ def passed(family, kind, texts=None):
     with torch.no_grad():
         outputs = model(**inputs, output_hidden_states=True)
     return Explainer(model, tokenizer), inputs, outputs
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
+def test_a_given_pass_gives_the_scores_of_a_pass_of_its_own(family, kind, side):
+    model, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
+    e = Explainer(model, tokenizer)
+    expected = e(tiny.TEXTS, layers=ALL)
+    inputs = tokenizer(tiny.TEXTS, return_tensors="pt", padding=True, padding_side=side)
+    if side == "left" and family == "bert":
+        pytest.skip("a model of absolute positions reads other positions when padded left")
+    with torch.no_grad():
+        outputs = model(**inputs, output_hidden_states=True)
+    results = e.from_outputs(inputs, outputs, layers=ALL)
+    for a, b in zip(results, expected, strict=True):
+        close(a.scores, b.scores, 1e-4)
+        assert a.tokens == b.tokens
+        assert a.prediction.label == b.prediction.label
+        assert a.target.position == b.target.position
+
+
+def test_outputs_of_other_inputs_are_refused():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    e = Explainer(model, tokenizer)
+    inputs = tokenizer(tiny.TEXTS[:1], return_tensors="pt")
+    with torch.no_grad():
+        outputs = model(**inputs, output_hidden_states=True)
+        plain = model(**inputs)
+    with pytest.raises(InputError, match="output_hidden_states=True"):
+        e.from_outputs(inputs, plain)
+    with pytest.raises(InputError, match="shape"):
+        e.from_outputs(tokenizer(tiny.TEXTS[1:2], return_tensors="pt"), outputs)
+    outputs["logits"] = outputs.logits + 1
+    with pytest.raises(HeadMismatchError, match="same inputs"):
+        e.from_outputs(inputs, outputs)
 
 
 @pytest.mark.parametrize(("family", "kind"), KINDS)

@@ -1,0 +1,151 @@
+"""Each token's contribution to what a frozen pass answers, from backward passes through it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..surgery.readout import Readout
+from .forward_pass import FrozenPass
+
+__all__ = ["Contributions", "contributions", "sinks_of"]
+
+AT_ONCE = 8
+"""Quantities that are backpropagated from together: each holds gradients of its own."""
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """What backward passes through a frozen pass give.
+
+    Attributes:
+        answer: The explained quantities, (B, K).
+        values: By place, what each token contributes there, (B, K, T).
+        sink: By place, what attention sinks contribute from there on, (B, K).
+        sinks: Which tokens are attention sinks at any place, (B, T); None where none is.
+    """
+
+    answer: Tensor
+    values: dict[int, Tensor]
+    sink: dict[int, Tensor]
+    sinks: Tensor | None
+
+
+def contributions(
+    answer: Tensor, frozen: FrozenPass, places: Sequence[int], read: Tensor | None = None
+) -> Contributions:
+    """Backpropagate once from each of K quantities of a frozen pass, several at a time.
+
+    Attention sinks are detached where they leave a layer. One that is the only token from which a quantity is read is
+    not: all of the answer passes through it.
+
+    Args:
+        answer: The quantities with their graph, (B, K).
+        frozen: The pass; it can be backpropagated through once.
+        places: Where contributions are wanted.
+        read: The token that each quantity is read from, (B, K), negative for several; None where it is not known.
+    """
+    sums = answer.sum(0)  # (K,)
+    sinks = sinks_of(frozen.readouts)  # (B, T)
+    if sinks is not None and read is None:
+        read = _read_from(sums, frozen)  # (B, K)
+    held = _places_with_sinks(frozen.readouts)
+    order = [place for place in frozen.readouts if place in places or place in held]
+    readouts = [frozen.readouts[place] for place in order]
+    values: dict[int, list[Tensor]] = {place: [] for place in order}
+    sink: dict[int, list[Tensor]] = {place: [] for place in order}
+    rows: list[int] = []
+    parts = list(_parts(len(sums), read, sinks))
+    if sinks is not None and all(kept is not None for _, kept in parts):
+        sinks = sinks & ~torch.stack([kept for _, kept in parts if kept is not None]).all(0)  # (B, T), those held
+    for number, (part, kept) in enumerate(parts):
+        for place, readout in zip(order, readouts, strict=True):
+            free = None if place < 0 or readout.sinks is None else kept  # the head does not read a source
+            readout.detached = readout.sinks if free is None else readout.sinks & ~free  # type: ignore[operator]
+        gradients = _gradients(sums[part], [r.leaf for r in readouts], retain=number < len(parts) - 1)
+        for place, readout, gradient in zip(order, readouts, gradients, strict=True):
+            each = readout.contributions(gradient)  # (k, B, T)
+            nothing = each.new_zeros(each.shape[:2])  # (k, B)
+            held = readout.detached
+            values[place].append(each if held is None else each.masked_fill(held, 0.0))
+            sink[place].append(nothing if held is None else (each * held).sum(-1))
+        rows += part
+    back = torch.tensor(rows).argsort()  # as they were asked for
+    total = {place: torch.cat(sink[place])[back.to(answer.device)].T for place in order}  # (B, K) each
+    return Contributions(
+        answer.detach(),
+        {place: torch.cat(values[place])[back.to(answer.device)].transpose(0, 1) for place in places},
+        {place: sum((total[o] for o in order if o >= place), torch.zeros_like(total[place])) for place in places},
+        sinks if sinks is not None and bool(sinks.any()) else None,
+    )
+
+
+def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[Tensor]:
+    """Return the gradients of k sums by each leaf, (k, ...) each; zeros where nothing flows."""
+    each = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (k, k)
+    if len(sums) == 1:
+        one = torch.autograd.grad(sums[0], leaves, retain_graph=retain, allow_unused=True)
+        gradients = [None if gradient is None else gradient[None] for gradient in one]
+    else:
+        gradients = list(
+            torch.autograd.grad(sums, leaves, each, retain_graph=retain, allow_unused=True, is_grads_batched=True)
+        )
+    shapes = [(len(sums), *leaf.shape) for leaf in leaves]
+    return [
+        leaf.new_zeros(shape) if gradient is None else gradient
+        for leaf, shape, gradient in zip(leaves, shapes, gradients, strict=True)
+    ]
+
+
+def _parts(count: int, read: Tensor | None, sinks: Tensor | None) -> Iterator[tuple[list[int], Tensor | None]]:
+    """Yield which quantities are backpropagated from together, and the sinks that are not held for them, (B, T)."""
+    alone: dict[int, Tensor] = {}
+    if sinks is not None and read is not None:
+        known = (read >= 0) & sinks.gather(1, read.clamp(min=0).to(sinks.device)).to(read.device)  # (B, K)
+        for k in known.any(0).nonzero()[:, 0].tolist():
+            kept = torch.zeros_like(sinks)  # (B, T)
+            texts = known[:, k].nonzero()[:, 0]
+            kept[texts.to(sinks.device), read[texts, k].to(sinks.device)] = True
+            alone[k] = kept
+    others = [k for k in range(count) if k not in alone]
+    for start in range(0, len(others), AT_ONCE):
+        yield others[start : start + AT_ONCE], None
+    for k, kept in alone.items():
+        yield [k], kept
+
+
+def sinks_of(readouts: dict[int, Readout], *, source: bool = False) -> Tensor | None:
+    """Return the tokens that are attention sinks at any place, (B, T).
+
+    Args:
+        readouts: Of a frozen pass, by place.
+        source: Of an encoder-decoder model, whether those of the source are meant, in the place of the decoder's.
+
+    Returns:
+        None where there is none.
+    """
+    masks = [
+        readout.sinks
+        for place, readout in readouts.items()
+        if (place < 0) == source and readout.sinks is not None
+    ]
+    found = torch.stack(masks).any(0) if masks else None
+    return found if found is not None and bool(found.any()) else None
+
+
+def _places_with_sinks(readouts: dict[int, Readout]) -> set[int]:
+    masks = {place: readout.sinks for place, readout in readouts.items() if readout.sinks is not None}
+    there = torch.stack([mask.any() for mask in masks.values()]).tolist() if masks else []
+    return {place for place, any_there in zip(masks, there, strict=True) if any_there}
+
+
+def _read_from(sums: Tensor, frozen: FrozenPass) -> Tensor:
+    """Return the one token of the last layer that each quantity is read from, (B, K), or -1 for several."""
+    last = frozen.readouts[max(frozen.readouts)]
+    read = []
+    for part in sums.split(AT_ONCE):
+        gradient = last.contributions(_gradients(part, [last.leaf], retain=True)[0])  # (k, B, T)
+        several = (gradient != 0).sum(-1) != 1  # (k, B)
+        read.append(gradient.abs().argmax(-1).masked_fill(several, -1))
+    return torch.cat(read).T  # (B, K)

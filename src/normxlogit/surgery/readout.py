@@ -1,0 +1,89 @@
+"""Reading each token's contribution, and holding attention sinks, where a hidden state passes in a frozen network.
+
+A hidden state h flows on beside a leaf with one number for each token, whose gradient is <g, h>, the token's
+contribution, summed over the width: no gradient as wide as a state is kept, whatever the number of layers.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .frozen_maps import measured
+from .trace import Axes
+
+__all__ = ["PLAIN", "Readout", "attention_sinks", "read_out"]
+
+PLAIN: Axes = (0, 1, 2)
+"""The axes of a state that is held as (B, T, H)."""
+
+
+@dataclass
+class Readout:
+    """What is read where one hidden state passes.
+
+    Attributes:
+        leaf: Its gradient is the contribution of each token, (B, T), or (T, B) where the module holds time first.
+        axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
+        sinks: Which tokens are attention sinks there, (B, T); None where none was looked for.
+        detached: Which of them no gradient passes in the backward passes from now on, (B, T).
+        direction: What the gradient is multiplied by in the place of the state, of its shape; None for the state.
+    """
+
+    leaf: Tensor
+    axes: Axes
+    sinks: Tensor | None
+    detached: Tensor | None
+    direction: Tensor | None = None
+
+    def contributions(self, gradient: Tensor) -> Tensor:
+        """Bring the leaf's gradient, or several in front of each other, into the order (..., B, T)."""
+        return gradient.transpose(-2, -1) if self._time_first else gradient
+
+    @property
+    def _time_first(self) -> bool:
+        return self.axes[0] > self.axes[1]
+
+    def held(self) -> tuple[Tensor | None, Tensor | None]:
+        """Return the direction, and the detached tokens in the shape of the state."""
+        if self.detached is None:
+            return self.direction, None
+        tokens = self.detached.T if self._time_first else self.detached
+        for axis in sorted(self.axes[2:]):
+            tokens = tokens.unsqueeze(axis)
+        return self.direction, tokens
+
+
+def read_out(state: Tensor, axes: Axes = PLAIN, sinks: Tensor | None = None) -> tuple[Tensor, Readout]:
+    """Read contributions of a hidden state off a frozen pass.
+
+    Args:
+        state: What flows, held as `axes` say.
+        axes: Where (B, T, H) are among its axes; the product is summed over all but the first two.
+        sinks: Tokens that no gradient passes, (B, T).
+
+    Returns:
+        What flows on in the place of the state, and the readout.
+    """
+    shape = [size for axis, size in enumerate(state.shape) if axis in axes[:2]]
+    leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
+    readout = Readout(leaf, axes, sinks, sinks)
+    return measured(state, leaf, axes[2:], readout.held), readout
+
+
+def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:
+    """Find the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
+
+    Args:
+        state: (B, T, H).
+        mask: Real tokens, (B, T).
+        threshold: How many times.
+
+    Returns:
+        (B, T).
+    """
+    norms = state.detach().float().norm(dim=-1)  # (B, T)
+    real = mask.to(norms.device)  # (B, T)
+    median = norms.masked_fill(~real, torch.nan).nanmedian(-1, keepdim=True).values  # (B, 1)
+    found: Tensor = (norms > threshold * median) & real  # (B, T)
+    return found

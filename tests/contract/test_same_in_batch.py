@@ -1,0 +1,166 @@
+"""The same scores alone or in a batch, first or after others, padded left or right, eager or SDPA."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from normxlogit import ALL, Explainer, NormXLogitError, list_methods
+from tests import tiny
+
+from .cases import CASES, Case
+from .compare import close, explainer
+from .texts import batches
+
+EVERYTHING = (
+    [(f, "SequenceClassification") for f in tiny.CLASSIFIERS]
+    + [(f, "MaskedLM") for f in tiny.MASKED_LMS]
+    + [(f, "CausalLM") for f in tiny.CAUSAL_LMS]
+)
+
+
+@pytest.mark.parametrize(("family", "kind"), EVERYTHING)
+def test_alone_equals_in_a_batch(family, kind):
+    e = explainer(family, kind)
+    texts = [f"{t} [MASK]" for t in tiny.TEXTS] if kind == "MaskedLM" else tiny.TEXTS
+    layers = None if family in ("xlnet", "mamba") else ALL
+    together = e(texts, layers=layers)
+    for text, result in zip(texts, together, strict=True):
+        alone = e(text, layers=layers)
+        close(result.scores, alone.scores)
+        assert alone.text == result.text == text
+        assert np.isfinite(alone.scores).all()
+        assert alone.prediction.label == result.prediction.label
+
+
+def test_budget_splits_batches_and_keeps_the_order():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    texts = tiny.TEXTS * 5
+    small, large = Explainer(model, tokenizer, batch_tokens=20), Explainer(model, tokenizer)
+    for text, a, b in zip(texts, small(texts), large(texts), strict=True):
+        assert a.text == text
+        close(a.scores, b.scores)
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt2", "llama", "opt"])
+def test_encoded_left_or_right_padded_equals_text(family):
+    e = explainer(family)
+    expected = e(tiny.TEXTS)
+    for side in ("left", "right"):
+        encoded = tiny.tokenizer_for(family)(tiny.TEXTS, return_tensors="pt", padding=True, padding_side=side)
+        for a, b in zip(e(encoded), expected, strict=True):
+            close(a.scores, b.scores)
+            assert a.tokens == b.tokens
+            assert a.offsets == b.offsets
+            assert a.text is None
+
+
+@pytest.mark.parametrize("method", [info.name for info in list_methods()])
+def test_every_method_scores_a_text_alone_as_in_a_batch(method):
+    e = explainer("bert")
+    for text, result in zip(tiny.TEXTS, e(tiny.TEXTS, method=method), strict=True):
+        close(result.scores, e(text, method=method).scores, 1e-4)
+
+
+@pytest.mark.parametrize(("family", "kind"), EVERYTHING)
+def test_a_first_text_is_scored_as_one_after_others(family, kind):
+    texts = [f"{t} [MASK]" for t in tiny.TEXTS] if kind == "MaskedLM" else tiny.TEXTS
+    used = explainer(family, kind)
+    for text in [*texts, *reversed(texts)]:
+        close(used(text).scores, explainer(family, kind)(text).scores)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("xlnet", "SequenceClassification")]
+                         + [(family, "CausalLM") for family in tiny.CAUSAL_LMS])  # fmt: skip
+def test_the_padding_side_of_the_tokenizer_does_not_matter(family, kind, side):
+    tokenizer = tiny.tokenizer_for(family)
+    tokenizer.padding_side = side
+    e = Explainer(tiny.model(family, kind), tokenizer)
+    for text, result in zip(tiny.TEXTS, e(tiny.TEXTS), strict=True):
+        close(result.scores, explainer(family, kind)(text).scores)
+    assert tokenizer.padding_side == side
+
+
+@pytest.mark.parametrize("family", ["gpt2", "opt", "llama", "qwen2"])
+def test_prompts_generated_together_are_explained_as_each_alone(family):
+    e = explainer(family, "CausalLM")
+    prompts = ["the cat sat on", "bad", "a great film with charm and"]
+    for prompt, result in zip(prompts, e.generate(prompts, max_new_tokens=3), strict=True):
+        alone = explainer(family, "CausalLM").generate(prompt, max_new_tokens=3)
+        assert result.token_ids == alone.token_ids
+        close(result.scores, alone.scores, 1e-4)
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "gradient-x-input"])
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM"),
+                                              ("gpt2", "CausalLM")])  # fmt: skip
+def test_eager_equals_sdpa(family, kind, method):
+    scores = []
+    for attention in ("eager", "sdpa"):
+        model = tiny.model(family, kind)
+        model.set_attn_implementation(attention)
+        scores.append(Explainer(model, tiny.tokenizer_for(family))(tiny.TEXTS, method=method))
+    for a, b in zip(*scores, strict=True):
+        close(a.scores, b.scores, 1e-5 if method == "normxlogit" else 1e-4)
+
+
+def test_eager_equals_sdpa_at_every_layer():
+    scores = []
+    for attention in ("eager", "sdpa"):
+        model = tiny.model("bert")
+        model.set_attn_implementation(attention)
+        scores.append(Explainer(model, tiny.tokenizer_for("bert"))(tiny.TEXTS, layers=ALL))
+    for a, b in zip(*scores, strict=True):
+        close(a.scores, b.scores)
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient"])
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("roberta", "SequenceClassification"),
+                                              ("llama", "CausalLM")])  # fmt: skip
+def test_bfloat16_agrees_in_rank(family, kind, method):
+    scipy_stats = pytest.importorskip("scipy.stats")
+    model, tokenizer = tiny.model(family, kind, scale=2.0), tiny.tokenizer_for(family)
+    full = Explainer(model, tokenizer)(tiny.TEXTS[2], target=0, method=method).scores
+    half = Explainer(copy.deepcopy(model).bfloat16(), tokenizer)(tiny.TEXTS[2], target=0, method=method)
+    assert half.scores.dtype == np.float32
+    assert scipy_stats.spearmanr(full, half.scores).statistic > 0.99
+
+
+# --- any text, tokenizers of every kind -------------------------------------------------------------------------------
+
+
+def outcome(case: Case, inputs, **options):
+    """Return what comes of inputs: results, or an error of the library; an error of any other type is a fault."""
+    try:
+        return case.explainer(inputs, **options)
+    except NormXLogitError as error:
+        return error
+
+
+def agree(one, other):
+    """Refuse two results of one text that differ in more than rounding."""
+    for name in ("text", "text_pair", "tokens", "offsets", "notes", "target"):
+        assert getattr(one, name) == getattr(other, name)
+    assert one.prediction.value == pytest.approx(other.prediction.value, rel=1e-4, abs=1e-4)
+    close(one.scores, other.scores, 1e-4)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@given(texts=batches, data=st.data())
+def test_alone_in_a_batch_and_reordered(case, texts, data):
+    inputs = [case.input_of(text) for text in texts]
+    options = {} if case.head in ("QuestionAnswering", "MultipleChoice") else {"target": 0}
+    alone = [outcome(case, one, **options) for one in inputs]
+    wrong = [place for place, result in enumerate(alone) if isinstance(result, Exception)]
+    if wrong:
+        together = outcome(case, inputs, **options)
+        assert type(together) in {type(alone[place]) for place in wrong}
+    good = [place for place in range(len(inputs)) if place not in wrong]
+    order = data.draw(st.permutations(good))
+    for places in (good, order):
+        together = case.explainer([inputs[place] for place in places], **options)
+        for place, result in zip(places, together, strict=True):
+            agree(result, alone[place])
