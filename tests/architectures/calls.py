@@ -105,8 +105,8 @@ def _line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}"[:400]
 
 
-def same(found: Any, expected: Any, what: str) -> None:
-    """Compare scores, relative to the largest of them.
+def same(found: Any, expected: Any, what: str, size: float = 0.02) -> None:
+    """Compare scores, relative to the largest of them, or to `size` where that is larger.
 
     Raises:
         Broken: If they differ.
@@ -116,8 +116,8 @@ def same(found: Any, expected: Any, what: str) -> None:
         raise Broken(f"{what}: shape {found.shape}, not {expected.shape}")
     if not np.isfinite(found).all():
         raise Broken(f"{what}: not finite")
-    difference, size = np.abs(found - expected).max(initial=0), np.abs(expected).max(initial=0)
-    if not difference <= TOLERANCE * max(size, 0.02):
+    difference, size = np.abs(found - expected).max(initial=0), max(np.abs(expected).max(initial=0), size)
+    if not difference <= TOLERANCE * size:
         raise Broken(f"{what}: off by {difference:.2g} at a size of {size:.2g}")
 
 
@@ -190,11 +190,11 @@ class TextCalls:
         for given in self.inputs:
             self.logits(given)
 
-    def logit(self, given: Any, result: Any) -> float:
+    def logit(self, given: Any, result: Any, *, centred: bool = True) -> float:
         """Return the caller's own model's logit of what a result explains, less the mean over a vocabulary."""
         logits, target = self.logits(given), result.target
         logits = logits if target.position is None else logits[target.position]
-        if self.task in ("masked-lm", "causal-lm"):
+        if centred and self.task in ("masked-lm", "causal-lm"):
             logits = logits - logits.mean()
         return float(logits[target.ids[0]])
 
@@ -210,6 +210,9 @@ class TextCalls:
                 same(result.prediction.value, (logits if place is None else logits[place]).max(), "the predicted logit")
             if name == "frozen-gradient" and self._reads_one_target(result):
                 adds_up(result, self.logit(given, result), "scores and bias")
+            if name == "decompx" and self._reads_one_target(result):  # it shares the biases out
+                logit = self.logit(given, result, centred=False)
+                same(result.scores.sum(), logit, "the sum of the scores", float(np.abs(result.scores).sum()))
         for result, single in zip(self.explainer(self.inputs, method=method), alone, strict=True):
             same(result.scores, single.scores, "in a batch and alone")
 

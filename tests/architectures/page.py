@@ -59,7 +59,7 @@ COLUMNS = {
     ),
     "Gradients": Column(GRADIENTS, _by(*GRADIENTS), PREDICTED),
     "Perturbation": Column(PERTURBATION, _by(*PERTURBATION), PREDICTED),
-    "Encoders": Column(ENCODERS, _by(*ENCODERS), PREDICTED),
+    "Encoders": Column(ENCODERS, _by(*ENCODERS), f"{PREDICTED}; the sum of DecompX's scores with it"),
     "Value zeroing": Column(("value-zeroing",), _by("value-zeroing"), PREDICTED),
     "Generation": Column(
         ("generate",),

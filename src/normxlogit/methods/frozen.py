@@ -101,9 +101,7 @@ class FrozenGradient(Method):
         """Whether the network is frozen at the text itself, and nowhere else between it and the baseline."""
         return self.points == (1.0,)
 
-    def _run(
-        self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = True
-    ) -> ForwardPass:
+    def _run(self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = True) -> ForwardPass:
         places = self._places(model, layers)
         return FrozenModel.of(model).run(batch, places, sink_threshold=self.sink_threshold, predict=predict)
 

@@ -126,9 +126,7 @@ def sinks_of(readouts: dict[int, Readout], *, source: bool = False) -> Tensor | 
         None where there is none.
     """
     masks = [
-        readout.sinks
-        for place, readout in readouts.items()
-        if (place < 0) == source and readout.sinks is not None
+        readout.sinks for place, readout in readouts.items() if (place < 0) == source and readout.sinks is not None
     ]
     found = torch.stack(masks).any(0) if masks else None
     return found if found is not None and bool(found.any()) else None

@@ -244,7 +244,9 @@ class FrozenModel:
         with without_autocast(run.batch.inputs):
             with self._network.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
-            return contributions(answer, frozen, places, read if weights is None else torch.full_like(answer, -1).long())
+            return contributions(
+                answer, frozen, places, read if weights is None else torch.full_like(answer, -1).long()
+            )
 
     def explained(self, run: ForwardPass, target: Target) -> Tensor:
         """Return what `contributions` explains of a forward pass of the text itself, (B, K)."""

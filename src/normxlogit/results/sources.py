@@ -8,7 +8,22 @@ import numpy as np
 
 from ..errors import DataError
 from .base import FORMAT_VERSION, FloatArray, Result
-from .fields import WITHOUT_SINKS, Check, agree, array, each, flag, integer, mapping, number, optional, record, scores, setting, string
+from .fields import (
+    WITHOUT_SINKS,
+    Check,
+    agree,
+    array,
+    each,
+    flag,
+    integer,
+    mapping,
+    number,
+    optional,
+    record,
+    scores,
+    setting,
+    string,
+)
 from .spans import Piece
 from .tables import Columns, Shap
 

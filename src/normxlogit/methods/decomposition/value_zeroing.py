@@ -1,5 +1,6 @@
 """Value Zeroing: how far a position's output moves when another token's value vectors are set to zero."""
 
+import itertools
 from collections.abc import Collection, Iterator
 
 import torch
@@ -57,6 +58,12 @@ class ValueZeroing(MatrixMethod):
         calls = record(model, copy, list(found), run.batch)
         if len(calls) != model.layer_count() or any(len(found[call.layer]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
+        for before, call in itertools.pairwise(calls):
+            if not torch.equal(before.returned, call.given):
+                raise UnsupportedModelError(
+                    f"needs layers that read what the layer before returned, and the {type(call.layer).__name__} of a "
+                    f"{type(model.module).__name__} is a part of one"
+                )
         for number, call in enumerate(calls, 1):
             if number in layers:
                 yield number, _moved(call, found[call.layer][0], run.batch.mask, model.batch_tokens)
