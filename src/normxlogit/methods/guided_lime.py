@@ -70,12 +70,12 @@ class GuidedLime(Method):
 
     def score(self, request: Request) -> Scores:
         """Score by the fitted weights."""
+        ask = Coalitions(request)
         prior = run_method(self.prior, request).values[:, :, 0].detach().double().cpu()  # (B, K, T)
         mask = request.forward.batch.mask.cpu()
         scores = torch.zeros(*prior.shape[:2], 1, prior.shape[2], dtype=torch.float32)  # (B, K, 1, T)
         r2 = torch.zeros(prior.shape[:2], dtype=torch.float32)  # (B, K)
         with torch.inference_mode():
-            ask = Coalitions(request)
             for row, players in enumerate(ask.players):
                 if not players:
                     continue

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.masking import masks, remove_tokens
@@ -29,9 +30,17 @@ class Coalitions:
 
     Args:
         request: What is explained.
+
+    Raises:
+        UnsupportedModelError: If the model reads no tokens that could be taken out.
     """
 
     def __init__(self, request: Request) -> None:
+        if request.model.task.signal:
+            raise UnsupportedModelError(
+                f"tokens are taken out of texts, and {type(request.model.module).__name__} reads none; normxlogit, "
+                "logat and frozen-gradient explain pictures and sounds"
+            )
         self.model, self.run, self.target = request.model, request.forward, request.target
         self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
         self._known: dict[tuple[int, tuple[bool, ...]], Tensor] = {}

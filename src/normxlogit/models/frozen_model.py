@@ -69,7 +69,7 @@ class _Listening(threading.local):
         place, axes = self.wanted[path, self.calls[path]]
         sinks, mask = None, self.mask.get(place < 0)
         with torch._C.DisableTorchFunction():
-            tokens = state.permute(axes)  # (B, T, H)
+            tokens = state.permute(axes).flatten(2)  # (B, T, H), several streams side by side
             if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
                 sinks = attention_sinks(tokens, mask, self.threshold)
             flowing, self.readouts[place] = read_out(state, axes, sinks)
@@ -275,8 +275,9 @@ class FrozenModel:
         if outputs is None or layer == 0:
             what = f"the output of layer {layer}" if layer else "the embeddings"
             raise UnsupportedModelError(
-                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, so the frozen "
-                "network cannot be read there"
+                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
+                "token, so the frozen network cannot be read there; read_at=0 needs no layer, and normxlogit and logat "
+                "score layers in another way"
             )
         return outputs[layer - 1]
 
@@ -316,8 +317,7 @@ class FrozenModel:
             if seen[0] != output.call or found is None:
                 return None
             leaves.append(found.detach().clone().requires_grad_())
-            flowing = leaves[0].clone()
-            return (flowing, *returned[1:]) if isinstance(returned, tuple) else flowing
+            return with_tensor(returned, leaves[0].clone())
 
         handle = module.get_submodule(output.path).register_forward_hook(begin)
         try:

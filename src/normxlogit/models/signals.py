@@ -13,6 +13,7 @@ from ..inputs.encoding import Encoding
 from ..surgery.clone import override_forward
 from ..surgery.isolated import private_clone
 from ..surgery.parts import Parts
+from .embeddings import WordEmbeddings
 from .model_copy import ModelCopy
 from .task_model import TaskModel
 from .tasks import Task
@@ -32,6 +33,18 @@ class SignalModel(TaskModel):
     Its processor stands in the tokenizer's place, and every patch or frame is a token without a text. Inputs are
     never padded: those of one shape are read together.
     """
+
+    @property
+    def embeddings(self) -> WordEmbeddings:
+        """None: patches and frames are not looked up in a table.
+
+        Raises:
+            UnsupportedModelError: Always.
+        """
+        raise UnsupportedModelError(
+            f"{type(self.module).__name__} reads no word embeddings, which this method works on; normxlogit, logat and "
+            "frozen-gradient explain pictures and sounds"
+        )
 
     def _adapt(self, copy: ModelCopy, task: Task) -> Task:
         override_forward(copy.module, _without_tokens)

@@ -32,6 +32,7 @@ from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_on_the_way_back
 from .memory import refuse_to_hide
 from .same_answer import apart
+from .trace import tensor_of, with_tensor
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -220,7 +221,7 @@ class FrozenNetwork:
         Nothing is kept of what is below, so the last layer costs little more than the forward pass.
 
         Args:
-            path: Of a module that returns a tensor, or a tuple that begins with one, such as a layer.
+            path: Of a module that returns a tensor, or a tuple or list that begins with one, such as a layer.
             calls: Which of its calls in this block, where layers share one module.
 
         Yields:
@@ -246,8 +247,8 @@ class FrozenNetwork:
     def _begin(self, path: str, _: nn.Module, __: Any, output: Any) -> Any:
         """Let the frozen pass begin with what a module returned."""
         held = self._held
-        found = output[0] if isinstance(output, tuple) and output else output
-        if held.waiting is None or held.start != path or not isinstance(found, Tensor):
+        found = tensor_of(output)
+        if held.waiting is None or held.start != path or found is None:
             return None
         held.calls -= 1
         if held.calls:
@@ -257,8 +258,7 @@ class FrozenNetwork:
         leaf = mode.report.leaf = found.detach().requires_grad_()
         torch.set_grad_enabled(True)
         mode.__enter__()  # type: ignore[no-untyped-call]
-        flowing = leaf.clone()  # some models work on it in place
-        return (flowing, *output[1:]) if isinstance(output, tuple) else flowing
+        return with_tensor(output, leaf.clone())  # some models work on it in place
 
     @contextmanager
     def _running(self, mode: _Mode) -> Iterator[None]:
