@@ -45,10 +45,10 @@ def test_the_sink_is_what_its_token_had_where_it_is_one_and_the_others_keep_thei
     free = explainer(TEXT, method="frozen-gradient:sink_threshold=none", layers=2)
     place = held.sinks[0]
     others = [i for i in range(len(held)) if i != place]
-    assert held.scores[place] == 0, "all that it has at a layer where it is a sink is the sink's"
+    assert held.scores[0, place] == 0, "all that it has at a layer where it is a sink is the sink's"
     # From layer 2 on only the last layer reads it, once; what it has there is its part through that layer.
-    np.testing.assert_allclose(held.sink, free.scores[place], **CLOSE)
-    np.testing.assert_allclose(held.scores[others], free.scores[others], **CLOSE)
+    np.testing.assert_allclose(held.sink, free.scores[:, place], **CLOSE)
+    np.testing.assert_allclose(held.scores[:, others], free.scores[:, others], **CLOSE)
     assert (free.sink, free.sinks) == (None, ())
 
 

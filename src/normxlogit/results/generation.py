@@ -131,6 +131,7 @@ class GenerationAttribution(Result):
             raise InputError(f"no generated token {index}; there are {len(self)}")
         index %= len(self)
         seen = self.prompt_tokens + index
+        sinks = tuple(i for i in self.sinks if i < seen)
         text = None
         if self.text is not None and self.offsets is not None:
             # As far as what was read reaches: a token before may hold bytes of the same character.
@@ -157,8 +158,8 @@ class GenerationAttribution(Result):
             version=self.version,
             diagnostics={name: values[index] for name, values in self.diagnostics.items()},
             bias=None if self.bias is None else np.array(self.bias[index]),
-            sink=None if self.sink is None else np.array(self.sink[index]),
-            sinks=tuple(i for i in self.sinks if i < self.prompt_tokens + index),
+            sink=None if self.sink is None or not sinks else np.array(self.sink[index]),
+            sinks=sinks,
             merge=self.merge,
         )
 

@@ -57,7 +57,8 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
             if axes is not None and len(found) <= len(inner):
                 found.append(LayerOutput(call.path, seen[call.path], axes))
         if len(found) == len(states) - 1:
-            tokenwise = states[0] if states[0].ndim == 3 else trunk.hidden  # (B, T, H)
+            ends = (call.hidden for call in calls if call.path == trunk)
+            tokenwise = states[0] if states[0].ndim == 3 else next(ends, None)  # (B, T, H)
             orders = [_tokens_first(state, tokenwise) for state in (*inner, last)]
             known = [order for order in orders if order is not None]
             if len(known) < len(orders):

@@ -217,7 +217,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         layers = None if early_exit is None else early_exit.count
     gives = trunk is not None and states_of(trunk.returned) is not None
     path = None if trunk is None else trunk.path
-    outputs = layer_outputs(calls, path, states) if states and len(states) > 1 else None
+    found = layer_outputs(calls, path, states) if states and len(states) > 1 else None
     embedding_tap = _find_embedding_tap(model, calls, embedded)
     return Parts(
         proved_head=head,
@@ -230,7 +230,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         early_exit=early_exit,
         layers=layers,
         token_pooling=token_pooling,
-        outputs=None if outputs is not None and layers not in (None, len(outputs)) else outputs,
+        outputs=None if found is not None and layers not in (None, len(found)) else found,
         embedding_output=embedding_output(calls, embedded),
     )
 

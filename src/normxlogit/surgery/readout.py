@@ -75,14 +75,14 @@ def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:
     """Find the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
 
     Args:
-        state: (B, T, H).
+        state: (B, T, H), or with an axis of streams.
         mask: Real tokens, (B, T).
         threshold: How many times.
 
     Returns:
         (B, T).
     """
-    norms = state.detach().float().norm(dim=-1)  # (B, T)
+    norms = state.detach().float().flatten(2).norm(dim=-1)  # (B, T)
     real = mask.to(norms.device)  # (B, T)
     median = norms.masked_fill(~real, torch.nan).nanmedian(-1, keepdim=True).values  # (B, 1)
     found: Tensor = (norms > threshold * median) & real  # (B, T)
