@@ -1,5 +1,6 @@
 """Do a method's sources matter? The answer is measured with sources taken out (REFERENCE: ContextCite, 2024)."""
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from ..results.sources import Merging
 from ..results.spans import By, Of, Sequenced, answer_parts, prompt_sources
 from .context_cite import published_context_cite
 from .questions import Asked
+from .statistics import mean_interval, rank_correlation
 
 __all__ = ["BASELINES", "SourceResult", "source_methods", "evaluate_sources", "measure_prompt", "summarise"]
 
@@ -43,9 +45,6 @@ BASELINES = ("random", "length")
 
 EXCESS = " (excess)"
 """Added to the name of a method whose sums over tokens are taken less what as many tokens have on average."""
-
-RESAMPLES = 2000
-"""Draws of the bootstrap."""
 
 PUBLISHED = "package context-cite:samples={}"
 """The row of the published package."""
@@ -238,8 +237,8 @@ def measure_prompt(
                     "drops": (whole[k] - measure(left) @ weights[k]).tolist(),
                     "agrees": float(order[0] == removed[k].argmax()),
                     "best": float(removed[k].max()),
-                    "spearman": _spearman(values[k], removed[k]),
-                    "lds": _spearman(kept @ values[k], measured[:, k]),
+                    "spearman": rank_correlation(values[k], removed[k]),
+                    "lds": rank_correlation(kept @ values[k], measured[:, k]),
                 }
             )
         means = {figure: np.mean([one[figure] for one in each], 0) for figure in each[0]}  # over the tokens
@@ -287,14 +286,8 @@ def summarise(name: str, prompts: Sequence[Mapping[str, Any]], seed: int = 0) ->
         prompts: What `measure_prompt` holds of it, one for each prompt.
         seed: Of the bootstrap.
     """
-    draws = np.random.default_rng(seed).integers(0, len(prompts), (RESAMPLES, len(prompts)))
-
-    def mean(values: Sequence[float]) -> tuple[float, float, float]:
-        array = np.asarray(values, np.float64)  # (N,)
-        low, high = np.quantile(array[draws].mean(1), [0.025, 0.975])
-        return float(array.mean()), float(low), float(high)
-
     first = sum(p["drops"]["1"] for p in prompts)
+    mean = functools.partial(mean_interval, seed=seed)
     return SourceResult(
         method=name,
         prompts=len(prompts),
@@ -305,10 +298,3 @@ def summarise(name: str, prompts: Sequence[Mapping[str, Any]], seed: int = 0) ->
         lds=mean([p["lds"] for p in prompts]),
         passes=float(np.mean([p["passes"] for p in prompts])),
     )
-
-
-def _spearman(one: Array, other: Array) -> float:
-    """Return the rank correlation, 0 where one of them is constant."""
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(one, other).statistic) if np.ptp(one) and np.ptp(other) else 0.0
