@@ -19,7 +19,7 @@ from ..methods.perturbation import KernelShap, Lime, Occlusion
 from ..models.model_digest import model_digest
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
-from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation
+from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation, verified
 from ..pipeline.cite import ask
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
@@ -43,11 +43,17 @@ TOKEN_MATTERS = 1.0
 
 BASELINES = ("random", "length")
 
+VERIFIED = " (verified)"
+"""Added to the name of a method whose first sources were measured, see `cite(verify="auto")`."""
+
 EXCESS = " (excess)"
 """Added to the name of a method whose sums over tokens are taken less what as many tokens have on average."""
 
 PUBLISHED = "package context-cite:samples={}"
 """The row of the published package."""
+
+PERTURBING = (Occlusion, Lime, KernelShap, GuidedLime)
+"""Methods that take sources out themselves."""
 
 Array = npt.NDArray[np.float64]
 
@@ -153,7 +159,8 @@ def evaluate_sources(
             on_progress("prompts", number + 1, len(questions))
     if not measured:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    order = dict.fromkeys(["occlusion", *BASELINES, *asked, *published, *(name + EXCESS for name in asked)])
+    more = [name + end for end in (VERIFIED, EXCESS) for name in asked]
+    order = dict.fromkeys(["occlusion", *BASELINES, *asked, *published, *more])
     names = [name for name in order if all(name in state["methods"] for state in measured)]
     return [summarise(name, [state["methods"][name] for state in measured], seed) for name in names], len(measured)
 
@@ -218,9 +225,16 @@ def measure_prompt(
     if context_cite:
         weight = published_context_cite(model, completed, sources, context_cite, seed)
         scores[PUBLISHED.format(context_cite)] = (weight[None], float(context_cite))
+    for method in methods if not tokens else ():
+        values, passes = scores[method.spec]
+        if not isinstance(method, PERTURBING):
+            lost = verified(measure, weights[0], values[0])
+            first = np.array([lost.get(place, -np.inf) for place in range(len(sources))])  # (S,)
+            order = np.lexsort((-values[0], -first))  # measured ones by their nats, then the others by score
+            scores[method.spec + VERIFIED] = (-order.argsort()[None].astype(np.float64), passes + len(lost) + 1.0)
     for method in methods if not tokens else ():  # what long sources have for being long, taken off
         values, passes = scores[method.spec]
-        if not isinstance(method, Occlusion | Lime | KernelShap | GuidedLime):
+        if not isinstance(method, PERTURBING):
             scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
     kept = random_ablations(len(sources), samples, seed + 1_000_003)
     measured = measure(kept) @ weights.T  # (N, K), which the logit of the probability ranks alike
