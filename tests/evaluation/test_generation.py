@@ -66,7 +66,9 @@ def test_what_is_measured_on_a_prompt(explainer):
     removed = [total([]) - total([i]) for i in range(4)]
     np.testing.assert_allclose(state["leave_one_out"], removed, rtol=1e-5, atol=1e-5)
     excess = [f"{name} (excess)" for name in METHODS[:2]]
-    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess}
+    verified = [f"{name} (verified)" for name in METHODS[:2]]
+    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess, *verified}
+    assert state["methods"][verified[0]]["agrees"] >= state["methods"][METHODS[0]]["agrees"]
     found = explain_sources(
         model, completed, Options(method=method_named("frozen-gradient")), completed.named, merge="excess"
     )
@@ -111,6 +113,8 @@ def test_baselines_that_are_asked_for_stand_once_and_fits_have_no_excess(explain
         "length",
         *specs[2:],
         published,
+        "random (verified)",
+        "logat (verified)",
         "random (excess)",
         "logat (excess)",
     ]
@@ -290,7 +294,14 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     lines = out.splitlines()
     assert lines[4].startswith("| occlusion | 5 | 1.00")
     assert sorted(line.split(" | ")[0] for line in lines[4:]) == sorted(
-        f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2], *(f"{m} (excess)" for m in METHODS[:2]))
+        f"| {m}"
+        for m in (
+            "occlusion",
+            "random",
+            "length",
+            *METHODS[:2],
+            *(f"{m} ({how})" for m in METHODS[:2] for how in ("excess", "verified")),
+        )
     )
     drops = [float(line.split(" | ")[4].split()[0]) for line in lines[5:]]
     assert drops == sorted(drops, reverse=True), "behind leave-one-out, the best first"
