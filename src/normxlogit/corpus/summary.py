@@ -240,10 +240,10 @@ class _Run(RunTables):
         table = {
             "value": arrow.array([text for text, _ in values], arrow.string()),
             "name": arrow.array([label.name for label in read], arrow.string()),
-            "index": arrow.array([label.index for label in read], arrow.int64()),
+            "id": arrow.array([label.id for label in read], arrow.int64()),
         }
         self.register("right_labels", arrow.table(table))
-        named, at = "prediction = right_labels.name", "prediction_id = right_labels.index"
+        named, at = "prediction = right_labels.name", "prediction_id = right_labels.id"
         right = f"CASE WHEN right_labels.name IS NULL THEN {at} ELSE {named} END"
         return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", right
 

@@ -256,7 +256,6 @@ def _slots(kind: type) -> list[str]:
     return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
-@functools.cache
 def _installed(kind: type) -> bool:
     """Return whether a class is of Python, of an installed package or of this library."""
     if kind.__module__.split(".")[0] in ("builtins", "normxlogit"):

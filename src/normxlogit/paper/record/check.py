@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...errors import InputError
+from ...errors import DataError, InputError
 from ...results.files import write_text
 from ..tables import published
 from .compare import Difference, compare
@@ -91,11 +91,13 @@ def check(
         An outcome for every block that has figures or a mark.
 
     Raises:
-        DataError: If a page is not there.
+        DataError: If a page is not there, or none has figures or marks.
         InputError: If a mark is not understood.
     """
     pages = [(page, blocks_of(page)) for page in pages_of(places)]
     todo = sum(_counts(block) for _, blocks in pages for block in blocks)
+    if not todo:
+        raise DataError(f"no figures to check in {', '.join(map(str, places))}: give pages with blocks of figures")
     outcomes: list[Outcome] = []
     done: dict[tuple[str, ...], Ran] = {}
     for number, (page, blocks) in enumerate(pages):
