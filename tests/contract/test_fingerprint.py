@@ -2,6 +2,7 @@
 
 import copy
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -171,6 +172,30 @@ def test_a_hook_counts_by_the_names_that_it_looks_up(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.SCALE", 5.0)
     with pytest.raises(DataError, match="hooks"):
         attributed(model, tmp_path)
+
+
+def test_a_module_counts_by_its_code_and_its_settings(tmp_path):
+    def plain(scale, setting):
+        class Model(torch.nn.Module):
+            factor = scale
+
+            def __init__(self):
+                super().__init__()
+                self.settings = SimpleNamespace(shift=[{"by": setting}])
+                self.table, self.out = torch.nn.Embedding(64, 8), torch.nn.Linear(8, 2)
+
+            def forward(self, input_ids, attention_mask=None):
+                return self.out(self.table(input_ids).mean(1) * self.factor + self.settings.shift[0]["by"])
+
+        torch.manual_seed(0)
+        return Explainer(Model(), tiny.tokenizer(), task="sequence-classification", labels=["no", "yes"], name="mine")
+
+    with pytest.raises(KeyboardInterrupt):
+        attribute(plain(1.0, 0.0), ROWS, tmp_path, shard_rows=4, watch=stopped, method="occlusion")
+    for other in (plain(2.0, 0.0), plain(1.0, 1.0)):
+        with pytest.raises(DataError, match="settings"):
+            attribute(other, ROWS, tmp_path, shard_rows=4, method="occlusion")
+    assert attribute(plain(1.0, 0.0), ROWS, tmp_path, shard_rows=4, method="occlusion").rows == len(ROWS)
 
 
 def test_a_change_while_a_corpus_is_explained_is_refused(tmp_path):

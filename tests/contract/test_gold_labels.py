@@ -64,6 +64,7 @@ SPELLED = {
     "boolean words": (YES, lambda i, _: str(bool(i))),
     "booleans that are names": (("true", "false"), lambda i, _: i == 0),
     "digits that are other names": (("1", "0"), lambda i, labels: labels[i]),
+    "booleans of names that are numbers": (("1", "0"), lambda i, _: i == 0),
 }
 
 
@@ -134,6 +135,36 @@ def test_a_column_of_any_name(results, tmp_path, name):
     rows = pa.table({"text": TEXTS, name: ids, "other": ids[::-1]})
     attribute(model, rows, tmp_path, keep=[name, "other"], words=True)
     assert summarize(tmp_path, gold=name).accuracy == pytest.approx(np.mean(right))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.float16(), pa.float32(), pa.uint64(), pa.int8(), pa.decimal256(40, 3), pa.large_string(), pa.string_view()]
+    + [pa.binary(), pa.dictionary(pa.int8(), pa.string())],
+    ids=str,
+)
+def test_a_column_of_any_type(results, tmp_path, kind):
+    """Also beside others that have no part in it, of types that DuckDB may not know."""
+    model, found = results(*YES)
+    ids, right = right_or_wrong(found, YES)
+    names = pa.types.is_binary(kind) or not (
+        pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind in INTEGERS
+    )
+    gold = pa.array([YES[i] for i in ids] if names else ids).cast(pa.string() if names else pa.int64())
+    rows = pa.table(
+        {
+            "text": TEXTS,
+            "gold": gold.dictionary_encode().cast(kind) if pa.types.is_dictionary(kind) else gold.cast(kind),
+            "duration": pa.array([1] * len(TEXTS), pa.duration("s")),
+            "half": pa.array([np.float16(1)] * len(TEXTS)),
+            "map": pa.array([[("a", 1)]] * len(TEXTS), pa.map_(pa.string(), pa.int8())),
+        }
+    )
+    attribute(model, rows, tmp_path, keep=["gold", "duration", "half", "map"])
+    assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(np.mean(right))
+
+
+INTEGERS = (pa.uint64(), pa.int8())
 
 
 def test_columns_that_differ_in_capitals_only(results, tmp_path):

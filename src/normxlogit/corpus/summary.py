@@ -228,7 +228,7 @@ class _Run(RunTables):
         The first is a FROM clause, the second an expression, NULL where a row has no right label.
         """
         self._check_gold(gold)
-        column = f"shards.{self.column(gold)}"
+        column = f"shards.{self.with_kept(gold)}"
         values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
         labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards")
         labels += list(enumerate(self.common.get("labels", ())))

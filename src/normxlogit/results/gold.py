@@ -62,7 +62,9 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
             return Gold(None if value is None else str(value))
         word = str(value).casefold()
         if word in BOOLEANS:
-            return Gold(words.get(word, word)) if words else Gold(id=BOOLEANS[word])
+            if words:
+                return Gold(words.get(word, word))
+            value = BOOLEANS[word]
         number = _number(value)
         if number is None or number != int(number) or as_names:
             return Gold(str(value) if number is None else numbered.get(number, str(value)))

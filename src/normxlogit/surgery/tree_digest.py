@@ -1,5 +1,6 @@
 """A digest of a module tree: weights, settings, adapters and hooks, the same in every process for the same model."""
 
+import argparse
 import enum
 import functools
 import hashlib
@@ -7,6 +8,7 @@ import json
 import sys
 import sysconfig
 import types
+from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,8 @@ DEEPEST = 32
 PIECE = 64 << 20
 """Bytes of a tensor that are moved to the CPU at once."""
 
-INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
+PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 """Folders of installed code, which is told apart by its names."""
 
 
@@ -108,11 +111,12 @@ class _Reader:
         return found.digest()
 
     def _each(self, kind: str, values: Mapping[str, Any], depth: int) -> bytes:
-        """Return the digest of the functions among the attributes of a class."""
+        """Return the digest of the functions and values among the attributes of a class."""
         found = self.start(f"class {kind}")
         for name, value in sorted(values.items()):
             function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-            if isinstance(function, types.FunctionType):
+            function = function.fget if isinstance(function, property) else function
+            if isinstance(function, types.FunctionType) or not name.startswith(("__", "_abc_")):
                 found.update(name.encode() + self.value(function, depth))
         return found.digest()
 
@@ -145,7 +149,7 @@ class _Reader:
             yield from sorted(self.value(k, depth) + self.value(v, depth) for k, v in value.items())
         elif isinstance(value, set | frozenset):
             yield from sorted(self.value(part, depth) for part in value)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | deque):
             yield from (self.value(part, depth) for part in value)
         elif isinstance(value, nn.Module):  # outside the tree, such as one that a hook applies
             for path, module in value.named_modules():
@@ -170,7 +174,7 @@ class _Reader:
             yield from (self.value(part, depth) for part in (value.func, value.args, value.keywords))
         elif isinstance(value, enum.Enum):
             yield value.name.encode()
-        elif not isinstance(value, type | types.ModuleType) and not type(value).__module__.startswith("normxlogit."):
+        elif not isinstance(value, type | types.ModuleType) and not _machinery(type(value)):
             yield self.value(getattr(value, "__dict__", None), depth)
             names = [name for kind in type(value).__mro__ for name in _slots(kind)]
             yield from (self.value(getattr(value, name, None), depth) for name in names)
@@ -258,7 +262,16 @@ def _slots(kind: type) -> list[str]:
 
 def _installed(kind: type) -> bool:
     """Return whether a class is of Python, of an installed package or of this library."""
-    if kind.__module__.split(".")[0] in ("builtins", "normxlogit"):
-        return True
+    return kind.__module__.split(".")[0] in ("builtins", "normxlogit") or _lies_in(kind, PYTHON + PACKAGES)
+
+
+def _machinery(kind: type) -> bool:
+    """Return whether objects of a class have no part in an answer: Python's, such as loggers, and this library's."""
+    if kind in (types.SimpleNamespace, argparse.Namespace):
+        return False
+    return kind.__module__.split(".")[0] == "normxlogit" or (_lies_in(kind, PYTHON) and not _lies_in(kind, PACKAGES))
+
+
+def _lies_in(kind: type, folders: tuple[str, ...]) -> bool:
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in INSTALLED)
+    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
