@@ -53,13 +53,16 @@ class RunTables:
         self._connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
             self._connection.execute("SET enable_progress_bar = false")
-        self._shards = self._dataset()
-        self.kinds = dict(zip(self._shards.schema.names, self._shards.schema.types, strict=True))
+        schema = self._dataset().schema
+        self.kinds = dict(zip(schema.names, schema.types, strict=True))
         self.unit = "words" if "words" in self.kinds else "tokens"
         self.register("shards", self.shards())
 
-    def _dataset(self) -> Any:
+    def _dataset(self, schema: Any = None) -> Any:
         """Return the shards as a data set whose columns are those of the files, whatever their paths say.
+
+        Args:
+            schema: The columns to read and their types; by default all.
 
         Raises:
             DataError: If a file is damaged.
@@ -69,7 +72,7 @@ class RunTables:
         form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
         system = None if self.folder.local else self.folder.system
         try:
-            return dataset.dataset(self._files, format=form, filesystem=system, partitioning=None)
+            return dataset.dataset(self._files, schema=schema, format=form, filesystem=system, partitioning=None)
         except (OSError, ValueError, arrow_module().ArrowException) as error:
             raise self._damage(error) from None
 
@@ -80,7 +83,7 @@ class RunTables:
         kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
         if kept is not None and arrow.types.is_floating(kinds[kept]):
             kinds[kept] = arrow.float64()  # DuckDB does not read half precision
-        return self._shards.replace_schema(arrow.schema(list(kinds.items())))
+        return self._dataset(arrow.schema(list(kinds.items())))
 
     def with_kept(self, name: str) -> str:
         """Let queries know a kept column of the shards, too, and return what they call it."""
