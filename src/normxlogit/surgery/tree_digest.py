@@ -186,8 +186,9 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
     """Return the attributes of a module that its answers may depend on."""
     state = module.__dict__
     loaded = LOADED if isinstance(module, PreTrainedModel) else ()
+    unused = ("padding_idx",) if isinstance(module, PreTrainedModel | nn.Embedding) else ()  # but for training
     for name, value in state.items():
-        if name in LEFT_OUT or "cache" in name or name.startswith(loaded):
+        if name in LEFT_OUT or "cache" in name or name.startswith(loaded) or name in unused:
             continue
         if name == "forward" and "_hf_hook" in state:  # accelerate's, around the module's own
             value = state.get("_old_forward")
@@ -238,6 +239,8 @@ def _name(value: Any) -> str:
         return "tensor"
     if isinstance(value, Mapping):  # ordered or not
         return "mapping"
+    if type(value) in (list, tuple):  # a configuration that was saved has lists only
+        return "list"
     return f"{getattr(named, '__module__', '')} {named.__qualname__}"
 
 
