@@ -119,6 +119,18 @@ def test_a_column_with_nothing_in_it(results, tmp_path, kind):
     assert summary.mistakes == []
 
 
+def test_a_name_wins_that_the_model_never_predicts(tmp_path):
+    """Label 0 is called "1", and everything is label 1, called "a": the gold label "1" is a name and not its index."""
+    model = tiny.model("bert", "SequenceClassification")
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.tensor([0.0, 1.0]))
+    asked = Explainer(model, tiny.tokenizer(), labels=["1", "a"])
+    for folder, gold, accuracy in (("one", "1", 0), ("two", 1, 0), ("three", "a", 1), ("four", "0", 0)):
+        attribute(asked, pa.table({"text": TEXTS, "gold": [gold] * len(TEXTS)}), tmp_path / folder, keep=["gold"])
+        assert summarize(tmp_path / folder, gold="gold").accuracy == accuracy
+
+
 def test_nan_beside_numbers(results, tmp_path):
     model, found = results(*YES)
     ids, right = right_or_wrong(found, YES)

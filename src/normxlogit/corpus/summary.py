@@ -230,8 +230,9 @@ class _Run(RunTables):
         self._check_gold(gold)
         column = f"shards.{self.with_kept(gold)}"
         values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
-        labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards")
-        labels += list(enumerate(self.common.get("labels", ())))
+        labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards WHERE prediction IS NOT NULL")
+        named = self.common.get("labels")  # not in shards of older versions
+        labels += enumerate(map(str, named)) if isinstance(named, list) else ()
         try:
             read = read_gold([value for _, value in values], labels, tokens=self.common.get("target_kind") == "token")
         except InputError as error:

@@ -138,7 +138,10 @@ class _Reader:
 
     def _parts(self, value: Any, depth: int) -> Iterator[bytes | memoryview]:
         """Read what a value consists of."""
-        if isinstance(value, Tensor):
+        if hasattr(value, "__tensor_flatten__"):  # a tensor made of others, such as a quantised one
+            names, settings = value.__tensor_flatten__()
+            yield from (self.value(part, depth) for part in (*(getattr(value, name) for name in names), settings))
+        elif isinstance(value, Tensor):
             yield from _elements(value)
         elif isinstance(value, np.ndarray | np.generic):
             yield f"{value.dtype} {value.shape}".encode()
