@@ -2,6 +2,7 @@
 
 import copy
 import json
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -235,3 +236,26 @@ def test_measurements_of_one_adapter_are_not_those_of_another(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1, "read, not measured again"
     model.set_adapter("other")
     assert measured(model, tmp_path) == measured(model, None) != first
+
+
+def test_a_hook_that_logs_and_is_used_is_the_same_hook(tmp_path):
+    logger = logging.getLogger("a hook's own")
+    directions = torch.nn.Linear(32, 32)
+    before = directions.weight.detach().clone()
+    model = tiny.model("bert", "SequenceClassification")
+
+    def hook(module, inputs, output):
+        logger.debug("a text of %d", len(output))
+        return output + directions(output) * 0.1
+
+    model.bert.pooler.register_forward_hook(hook)
+    with pytest.raises(KeyboardInterrupt):
+        attributed(model, tmp_path, watch=stopped)
+    with torch.no_grad():
+        model(input_ids=torch.ones(1, 5, dtype=torch.long))
+        directions.weight.add_(1)
+    with pytest.raises(DataError, match="hooks"):
+        attributed(model, tmp_path)
+    with torch.no_grad():
+        directions.weight.copy_(before)
+    assert attributed(model, tmp_path).rows == len(ROWS)

@@ -10,6 +10,7 @@ import sysconfig
 import types
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -273,7 +274,7 @@ def _installed(kind: type) -> bool:
 
 def _machinery(kind: type) -> bool:
     """Return whether objects of a class have no part in an answer: Python's, such as loggers, and this library's."""
-    if kind in (types.SimpleNamespace, argparse.Namespace):
+    if kind in (types.SimpleNamespace, argparse.Namespace) or is_dataclass(kind):
         return False
     return kind.__module__.split(".")[0] == "normxlogit" or (_lies_in(kind, PYTHON) and not _lies_in(kind, PACKAGES))
 
