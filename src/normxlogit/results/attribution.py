@@ -381,6 +381,6 @@ class Attribution(Result):
 
         return to_text(self)
 
-    def __repr__(self) -> str:
+    def _shown(self) -> str:
         shape = "x".join(map(str, self.scores.shape))
-        return f"Attribution({self.method}, {self.prediction.label!r}, target={list(self.target.labels)}, {shape})"
+        return f"{self.method}, {self.prediction.label!r}, target={list(self.target.labels)}, {shape}"

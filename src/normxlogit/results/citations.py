@@ -111,5 +111,5 @@ class Citations(Sources):
             "citations": [c._asdict() for c in self.citations()],
         }
 
-    def __repr__(self) -> str:
-        return f"Citations({self.question!r}, {self.completion!r}, {len(self)} sources)"
+    def _shown(self) -> str:
+        return f"{self.question!r}, {self.completion!r}, {len(self)} sources"

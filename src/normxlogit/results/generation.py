@@ -397,6 +397,5 @@ class GenerationAttribution(Result):
 
         return to_text(self)
 
-    def __repr__(self) -> str:
-        shape = "x".join(map(str, self.scores.shape))
-        return f"GenerationAttribution({self.method}, {self.completion!r}, {shape})"
+    def _shown(self) -> str:
+        return f"{self.method}, {self.completion!r}, {'x'.join(map(str, self.scores.shape))}"

@@ -117,7 +117,7 @@ def _state(row: dict[str, Any], place: int) -> dict[str, Any]:
         DataError: If the row is something else.
     """
     try:
-        state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
+        state: dict[str, Any] = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
         values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])
     except UNREADABLE as error:
         raise DataError(f"result {place}: not an attribution: {error!r}") from None
