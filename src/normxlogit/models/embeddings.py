@@ -33,6 +33,9 @@ class WordEmbeddings:
     Args:
         model: A structural clone (see `structure.clone`), which is given a hook.
 
+    Attributes:
+        table: The module that looks them up.
+
     Raises:
         UnsupportedModelError: If the model has no table of them.
     """
@@ -43,12 +46,12 @@ class WordEmbeddings:
         table = _table(model)
         if table is None:
             raise UnsupportedModelError(f"{self._name} has no table of word embeddings, which this method works on")
-        self._table = table
-        self._table.register_forward_hook(self._swap, with_kwargs=True)
+        self.table = table
+        self.table.register_forward_hook(self._swap, with_kwargs=True)
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
-        vectors: Tensor = self._table(ids)
+        vectors: Tensor = self.table(ids)
         return vectors
 
     @contextmanager
