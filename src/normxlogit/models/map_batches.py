@@ -67,18 +67,20 @@ def run_batches(
             waiting.popleft()
             waiting.extendleft([place] for place in reversed(places))
             continue
+        longest = max(lengths[i] for i in places)
+        tokens = longest * len(places)
         if result is not None:
             waiting.popleft()
             yield places, result
-            grown = budget.fitted()
+            grown = budget.fitted(tokens * share)
         else:
-            longest = max(lengths[i] for i in places)
-            tokens = longest * len(places) if len(places) > 1 else budget.tokens
+            if len(places) == 1:  # what a method does with one text may be cut by the budget too
+                tokens = budget.tokens
             smaller = max(min(budget.tokens, tokens) // 2, longest)
             if smaller >= budget.tokens:
-                budget.set(before)
+                budget.restore(before)
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-            budget.set(smaller)
+            budget.shrink(smaller, tokens * share)
         if result is None or grown:
             left = [i for group in waiting for i in group]
             waiting = deque([left[i] for i in g] for g in batches([encodings[i] for i in left], most(), pad=pad))
