@@ -95,7 +95,7 @@ class FrozenModel:
         self._buffers = [(held, given) for held, given in own if held is not given]
         self._proved: bool = like is not None and like._proved
         self._network.opened = like is not None and like._network.opened
-        self._token_tables = TokenTables(private, () if like is None else like._token_tables.paths)
+        self._token_tables: TokenTables = TokenTables(private, () if like is None else like._token_tables.paths)
         self._written = False
         self._watch: WriteWatch | None = None
         self._lock = threading.Lock()

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -60,7 +61,7 @@ def run_batches(
     while waiting:
         places = waiting[0]
         try:
-            result = result_or_none(lambda places=places: work(places))
+            result = result_or_none(partial(work, places))
         except InputError as error:
             if len(places) == 1 or not failed_inside(error):
                 raise
