@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..errors import UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from .forward_pass import ForwardPass
 from .map_batches import STATES_AGREE
@@ -42,11 +42,14 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     text, size = encodings[row], len(encodings[row])
     half, short = max(min(size // 2, TOKENS), 1), min(SHORT, model.encoder.limit or SHORT)
     if longest < short and not proved.refuted:
-        repeated = _states(model, text.take(i % size for i in range(short)))  # (S, H)
-        if _same_beginnings(model, text, repeated, (1, half)):
+        try:
+            repeated = _states(model, text.take(i % size for i in range(short)))  # (S, H)
+            proved.refuted = not _same_beginnings(model, text, repeated, (1, half))
+        except InputError:  # it need not read as much, nor a single token
+            proved.refuted = True
+        if not proved.refuted:
             proved.add(1, short)
             return True
-        proved.refuted = True  # for all short texts at once
     states = run.hidden[row, run.batch.mask[row]]  # (T, H)
     # The first tokens alone may show less than half of the text; of a long one, few tokens may do.
     for counts in [(shortest, half)] if shortest < half else sorted({(min(shortest, TOKENS),), (shortest,)}):

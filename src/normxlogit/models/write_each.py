@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
+from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..surgery.isolated import private_clone
 from ..surgery.memory import result_or_none
@@ -156,7 +157,10 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, 
     if proved.cover(len(shortest), last):
         return True
     ids = shortest if len(shortest) < longest else shortest + [model.filler] * (last - longest)
-    same = result_or_none(lambda: _same_beside(model, ids, last))
+    try:
+        same = result_or_none(lambda: _same_beside(model, ids, last))
+    except InputError:  # the token that fills need not make a text that the model reads
+        same = False
     if same:
         proved.add(len(shortest), last)
     proved.refuted = same is False  # without memory for the trial, nothing is known
