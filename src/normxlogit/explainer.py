@@ -21,7 +21,7 @@ from .models.positions import Position
 from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
-from .models.tasks import TaskName, is_bare
+from .models.task_classes import TaskName, is_bare
 from .models.zero_shot import ZeroShotModel, hypotheses_of
 from .pipeline.arguments import checked_arguments
 from .pipeline.language import LanguageMixin

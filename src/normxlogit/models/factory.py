@@ -12,8 +12,9 @@ from .embedding_model import EmbeddingModel
 from .sentence_embedding import Pooling, SentenceEmbedding, is_sentence_transformer
 from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
+from .task_classes import TaskName
 from .task_model import TaskModel
-from .tasks import TaskName, task_of
+from .tasks import task_of
 from .zero_shot import Hypotheses, ZeroShotModel
 
 __all__ = ["as_language_model", "check_answers", "model_summary", "module_and_reader", "task_model"]
