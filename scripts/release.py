@@ -88,7 +88,7 @@ def run_tests(sdist: Path, folder: Path) -> None:
     python = str(folder / "venv" / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", ".[dev,docs]"]
     run(install, source)
-    run([python, "-m", "pytest", "-q", "-n", "auto"], source)
+    run([python, "-m", "pytest", "-q", "-n", "auto", "tests"], source)
 
 
 def run(command: list[str], folder: Path = ROOT) -> None:

@@ -5,9 +5,11 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PreTrainedModel
+from tokenizers import processors
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from normxlogit.surgery.headpiece import Headpiece
+from tests import tiny
 from tests.architectures.shrink import shrunk
 
 TOLERANCE = 1e-4
@@ -96,6 +98,16 @@ def build(task: str, family: str) -> PreTrainedModel:
     if hasattr(model, "set_default_language"):
         model.set_default_language(next(iter(model.config.languages)))
     return model.float().eval()
+
+
+def tokenizer_for(task: str, family: str) -> PreTrainedTokenizerFast:
+    """Return the tokenizer that goes with a family."""
+    tokenizer = tiny.tokenizer(specials=task != "causal-lm")
+    if family == "longformer":  # looks for three separators in a pair, as RoBERTa's tokenizer puts them
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        )
+    return tokenizer
 
 
 def stir(model: PreTrainedModel, factor: float) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from tokenizers import processors
 from transformers import PreTrainedModel
 
 from normxlogit import ALL, Attribution, Explainer
@@ -16,8 +15,7 @@ from normxlogit.models.targets import resolve
 from normxlogit.models.tasks import at
 from normxlogit.surgery.headpiece import answer_of
 from normxlogit.surgery.same_answer import EXCLUDED
-from tests import tiny
-from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokens_read
+from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokenizer_for, tokens_read
 from tests.architectures.known import ALIKE
 from tests.architectures.signals import check_signal
 
@@ -42,11 +40,7 @@ def check(task: str, family: str) -> dict[str, Any]:
     """
     if task in SIGNALS:
         return check_signal(task, family)
-    tokenizer = tiny.tokenizer(specials=task != "causal-lm")
-    if family == "longformer":  # looks for three separators in a pair, as RoBERTa's tokenizer puts them
-        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-        )
+    tokenizer = tokenizer_for(task, family)
     for strength in STRENGTHS:
         model = build(task, family)
         stir(model, strength)
@@ -58,13 +52,13 @@ def check(task: str, family: str) -> dict[str, Any]:
                 break
     else:
         raise Broken("the model answers all texts alike: this proves nothing")
-    facts: dict[str, Any] = {"class": type(model).__name__}
+    facts: dict[str, Any] = {"class": type(model).__name__, "strength": strength}
     with torch.no_grad():
         _whole(explainer, model, texts)
         facts["trunk"] = explainer.model.parts.trunk
         facts["reads"] = _read(explainer, texts)
         _loop(explainer, model, texts)
-        facts["padding"] = "tells" if explainer.model.copy.padding is False else "same"
+        facts["padding"] = "tells" if explainer.model.copy.padding.refuted else "same"
     facts["layers"] = _layers(explainer, texts[0])
     facts["resting"] = explainer.model.parts.early_exit is not None
     return facts

@@ -1,18 +1,10 @@
-"""Whether the frozen network is exact and affine, over every model of transformers' auto mappings.
+"""Whether the frozen network is exact and affine on a clone of a model, also of classes whose head is not found."""
 
-`python -m tests.architectures.frozen` from the repository's root prints a table, in some minutes.
-"""
-
-import argparse
-import functools
-import os
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import torch
-from tokenizers import processors
 from torch import Tensor, nn
 
 from normxlogit import Explainer
@@ -21,10 +13,8 @@ from normxlogit.models.embeddings import WordEmbeddings
 from normxlogit.surgery.clone import clone, one_choice_each
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.headpiece import answer_of
-from tests import tiny
-from tests.architectures.base import MAPPINGS, SIGNALS, TOLERANCE, Broken, build, stir
-from tests.architectures.signals import signals_for
-from tests.architectures.survey import Worker, families, survey, work
+from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, stir, tokenizer_for
+from tests.architectures.signals import samples_for
 
 TEXT = "the movie is never bad , but the plot was awful and the wit mediocre !"
 
@@ -84,19 +74,14 @@ def check(task: str, family: str, attention: str = "eager") -> dict[str, Any]:
 def _input(task: str, family: str, model: Any, shadow: nn.Module) -> tuple[dict[str, Any], Tensor | None]:
     """What a model is called with; and what flows, None for the word embeddings."""
     if task in SIGNALS:
-        values = signals_for(model)[:1]
+        values = samples_for(model)[:1]
         return {}, values
-    tokenizer = tiny.tokenizer(specials=task != "causal-lm")
     text: Any = TEXT.replace("bad", "[MASK]") if task == "masked-lm" else TEXT
     if task in ("question-answering", "multiple-choice"):
         text = ("is it bad ?", TEXT)
     if task == "multiple-choice":
         one_choice_each(shadow)
-    if family == "longformer":  # looks for three separators in a pair, as RoBERTa's tokenizer puts them
-        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-        )
-    explainer = Explainer(model, tokenizer)
+    explainer = Explainer(model, tokenizer_for(task, family))
     found = dict(explainer.model.batch(explainer.model.encoder([text]), [0]).inputs)
     vars(shadow)["config"] = explainer.model.config  # which knows what padding is
     return found, None
@@ -158,51 +143,3 @@ def _answer(model: nn.Module, inputs: dict[str, Any]) -> Tensor:
     if logits is None:
         raise Broken("the model gives no logits")
     return logits.float()
-
-
-class FrozenWorker(Worker):
-    """A worker process that runs these checks."""
-
-    module = "tests.architectures.frozen"
-
-
-def main() -> None:
-    """Print the table, or be a worker."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--task", action="append", choices=MAPPINGS)
-    parser.add_argument("--family", action="append")
-    parser.add_argument("--attention", default="eager")
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.work:
-        work(functools.partial(check, attention=os.environ.get("FROZEN_ATTENTION", "eager")))
-        return
-    os.environ["FROZEN_ATTENTION"] = arguments.attention  # for the workers
-    todo = [
-        (task, family)
-        for task in arguments.task or MAPPINGS
-        for family in families(task)
-        if not arguments.family or family in arguments.family
-    ]
-
-    def tell(pair: tuple[str, str], result: dict[str, Any]) -> None:
-        if "error" in result:
-            print(*pair, result["error"], result.get("where", ""), sep=" | ", flush=True)
-
-    results = survey(todo, arguments.processes, tell, FrozenWorker)
-    counts = Counter((task, verdict(result)) for (task, _), result in results.items())
-    print("task | exact and affine | not affine | could not run")
-    for task in dict.fromkeys(task for task, _ in todo):
-        print(task, *(counts[task, found] for found in ("yes", "no", "–")), sep=" | ")
-
-
-def verdict(result: dict[str, Any]) -> str:
-    """Return "yes", "no" where the frozen network is not exact or not affine, and a dash where it was not run."""
-    if "error" not in result:
-        return "yes"
-    return "no" if result["error"].startswith("Broken") else "–"
-
-
-if __name__ == "__main__":
-    main()

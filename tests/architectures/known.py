@@ -77,7 +77,7 @@ REFUSED: dict[str, dict[str, str]] = {
 }
 """Family to the reason, by task."""
 
-RESTING: dict[str, str] = {
+SKIPPING: dict[str, str] = {
     "blt": "its layers work on bytes and on patches of bytes by turns",
     "canine": "its layers work on characters and on molecules by turns",
     "cpmant": "puts a prompt of its own before the text inside the trunk",
@@ -86,7 +86,7 @@ RESTING: dict[str, str] = {
     "reformer": "its layers pass two streams on, of which `hidden_states` shows one",
     "xlstm": "its layers must return a recurrent state besides the hidden states",
 }
-"""Families whose `hidden_states` cannot be brought to the head one by one: the later layers rest instead."""
+"""Families whose `hidden_states` cannot be brought to the head one by one: the later layers are skipped instead."""
 
 PADDING: dict[str, str] = {
     "canine": "its convolutions see padding",

@@ -1,131 +1,253 @@
-"""docs/architectures.md, from what the survey found."""
+"""docs/architectures.md, from the outcomes of the survey's calls."""
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import transformers
 
-from tests.architectures.base import MAPPINGS
-from tests.architectures.known import PADDING, REFUSED, RESTING
+from tests.architectures.base import MAPPINGS, SIGNALS
+from tests.architectures.calls import kind
+from tests.architectures.known import PADDING, REFUSED, SKIPPING
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
 
 Results = dict[tuple[str, str], dict[str, Any]]
 
+
+class Column(NamedTuple):
+    """A column of the page.
+
+    Attributes:
+        calls: The calls that it is made of, by their names in the survey.
+        written: How a user writes them.
+        compared: What is compared with what.
+    """
+
+    calls: tuple[str, ...]
+    written: str
+    compared: str
+
+
+PREDICTED = "the predicted logit with the model's own"
+SUMMED = "scores plus bias with the model's own logit"
+GRADIENTS = ("gradient-norm", "gradient-x-input", "integrated-gradients")
+PERTURBATION = ("occlusion", "lime", "kernel-shap", "guided-lime")
+ENCODERS = ("alti", "decompx", "globenc", "attention-rollout")
+
+
+def _by(*methods: str) -> str:
+    return "`explainer(text, method=...)`: " + ", ".join(f"`{method}`" for method in methods)
+
+
+COLUMNS = {
+    "NormXLogit": Column(
+        ("normxlogit", "logat", "input-norm", "random"),
+        _by("normxlogit", "logat", "input-norm", "random"),
+        f"{PREDICTED}; NormXLogit's scores with a plain loop over the tokens",
+    ),
+    "Layers": Column(
+        ("normxlogit, layers",),
+        "`explainer(text, layers=ALL)`",
+        "the last layer's scores with the default scores",
+    ),
+    "Frozen": Column(("frozen-gradient",), _by("frozen-gradient"), SUMMED),
+    "Frozen layers": Column(
+        ("frozen-gradient, layers",),
+        '`explainer(text, method="frozen-gradient", layers=ALL)`',
+        f"the last layer's {SUMMED}",
+    ),
+    "Gradients": Column(GRADIENTS, _by(*GRADIENTS), PREDICTED),
+    "Perturbation": Column(PERTURBATION, _by(*PERTURBATION), PREDICTED),
+    "Encoders": Column(ENCODERS, _by(*ENCODERS), f"{PREDICTED}; the sum of DecompX's scores with it"),
+    "Value zeroing": Column(("value-zeroing",), _by("value-zeroing"), PREDICTED),
+    "Generation": Column(
+        ("generate",),
+        "`explainer.generate(prompt)`",
+        "the generated tokens with those of the model's own `generate`",
+    ),
+    "Completion": Column(
+        ("completion",),
+        "`explainer.explain_completion(prompt, completion)`",
+        f"{SUMMED} less its mean over the vocabulary, for each generated token",
+    ),
+    "Sources": Column(
+        ("sources",),
+        "`explainer.explain_sources(prompt, completion)`",
+        "the sum over all sources plus bias with the sum of the model's own logits",
+    ),
+}
+
+LANGUAGE = ("Generation", "Completion", "Sources")
+IN_SUMMARY = ("NormXLogit", "Layers", "Frozen", "Gradients", "Perturbation", *LANGUAGE)
+
 HEAD = """# Architectures
 
-Every model class in the auto mappings of transformers {version}, built with random weights from a shrunk
-configuration and checked. This page is written by
+This page says which calls work on which model class of transformers {version}. For every class in transformers' auto
+mappings, a small model with random weights is built, and the calls that a user makes are made on it. To write the page
+again:
 
 ```console
 $ python -m tests.architectures.survey
 ```
 
-For each class the checks are, to 1e-4 (relative to the largest value, where that is above one):
+Every call is made on two inputs of different lengths (two pictures or two sounds of one size): each alone, and both in
+one batch (sources: one input). Every column compares the scores in the batch with the scores alone, and what the table
+says. Numbers may differ by 2e-4 of the largest score, or of the sum of the scores' absolute values where scores are
+added up.
 
-1. the head cut off the model, on the trunk's output for a padded batch, gives the model's own logits;
-2. where the model answers at every token, the head gives each token the model's logit there; where its head reads one
-   position, the head on that position alone gives the model's output;
-3. NormXLogit equals a plain loop over one text, token by token, with the norms from the model's own outputs;
-4. the scores of `layers=ALL` are finite and the last layer's are the default ones.
+| Column | Calls | What is compared |
+|---|---|---|
+{columns}
 
-The head on one token alone is read off the caller's whole model, the state of every position written over with that
-token's. Weights are stirred until the model's answers to different texts differ by fifty times the tolerance.
+The cells:
 
-*Frozen* says whether [the frozen network](methods/frozen-gradient.md) gives the model's own logits and is affine, on
-one text, with eager attention. A dash: that check could not be run on these inputs, or needs a package.
+- **yes**: every call of the column works and every comparison holds.
+- **no**: the call is refused. The error says what the method needs and what works instead.
+- **some**: some methods of the column work, the others are refused.
+- **–**: the model's own call fails on these inputs too, or needs a package that is not installed.
+
+The frozen gradient also proves on each model that its pass gives the model's own answer and is affine.
 
 <!-- generated: python -m tests.architectures.survey -->
 """
 
-NOTES = """## What to know
+NOTES = """## Notes
 
-- *Reads* says which positions the head takes; "the mean" and "some" are heads for which no single token's reading is
-  the output.
-- Encoder-decoder classifiers give the text to both sides. The scores read the decoder's states, position by position
-  as the model's own head does, and take the norms from the encoder's embeddings.
-- A trunk that pools (Funnel) has fewer states than tokens; a token takes the state that it is pooled into.
-- A head that compares tokens with each other (Splinter's) is read in the text, not on one token.
-- On transformers 5.5, the oldest that is supported, the same survey passes, but for four classes that it cannot run
-  itself on these inputs (listed in `tests/architectures/known.py`).
+- *Trunk* is the module whose output the head reads. *Reads* says which tokens the head reads: one of them, each of
+  them, their mean, or some of them.
+- Encoder-decoder classifiers give the text to both sides. NormXLogit reads the decoder's states and takes the norms
+  from the encoder's embeddings.
+- A trunk that pools (Funnel) has fewer states than tokens. Each token takes the state that it is pooled into.
+- A head that compares tokens with each other (Splinter's) is applied to the whole text, not to one token.
+- On transformers 5.5, the oldest version that is supported, the same calls work, but for four classes that fail on
+  these inputs by themselves (listed in `tests/architectures/known.py`).
 """
 
 
 def render(results: Results) -> str:
-    """The page."""
-    parts = [HEAD.format(version=transformers.__version__), _summary(results), NOTES, *_reasons()]
+    """Return the page."""
+    parts = [_head(), _summary(results), NOTES, *_reasons(results)]
     parts += [_table(task, results) for task in MAPPINGS]
     return "\n".join(parts)
 
 
+def _head() -> str:
+    rows = [f"| {title} | {column.written} | {column.compared} |" for title, column in COLUMNS.items()]
+    return HEAD.format(version=transformers.__version__, columns="\n".join(rows))
+
+
 def version_on_page() -> str:
     """Version of transformers that the page was written with."""
-    found = re.search(r"transformers (\d[\w.]*),", PAGE.read_text(encoding="utf-8"))
+    found = re.search(r"transformers (\d[\w.]*)\.", PAGE.read_text(encoding="utf-8"))
     return found.group(1) if found else ""
 
 
-def families_on_page(task: str) -> set[str]:
-    """Families in the page's table of a mapping."""
+def column_on_page(task: str, title: str = "Class") -> dict[str, str]:
+    """Return the cells of a column of the page's table of a mapping, by family."""
     text = PAGE.read_text(encoding="utf-8")
     section = text.partition(f"\n## {MAPPINGS[task].title}\n")[2].partition("\n## ")[0]
-    return set(re.findall(r"^\| `([^`]+)`", section, re.M))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"]
+    place = rows[0].index(title)
+    return {row[0].strip("`"): row[place] for row in rows[2:]}
 
 
-def not_frozen_on_page(task: str) -> set[str]:
-    """Families in the page's table of a mapping whose frozen network does not hold or was not run."""
-    text = PAGE.read_text(encoding="utf-8")
-    section = text.partition(f"\n## {MAPPINGS[task].title}\n")[2].partition("\n## ")[0]
-    return {family for family, held in re.findall(r"^\| `([^`]+)`.*\| ([^|]+) \|$", section, re.M) if held != "yes"}
+def cell(result: dict[str, Any], title: str) -> str:
+    """Return what a column says of a class: "yes", "no", "some", a dash, or "error"."""
+    outcomes = [result.get("calls", {}).get(name, result.get("head", "error")) for name in COLUMNS[title].calls]
+    kinds = {kind(outcome) for outcome in outcomes}
+    if "error" in result or "error" in kinds or (title == "NormXLogit" and kind(result["head"]) == "error"):
+        return "error"
+    if title == "Layers" and kinds == {"yes"} and result.get("resting"):
+        return "skipping"
+    if kinds == {"yes"}:
+        return "yes"
+    if "fails" in kinds:
+        return "–"
+    return "some" if "yes" in kinds else "no"
+
+
+def _titles(task: str) -> list[str]:
+    return [title for title in COLUMNS if task == "causal-lm" or title not in LANGUAGE]
 
 
 def _summary(results: Results) -> str:
-    lines = ["| Mapping | Classes | Exact | | Frozen | |", "|---|---|---|---|---|---|"]
+    lines = [
+        "## Summary\n\nHow many classes of each mapping have a *yes*.\n",
+        f"| Mapping | Classes | {' | '.join(IN_SUMMARY)} |",
+        "|---" * (len(IN_SUMMARY) + 2) + "|",
+    ]
     for task, mapping in MAPPINGS.items():
-        own = [result for (name, _), result in results.items() if name == task]
-        exact, frozen = (
-            sum(holds) for holds in zip(*(("error" not in r, r["frozen"] == "yes") for r in own), strict=True)
-        )
-        shares = f"{exact} | {exact / len(own):.1%} | {frozen} | {frozen / len(own):.1%}"
-        lines.append(f"| {mapping.title} | {len(own)} | {shares} |")
+        rows = [result for (name, _), result in results.items() if name == task]
+        counts = [
+            str(sum(cell(row, title) in ("yes", "skipping") for row in rows)) if title in _titles(task) else ""
+            for title in IN_SUMMARY
+        ]
+        lines.append(f"| {mapping.title} | {len(rows)} | {' | '.join(counts)} |")
     return "\n".join(lines) + "\n"
 
 
-def _reasons() -> list[str]:
+def _listed(families: list[str]) -> str:
+    return ", ".join(f"`{family}`" for family in families)
+
+
+def _reasons(results: Results) -> list[str]:
     refused = []
-    for task, own in REFUSED.items():
-        for why in dict.fromkeys(own.values()):
-            names = ", ".join(f"`{family}`" for family, reason in own.items() if reason == why)
+    for task, reasons in REFUSED.items():
+        for why in dict.fromkeys(reasons.values()):
+            names = _listed([family for family, reason in reasons.items() if reason == why])
             refused.append(f"- {MAPPINGS[task].title}: {names}: {why}.")
-    layers = [f"- `{family}`: {why}." for family, why in RESTING.items()]
+    layers = [f"- `{family}`: {why}." for family, why in SKIPPING.items()]
     padding = [f"- `{family}`: {why}." for family, why in PADDING.items()]
     return [
-        "## What is refused, and why\n\n" + "\n".join(refused) + "\n",
-        "## Layers at rest\n\nThe `hidden_states` of these cannot be brought to the head one by one. A layer's scores "
-        "are read from a pass in which the later layers hand on what they are given, which costs a pass for each "
-        "layer; layers count in the order in which the model runs them.\n\n" + "\n".join(layers) + "\n",
+        "## Classes whose head is refused\n\nThe calls that apply the head to single tokens are refused here.\n\n"
+        + "\n".join(refused)
+        + "\n",
+        "## Other refusals\n\nThese are on classes whose head is found. The quoted text is the error's.\n\n"
+        + "\n".join(_other_refusals(results))
+        + "\n",
+        "## Layers that are read by skipping later layers\n\nThe `hidden_states` of these cannot be brought to the "
+        "head one by one. A layer's scores come from a pass in which the later layers are skipped: each returns what "
+        "it was given. This costs one pass for each layer. Layers count in the order in which the model runs "
+        "them. The column *Layers* says *skipping*.\n\n" + "\n".join(layers) + "\n",
         "## Models whose answer changes with padding\n\nThis is found on the first texts of different lengths. From "
-        "then on only texts of one length share a batch: a text has the same scores alone and among others.\n\n"
+        "then on only texts of one length are in a batch, so that a text has the same scores alone and in a batch.\n\n"
         + "\n".join(padding)
         + "\n",
     ]
 
 
+def _other_refusals(results: Results) -> list[str]:
+    """Return a line for each error of each column, with the classes that have it."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for (task, family), result in results.items():
+        if task in SIGNALS or kind(result.get("head", "error")) != "yes":
+            continue
+        for title in _titles(task):
+            if title in ("Encoders", "Value zeroing"):
+                continue  # the columns say enough: these are made for some architectures
+            for name in COLUMNS[title].calls:
+                outcome = result["calls"].get(name, "yes")
+                if kind(outcome) == "refused":
+                    why = outcome.partition(": ")[2].partition(": ")[2].partition("; ")[0]
+                    why = re.sub(rf"\b{result['class']}\b", "the model", why)
+                    found.setdefault((title, why), {})[family] = None
+    return [f'- {title}: {_listed(sorted(families))}: "{why}".' for (title, why), families in sorted(found.items())]
+
+
 def _table(task: str, results: Results) -> str:
+    titles = _titles(task)
     lines = [
         f"## {MAPPINGS[task].title}\n",
-        "| Family | Class | Trunk | Reads | Layers | Frozen |",
-        "|---|---|---|---|---|---|",
+        f"| Family | Class | Trunk | Reads | {' | '.join(titles)} |",
+        "|---" * (len(titles) + 4) + "|",
     ]
     for (name, family), result in sorted(results.items()):
         if name != task:
             continue
-        if "error" in result:
-            lines.append(f"| `{family}` | refused | | | | {result['frozen']} |")
-            continue
-        reads = "some" if " of " in result["reads"] else result["reads"]
-        layers = "no" if not result["layers"] else "at rest" if result["resting"] else "yes"
-        lines.append(
-            f"| `{family}` | {result['class']} | `{result['trunk']}` | {reads} | {layers} | {result['frozen']} |"
-        )
+        reads = result.get("reads", "")
+        reads = "some" if " of " in reads else reads
+        trunk = f"`{result['trunk']}`" if "trunk" in result else ""
+        cells = [cell(result, title) for title in titles]
+        lines.append(f"| `{family}` | {result.get('class', '')} | {trunk} | {reads} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -35,6 +35,7 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     "hunyuan_v1_dense": {"head_dim": 16},
     "hunyuan_v1_moe": {"head_dim": 16},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "longformer": {"attention_window": 16},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "ministral": {"head_dim": 16},
     "nemotron": {"num_key_value_heads": 8},

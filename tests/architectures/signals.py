@@ -13,7 +13,7 @@ from tests.architectures.base import Broken, build, near, stir, tokens_read
 SAMPLES = 4000
 
 
-def signals_for(model: PreTrainedModel) -> torch.Tensor:
+def samples_for(model: PreTrainedModel) -> torch.Tensor:
     """Two random pictures or sounds of the size that a model reads."""
     config = model.config
     generator = torch.Generator().manual_seed(0)
@@ -33,7 +33,8 @@ def signals_for(model: PreTrainedModel) -> torch.Tensor:
     return torch.randn(shape, generator=generator)
 
 
-def _unasked(*inputs: Any, **options: Any) -> Any:
+def unread(*inputs: Any, **options: Any) -> Any:
+    """Take the place of a processor that must not be called."""
     raise AssertionError("pictures and sounds are given as the model takes them")
 
 
@@ -41,8 +42,8 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
     """As `checks.check`, for a classifier of pictures or sounds."""
     model = build(task, family)
     stir(model, 2.0)
-    explainer = Explainer(model, _unasked)  # what a processor would make is given as it is
-    taken, values = explainer.model, signals_for(model)
+    explainer = Explainer(model, unread)  # what a processor would make is given as it is
+    taken, values = explainer.model, samples_for(model)
     rows = [{model.main_input_name: value} for value in values]
     with torch.no_grad():
         batch = taken.signal_batch(rows, [_encoding(taken, rows[0])] * 2, [0, 1])

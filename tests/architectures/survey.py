@@ -1,6 +1,8 @@
-"""Runs the checks over every model of transformers' auto mappings, in worker processes that may hang or die.
+"""Makes the user's calls on every model class of transformers' auto mappings, and writes docs/architectures.md.
 
-`python -m tests.architectures.survey` from the repository's root writes docs/architectures.md, in some minutes.
+`python -m tests.architectures.survey` from the repository's root goes on where it was stopped: outcomes are kept in
+build/architectures.jsonl. `--mapping` and `--family` make the calls again on a part and print what is not "yes";
+`--again error` makes them again where a call ended in an error. The page is written when every class has its outcomes.
 """
 
 import argparse
@@ -14,11 +16,15 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 SECONDS = 300
 MEMORY = 12 << 30
+KEPT = Path(__file__).parents[2] / "build" / "architectures.jsonl"
+
+Pair = tuple[str, str]
 
 
 def families(task: str) -> list[str]:
@@ -30,8 +36,19 @@ def families(task: str) -> list[str]:
     return list(getattr(modeling_auto, MAPPINGS[task].name))
 
 
-def work(check: Any = None) -> None:
-    """A worker: reads (task, family) from stdin, a line each, and answers each with a line."""
+def every_pair() -> list[Pair]:
+    """Return the mapping and the model type of every class."""
+    from tests.architectures.base import MAPPINGS
+
+    return [(task, family) for task in MAPPINGS for family in families(task)]
+
+
+def work(checks: str) -> None:
+    """Read (mapping, family) from stdin, a line each, and answer each with a line.
+
+    Args:
+        checks: "calls" for the user's calls, "head" for the checks of the head alone.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a model prints must not mix with the answers
@@ -40,17 +57,17 @@ def work(check: Any = None) -> None:
     import torch
     import transformers
 
-    if check is None:
-        from tests.architectures.checks import check
+    from tests.architectures.calls import call_all
+    from tests.architectures.checks import check
 
+    run: Callable[[str, str], dict[str, Any]] = {"calls": call_all, "head": check}[checks]
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
     torch.set_num_threads(1)
     for line in sys.stdin:
-        task, family = json.loads(line)
         start = time.monotonic()
         try:
-            answer: dict[str, Any] = check(task, family)
+            answer = run(*json.loads(line))
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
             text = (str(error).strip().splitlines() or [""])[0]
@@ -63,18 +80,21 @@ def work(check: Any = None) -> None:
 
 
 class Worker:
-    """A worker process, started again when it dies or takes too long."""
+    """A worker process, started again when it dies or takes too long.
 
-    module = "tests.architectures.survey"
+    Args:
+        checks: As in `work`.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, checks: str) -> None:
+        self.checks = checks
         self.process: subprocess.Popen[str] | None = None
 
     def __call__(self, task: str, family: str) -> dict[str, Any]:
         """Check one model."""
         if self.process is None or self.process.poll() is not None:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", self.module, "--work"],
+                [sys.executable, "-m", "tests.architectures.survey", "--work", self.checks],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -108,23 +128,26 @@ class Worker:
 
 
 def survey(
-    todo: list[tuple[str, str]], processes: int = 2, tell: Any = None, kind: type[Worker] = Worker
-) -> dict[tuple[str, str], dict[str, Any]]:
+    todo: list[Pair],
+    processes: int = 2,
+    tell: Callable[[Pair, dict[str, Any]], None] | None = None,
+    checks: str = "calls",
+) -> dict[Pair, dict[str, Any]]:
     """Check many models.
 
     Args:
-        todo: (task, family) pairs.
+        todo: (mapping, family) pairs.
         processes: Workers at once.
-        tell: Called with each pair and its result as it comes.
-        kind: The workers, which say what is checked.
+        tell: Called with each pair and its outcome as it comes.
+        checks: As in `work`.
     """
-    line: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    line: queue.SimpleQueue[Pair] = queue.SimpleQueue()
     for pair in todo:
         line.put(pair)
-    results: dict[tuple[str, str], dict[str, Any]] = {}
+    results: dict[Pair, dict[str, Any]] = {}
 
     def serve() -> None:
-        worker = kind()
+        worker = Worker(checks)
         try:
             while True:
                 pair = line.get_nowait()
@@ -144,29 +167,60 @@ def survey(
     return results
 
 
-def run_all(processes: int = 2) -> dict[tuple[str, str], dict[str, Any]]:
-    """Check every model of every mapping."""
-    from tests.architectures.base import MAPPINGS
+def read_kept() -> dict[Pair, dict[str, Any]]:
+    """Return the outcomes of earlier runs, the last of each class."""
+    if not KEPT.exists():
+        return {}
+    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
+    return {(row.pop("task"), row.pop("family")): row for row in rows}
 
-    return survey([(task, family) for task in MAPPINGS for family in families(task)], processes)
+
+def _keep(pair: Pair, result: dict[str, Any]) -> None:
+    """Append the outcomes of a class, and print those that are not "yes"."""
+    KEPT.parent.mkdir(exist_ok=True)
+    with KEPT.open("a", encoding="utf-8") as file:
+        print(json.dumps({"task": pair[0], "family": pair[1]} | result), file=file)
+    calls = result.get("calls", {}) | {"head": result.get("head", result.get("error", "yes"))}
+    print(*pair, result.get("seconds", ""), flush=True)
+    for name, outcome in calls.items():
+        if outcome.startswith(("error", "fails", "no answer", "the process")):
+            print(f"    {name}: {outcome}", flush=True)
 
 
 def main() -> None:
-    """Write the page, or be a worker."""
+    """Make the calls that are missing or asked for, and write the page."""
+    from tests.architectures.base import MAPPINGS
+
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--mapping", action="append", choices=MAPPINGS, help="only these; may be given several times")
+    parser.add_argument("--family", action="append", help="only these model types; may be given several times")
+    parser.add_argument("--again", help="make the calls again where an outcome begins with this, such as 'error'")
+    parser.add_argument("--work", choices=("calls", "head"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
-        work()
+        work(arguments.work)
         return
-    from tests.architectures.frozen import FrozenWorker, verdict
     from tests.architectures.page import PAGE, render
 
-    found = run_all(arguments.processes)
-    frozen = survey(list(found), arguments.processes, kind=FrozenWorker)
-    results = {pair: result | {"frozen": verdict(frozen[pair])} for pair, result in found.items()}
-    PAGE.write_text(render(results), encoding="utf-8")
+    pairs, kept = every_pair(), read_kept()
+    chosen = [
+        (task, family)
+        for task, family in pairs
+        if task in (arguments.mapping or MAPPINGS) and (not arguments.family or family in arguments.family)
+    ]
+
+    def missing(pair: Pair) -> bool:
+        if pair not in kept or arguments.family:
+            return True
+        row = kept[pair]
+        outcomes = [*row.get("calls", {}).values(), row.get("head", ""), "error" if "error" in row else ""]
+        return arguments.again is not None and any(outcome.startswith(arguments.again) for outcome in outcomes)
+
+    survey([pair for pair in chosen if missing(pair)], arguments.processes, _keep)
+    kept = read_kept()
+    if all(pair in kept for pair in pairs):
+        PAGE.write_text(render({pair: kept[pair] for pair in pairs}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from tests.commands import run
 
 from .test_experiments import reviews  # noqa: F401  # a fixture
 
-METHODS = "normxlogit frozen-gradient:points=0.3,baseline=mask guided-lime:samples=4,prior=(lime:samples=9,seed=2)"
+METHODS = (
+    "normxlogit frozen-gradient:read_at=0,points=0.3,baseline=mask guided-lime:samples=4,prior=(lime:samples=9,seed=2)"
+)
 
 
 def test_from_a_file_to_table_and_figure(capsys, tmp_path, reviews):  # noqa: F811

@@ -1,6 +1,8 @@
 """Faults at a chosen moment of a call."""
 
+import contextlib
 import os
+import resource
 import sys
 
 import torch
@@ -56,3 +58,14 @@ class AtLine:
 def moments(total, count):
     """So many moments of a call with so many steps: the first, the last and others between."""
     return sorted({round(1 + (total - 1) * i / (count - 1)) for i in range(count)})
+
+
+@contextlib.contextmanager
+def full_disk(size=64):
+    """Let no file grow beyond so many bytes, as on a disk without room for more."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -80,6 +80,16 @@ def test_every_layer_is_read_as_the_last_one_is(case, text):
 
 @pytest.mark.parametrize("case", FROZEN, ids=str)
 @given(text=texts)
+def test_frozen_shares_and_the_bias_sum_to_the_logit_of_the_callers_model(case, text):
+    result = explained(case, text, method="frozen-gradient", target=0)
+    _, _, answer = read_tokens(case, list(result.token_ids), **types_of(case, result))
+    position = result.target.position
+    logit = answer[0] if position is None else answer[position][0]
+    assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(logit, rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("case", FROZEN, ids=str)
+@given(text=texts)
 def test_a_contrast_is_the_difference_of_two_targets(case, text):
     for method in ("normxlogit", "frozen-gradient"):
         rows = explained(case, text, method=method, target=[0, 1])

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from normxlogit import DataError, attribute
+from tests.commands import run
 from tests.corpus.corpora import errors, explainer, jsonl, results, texts
+
+from .faults import full_disk
 
 COUNT = 400
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
-import resource, sys
+import sys
 from normxlogit import attribute
 from tests.corpus.corpora import explainer
-path, out, limit = sys.argv[1:]
-if int(limit):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
-attribute(explainer(), path, out, shard_rows=8)
+attribute(explainer(), *sys.argv[1:], shard_rows=8)
 """
 
 
@@ -64,36 +64,31 @@ def test_killed_at_random_moments(corpus, tmp_path, kills):
     out, chance = tmp_path / "out", random.Random(5)
     killed = 0
     for _ in range(kills):
-        process = start("-c", SCRIPT, corpus, out, 0)
+        process = start("-c", SCRIPT, corpus, out)
         stop_at_work(process, out, signal.SIGKILL, chance.random() * 0.3)
         killed += process.returncode == -signal.SIGKILL
     assert killed >= kills / 2
-    process = start("-c", SCRIPT, corpus, out, 0)
-    process.communicate(timeout=120)
-    assert process.returncode == 0
+    attribute(explainer(), corpus, out, shard_rows=8)
     check(out)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_asked_to_stop(corpus, tmp_path, number):
+def test_asked_to_stop(corpus, tmp_path, number, capsys):
     out = tmp_path / "out"
-    command = ["-c", "from normxlogit.cli import main; main()", "attribute", corpus, "--output", out, "--shard-rows", 8]
-    said = stop_at_work(stopped := start(*command), out, number, 0.1)
+    words = ["attribute", corpus, "--output", out, "--shard-rows", 8]
+    said = stop_at_work(stopped := start("-c", "from normxlogit.cli import main; main()", *words), out, number, 0.1)
     assert stopped.returncode == 128 + number
     assert said.splitlines()[-1] == f"stopped; the same command goes on with {out}"
     assert 0 < count(out) < COUNT / 8
-    process = start(*command)
-    process.communicate(timeout=120)
-    assert process.returncode == 0
+    assert run(capsys, *words)[0] == 0
     check(out)
 
 
 def test_a_full_disk_leaves_whole_shards(corpus, tmp_path):
     out = tmp_path / "out"
-    process = start("-c", SCRIPT, corpus, out, 9_000)  # bytes of a file: the manifest outgrows it, shards do not
-    said = process.communicate(timeout=120)[1]
-    assert process.returncode != 0
-    assert "DataError: cannot write" in said
+    with full_disk(9_000), pytest.raises(DataError, match="cannot write"):  # the manifest outgrows it, shards do not
+        attribute(explainer(), corpus, out, shard_rows=8)
+    assert 0 < results(out).num_rows < COUNT
     attribute(explainer(), corpus, out, shard_rows=8)
     check(out)
 

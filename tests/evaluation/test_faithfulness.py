@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import DataError, Explainer, UnsupportedModelError
+from normxlogit import DataError, Explainer, InputError, UnsupportedModelError
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example, task_named
 from normxlogit.models.masking import remove_tokens
@@ -296,7 +296,7 @@ def test_labels_and_models_that_do_not_fit():
     several = tiny.model("bert", problem_type="multi_label_classification")
     with pytest.raises(UnsupportedModelError, match="classifiers of one label"):
         faithfulness.evaluate(Explainer(several, tiny.tokenizer_for("bert")), EXAMPLES)
-    with pytest.raises(ValueError, match="must be 'default' or 'published', not 'paper'"):
+    with pytest.raises(InputError, match="must be 'default' or 'published', not 'paper'"):
         faithfulness.evaluate(explainer, EXAMPLES, protocol="paper")
 
 

@@ -258,7 +258,7 @@ def test_means_have_bootstrap_intervals():
 @pytest.mark.parametrize(
     ("family", "kind", "wanted"),
     [
-        ("llama", "CausalLM", ["frozen-gradient:read_at=middle", "normxlogit", "lime:samples=32"]),
+        ("llama", "CausalLM", ["frozen-gradient", "normxlogit", "lime:samples=32"]),
         ("t5", "Seq2SeqLM", ["frozen-gradient", "lime:samples=32"]),
     ],
 )

@@ -237,7 +237,7 @@ def test_texts_of_next_to_nothing(texts):
         ("guided-lime:samples=8,seed=3", GuidedLime(8, seed=3)),
         ("guided-lime:prior=normxlogit", GuidedLime(prior="normxlogit")),
         (
-            "guided-lime:prior=(frozen-gradient:points=0.3,baseline=mask),alpha=3.0",
+            "guided-lime:prior=(frozen-gradient:read_at=0,points=0.3,baseline=mask),alpha=3.0",
             GuidedLime(prior=FrozenGradient(points=(0.3,), baseline="mask"), alpha=3.0),
         ),
         (

@@ -178,6 +178,7 @@ OTHERS = {
     "samples": 10,
     "prior": "integrated-gradients:steps=7,aggregate=l1",
     "alpha": 1e-05,
+    "sink_threshold": 5.0,
     "rollout": False,
     "points": (0.5, 1.0),
 }
@@ -200,21 +201,29 @@ def test_every_method_reads_back_from_its_spec(info):
     if info.settings:
         assert other != plain
         assert other.spec.startswith(f"{info.name}:")
-    assert {name for name in info.settings if f"{name}=" in other.spec} == set(info.settings) - {"baseline", "read_at"}
+    assert {name for name in info.settings if f"{name}=" in other.spec} >= set(info.settings) - {"baseline", "read_at"}
     spelled_out = info.name + ":" + ",".join(f"{k}={format_value(v)}" for k, v in plain.settings.items())
     assert method_named(spelled_out) == plain, "defaults may be written too"
 
 
 @pytest.mark.parametrize(
     ("cls", "name", "value", "text"),
-    [(cls, "baseline", word, word) for cls in (IntegratedGradients, FrozenGradient) for word in ("pad", "mask")]
-    + [(FrozenGradient, "read_at", -1, "-1"), (FrozenGradient, "read_at", "all", "all")],
+    [(IntegratedGradients, "baseline", word, word) for word in ("pad", "mask")]
+    + [(FrozenGradient, "read_at", -1, "-1"), (FrozenGradient, "read_at", "middle", "middle")]
+    + [(FrozenGradient, "sink_threshold", None, "none")],
 )
 def test_settings_that_do_not_go_with_others_read_back(cls, name, value, text):
     method = cls(**{name: value})
     assert method.spec == f"{cls.info.name}:{name}={text}"
     assert method_named(method.spec) == method
     assert method.settings[name] == value
+
+
+def test_points_and_baselines_of_the_frozen_gradient_are_of_the_word_embeddings():
+    method = method_named("frozen-gradient:baseline=mask")
+    assert method == FrozenGradient(read_at=0, baseline="mask")
+    assert method.spec == "frozen-gradient:read_at=0,baseline=mask"
+    assert method_named(method.spec) == method
 
 
 def test_spaces_and_a_lone_colon_do_no_harm():
@@ -238,7 +247,6 @@ def test_spaces_and_a_lone_colon_do_no_harm():
         ("", "no method named ''"),
         (":seed=3", "no method named ''"),
         ("Random", "no method named 'Random'; did you mean random"),
-        (None, "a method is a name or a Method, not NoneType"),
         (["logat"], "not list"),
         (b"logat", "not bytes"),
         (LogAt, r"not a class; write LogAt\(\)"),

@@ -1,6 +1,5 @@
 """From a folder to a model with its head, and one line for what cannot be loaded."""
 
-import contextlib
 import json
 import sys
 import time
@@ -66,38 +65,6 @@ def test_what_cannot_be_loaded(tmp_path):
         load(bare)
 
 
-def test_pickled_weights_only_when_asked_by_name(tmp_path):
-    model = saved(tmp_path, "bert", "SequenceClassification")
-    (tmp_path / "model.safetensors").unlink()
-    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
-    with pytest.raises(InputError, match="allow_pickle=True"):
-        load(tmp_path)
-    loaded, _ = load(tmp_path, allow_pickle=True)
-    torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
-
-
-@pytest.mark.parametrize("kind", ["bert", "of-the-repository"])
-def test_code_of_a_repository_runs_only_when_asked_by_name(tmp_path, kind):
-    folder, ran = tmp_path / "model", tmp_path / "ran"
-    saved(folder, "bert", "SequenceClassification")
-    (folder / "own.py").write_text(
-        f"open({str(ran)!r}, 'w').close()\n"
-        "from transformers import BertConfig, BertForSequenceClassification\n"
-        "class Config(BertConfig): pass\n"
-        "class Model(BertForSequenceClassification): config_class = Config\n"
-    )
-    places = {"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"}
-    configured(folder, model_type=kind, auto_map=places)
-    try:
-        load(folder)
-    except InputError:
-        assert kind != "bert", "whose code transformers has"
-    assert not ran.exists()
-    with contextlib.suppress(Exception):  # whatever it makes of it
-        load(folder, trust_remote_code=True)
-    assert ran.exists()
-
-
 # --- weights that are not there -------------------------------------------------------------------------------------
 
 
@@ -113,30 +80,6 @@ def without_head(folder):
     save_file(kept, folder / "model.safetensors", {"format": "pt"})
 
 
-def test_a_head_that_was_removed_from_the_file(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    without_head(tmp_path)
-    with pytest.raises(InputError, match=r"lacks classifier.bias, classifier.weight: .*allow_missing_weights=True"):
-        load(tmp_path)
-    with pytest.raises(InputError, match="lacks classifier"):
-        Explainer.from_pretrained(tmp_path)
-    allowed = Explainer.from_pretrained(tmp_path, allow_missing_weights=True)
-    assert len(allowed("the cat sat")) == 5
-
-
-def test_a_language_model_loaded_as_a_classifier(tmp_path):
-    saved(tmp_path, "bert", "MaskedLM")
-    with pytest.raises(InputError, match=r"as a BertForSequenceClassification lacks .*classifier.weight"):
-        load(tmp_path, task="sequence-classification")
-
-
-def test_many_missing_weights_are_counted(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, num_hidden_layers=5)
-    with pytest.raises(InputError, match=r"lacks (bert\.encoder\.layer\.3[^,]*, ){5}[^,]* and 26 more: "):
-        load(tmp_path)
-
-
 @pytest.mark.parametrize("named", [[], None, "BertModel", 5])
 def test_a_configuration_that_names_no_class(tmp_path, named):
     model = saved(tmp_path, "bert", "SequenceClassification")
@@ -146,21 +89,6 @@ def test_a_configuration_that_names_no_class(tmp_path, named):
     if not named:
         loaded, _ = load(tmp_path, task="sequence-classification")
         torch.testing.assert_close(loaded.classifier.weight, model.classifier.weight)
-
-
-def test_a_configuration_that_names_a_class_of_another_head(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, architectures=["RobertaForMaskedLM"])
-    with pytest.raises(InputError, match=r"as a BertForMaskedLM lacks cls.predictions"):
-        load(tmp_path)
-
-
-def test_weights_of_other_shapes(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, id2label={str(i): f"L{i}" for i in range(5)}, label2id={f"L{i}": i for i in range(5)})
-    with pytest.raises(InputError, match=r"has other shapes of classifier.bias \(2,\) for \(5,\), classifier.weight"):
-        load(tmp_path)
-    assert load(tmp_path, allow_missing_weights=True)[0].num_labels == 5
 
 
 @pytest.mark.parametrize(
@@ -191,35 +119,6 @@ def test_weights_that_could_not_be_put_in_place_are_refused(tmp_path, monkeypatc
 
 
 # --- a tokenizer that is not there ----------------------------------------------------------------------------------
-
-
-def test_a_checkpoint_with_more_layers_than_its_configuration_counts(tmp_path):
-    saved(tmp_path, "bert", "SequenceClassification")
-    configured(tmp_path, num_hidden_layers=2)
-    with pytest.raises(InputError, match=r"more layers than its configuration counts \(bert.encoder.layer.2.attention"):
-        load(tmp_path)
-    assert load(tmp_path, num_hidden_layers=1)[0].config.num_hidden_layers == 1, "asked for by name"
-
-
-def test_weights_that_the_model_has_no_use_for_change_nothing(tmp_path):
-    model = saved(tmp_path, "bert", "SequenceClassification")
-    weights = load_file(tmp_path / "model.safetensors")
-    more = {
-        "cls.predictions.bias": torch.zeros(9),
-        "bert.embeddings.position_ids": torch.arange(40),
-        "layer.9.x": torch.ones(1),
-    }
-    save_file(weights | more, tmp_path / "model.safetensors", {"format": "pt"})
-    torch.testing.assert_close(load(tmp_path)[0].state_dict(), model.state_dict())
-
-
-@pytest.mark.parametrize(
-    ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("xlnet", "SequenceClassification")]
-)
-def test_a_folder_without_a_tokenizer(tmp_path, family, kind):
-    tiny.model(family, kind).save_pretrained(tmp_path)
-    with pytest.raises(InputError, match=r"has no tokenizer: its files \(such as tokenizer.json\) are missing"):
-        load(tmp_path)
 
 
 def without_tokenizer_json(folder):

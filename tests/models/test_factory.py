@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from normxlogit import ALL, Explainer
-from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
+from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.models.embedding_model import EmbeddingModel
 from normxlogit.models.factory import (
     as_language_model,
@@ -137,9 +137,14 @@ def test_what_a_plain_module_must_be(kind, options, error, message):
         explainer(plain.grown(kind()), **options)
 
 
-def test_states_that_do_not_run_along_the_text_are_refused():
-    with pytest.raises(HeadMismatchError, match="TimeFirst"):
-        explainer(plain.grown(plain.TimeFirst()))(TEXT)
+def test_states_with_time_before_texts_are_turned():
+    module = plain.grown(plain.TimeFirst())
+    result = explainer(module)(TEXT, method="logat")
+    ids = torch.tensor([result.token_ids])
+    with torch.no_grad():
+        states, _ = module.lstm(module.words(ids).transpose(0, 1))  # (T, 1, H)
+        own = module.out(states[:, 0])[:, result.target.ids[0]]  # (T,)
+    np.testing.assert_allclose(result.scores, own, atol=1e-5)
 
 
 def test_labels_given_replace_those_of_the_settings():

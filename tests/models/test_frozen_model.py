@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.models import frozen_model
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
@@ -137,14 +136,22 @@ def test_a_buffer_that_the_owner_changed_is_followed():
     assert after.scores.sum() + after.bias == pytest.approx(logit, abs=1e-5)
 
 
-@pytest.mark.parametrize("missing", ["hidden_of", "answer_of", "embedding_tap"])
+@pytest.mark.parametrize("missing", ["normxlogit.surgery.parts.hidden_of", "normxlogit.models.frozen_model.answer_of"])
 def test_what_gives_no_states_or_answer_is_refused(monkeypatch, missing):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
     frozen.run(batch, (0,))
-    if missing == "embedding_tap":
-        task.copy.parts = replace(task.copy.parts, embedding_tap=None)
-    else:
-        monkeypatch.setattr(frozen_model, missing, lambda _: None)
-    with pytest.raises(UnsupportedModelError, match=r"returned no logits|does not give its layers' outputs"):
+    monkeypatch.setattr(missing, lambda _: None)
+    with pytest.raises(UnsupportedModelError, match=r"returned no logits|returned no hidden states"):
         frozen.run(batch, (0,))
+
+
+def test_the_frozen_pass_does_not_need_the_embedding_layers_output():
+    task, batch = made("bert")
+    frozen = FrozenModel.of(task)
+    logits = frozen.run(batch, (0,)).logits
+    task.copy.parts = replace(task.copy.parts, embedding_tap=None)
+    run = frozen.run(batch, (0,))
+    torch.testing.assert_close(run.logits, logits)
+    with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
+        _ = run.embedded

@@ -11,6 +11,8 @@ from normxlogit.errors import InputError
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.models import map_batches as room
 from normxlogit.models.map_batches import map_batches, run_batches
+from normxlogit.models.proved_lengths import ProvedLengths
+from normxlogit.models.token_budget import GROWS_AFTER, TokenBudget
 from normxlogit.surgery.same_answer import EXCLUDED
 from tests import tiny
 from tests.architectures.base import build, stir
@@ -33,7 +35,7 @@ def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family
     stir(model, 2.0)
     explainer = Explainer(model, tiny.tokenizer())
     together = explainer(TEXTS, target=1)
-    assert (explainer.model.copy.padding is not False) is ignores
+    assert explainer.model.copy.padding.refuted is not ignores
     for text, among in zip(TEXTS, together, strict=True):
         np.testing.assert_allclose(explainer(text, target=1).scores, among.scores, rtol=1e-4, atol=1e-5)
 
@@ -41,22 +43,20 @@ def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family
 def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_only_beyond_them():
     explainer = bert()
     explainer([TEXTS[0]] * 3)
-    assert explainer.model.copy.padding is None, "texts of one length say nothing"
     encodings = explainer.encode(TEXTS)
+    lengths, proved = [len(e) for e in encodings], explainer.model.copy.padding
+    assert not proved.cover(min(lengths), max(lengths)), "texts of one length say nothing"
     explainer(encodings)
-    lengths = [len(e) for e in encodings]
-    assert explainer.model.copy.padding == (min(lengths), max(lengths))
-    explainer.model.copy.padding = tried = (min(lengths), max(lengths))
+    assert proved.cover(min(lengths), max(lengths))
     read, run = [], explainer.model.run
     explainer.model.run = lambda batch, **options: read.append(len(batch.encodings)) or run(batch, **options)
     explainer(encodings)
-    assert sum(read) == len(TEXTS), "nothing is tried again"
+    explainer(encodings[:2])
+    assert sum(read) == len(TEXTS) + 2, "nothing is tried again"
     explainer(["bad", TEXTS[1]])
-    assert explainer.model.copy.padding == (3, tried[1])
-    assert sum(read) == len(TEXTS) + 2 + 2
+    assert sum(read) == len(TEXTS) + 2 + 2 + (len(explainer.encode(["bad"])[0]) < min(lengths)) * 2
     explainer([TEXTS[0], TEXTS[1] + " " + TEXTS[2]])
-    assert explainer.model.copy.padding[1] > tried[1]
-    assert sum(read) == len(TEXTS) + 2 * (2 + 2)
+    assert not proved.cover(min(lengths) - 1, max(lengths) + 9), "two ranges are not one"
 
 
 def test_another_model_is_tried_anew():
@@ -64,7 +64,7 @@ def test_another_model_is_tried_anew():
     explainer(TEXTS)
     explainer.model.given.classifier = torch.nn.Linear(32, 2)
     explainer.model.refresh()
-    assert explainer.model.copy.padding is None
+    assert not explainer.model.copy.padding.cover(4, 5)
 
 
 def test_every_text_is_worked_on_once():
@@ -124,9 +124,13 @@ def encodings_of(*lengths):
     return [Encoding({"input_ids": [7] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in lengths]
 
 
-def idle(budget=12, padding=True, mixes=False):
-    copy = SimpleNamespace(mixes_texts=mixes, padding=padding)
-    return SimpleNamespace(batch_tokens=budget, copy=copy, refresh=lambda: None)
+def idle(budget=12, padding=(1, 99), mixes=False):
+    proved = ProvedLengths()
+    proved.refuted = padding is False
+    if isinstance(padding, tuple):
+        proved.add(*padding)
+    copy = SimpleNamespace(mixes_texts=mixes, padding=proved)
+    return SimpleNamespace(budget=TokenBudget(budget), copy=copy, refresh=lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -151,26 +155,26 @@ def test_a_share_is_one_if_nobody_says():
     assert sizes == [3]
 
 
-@pytest.mark.parametrize(("padding", "groups"), [(True, 1), ((1, 9), 1), (False, 3)])
+@pytest.mark.parametrize(("padding", "groups"), [((1, 99), 1), ((3, 5), 1), (False, 3)])
 def test_texts_of_several_lengths_go_together_where_padding_changes_nothing(padding, groups):
     assert len(list(run_batches(idle(99, padding), encodings_of(4, 5, 3), lambda _: 0))) == groups
 
 
 @pytest.mark.parametrize(
-    ("tried", "lengths", "trial", "after"),
+    ("tried", "lengths", "trial"),
     [
-        (None, (4,), None, None),
-        (None, (4, 4, 4), None, None),
-        (None, (4, 3), [3, 4], (3, 4)),
-        ((3, 5), (5, 3, 4), None, (3, 5)),
-        ((3, 5), (6, 3), [3, 6], (3, 6)),
-        ((3, 5), (2, 5), [2, 5], (2, 5)),
-        ((3, 5), (9, 6), [6, 9], (3, 9)),
-        ((3, 5), (2, 1), [1, 2], (1, 5)),
-        (False, (2, 9), None, False),
+        (None, (4,), None),
+        (None, (4, 4, 4), None),
+        (None, (4, 3), [3, 4]),
+        ((3, 5), (5, 3, 4), None),
+        ((3, 5), (6, 3), [3, 6]),
+        ((3, 5), (2, 5), [2, 5]),
+        ((3, 5), (9, 6), [6, 9]),
+        ((3, 5), (2, 1), [1, 2]),
+        (False, (2, 9), None),
     ],
 )
-def test_a_trial_is_made_for_lengths_beyond_those_that_were_tried(monkeypatch, tried, lengths, trial, after):
+def test_a_trial_is_made_for_lengths_beyond_those_that_were_tried(monkeypatch, tried, lengths, trial):
     for ignores in (True, False):
         model, seen = idle(99, tried), []
         monkeypatch.setattr(
@@ -182,7 +186,7 @@ def test_a_trial_is_made_for_lengths_beyond_those_that_were_tried(monkeypatch, t
         assert seen == ([] if trial is None else [trial])
         apart = tried is False or (trial is not None and not ignores)
         assert groups == (len(lengths) if apart else 1)
-        assert model.copy.padding == (after if trial is None or ignores else False)
+        assert model.copy.padding.refuted is apart
 
 
 def test_texts_that_cannot_be_read_together_keep_their_order():
@@ -197,7 +201,7 @@ def test_texts_that_cannot_be_read_together_keep_their_order():
     model = idle()
     assert [places for places, _ in run_batches(model, encodings_of(4, 4, 4, 4), work)] == [[0], [1], [2], [3]]
     assert tried == [[0, 1, 2], [0], [1], [2], [3]]
-    assert model.batch_tokens == 12
+    assert model.budget.tokens == 12
     for count, cause in ((1, ValueError()), (2, None)):
 
         def refused(_, cause=cause):
@@ -222,11 +226,31 @@ def test_the_budget_after_memory_ran_out(budget, lengths, fits, left):
     if left is None:
         with pytest.raises(InputError, match="not enough memory to explain a single text of 4 tokens"):
             list(run_batches(model, encodings_of(*lengths), work))
-        assert model.batch_tokens == 4
+        assert model.budget.tokens == budget, "it may fit another time"
         return
     found = [places for places, _ in run_batches(model, encodings_of(*lengths), work)]
     assert sorted(i for group in found for i in group) == list(range(len(lengths)))
-    assert model.batch_tokens == left
+    assert model.budget.tokens == left
+
+
+def test_the_budget_grows_again_where_batches_fit():
+    model, fits = idle(64), 1
+
+    def work(places):
+        if len(places) > fits:
+            raise MemoryError
+        return places
+
+    def sizes(count):
+        return [len(places) for places, _ in run_batches(model, encodings_of(*[4] * count), work)]
+
+    assert sizes(2) == [1, 1]
+    assert model.budget.tokens == 4
+    fits = 99
+    assert sizes(GROWS_AFTER - 3) == [1] * (GROWS_AFTER - 3)
+    assert sizes(4) == [1, 2, 1]
+    assert sizes(200)[-1] == 16 or model.budget.tokens == 64
+    assert sizes(16) == [16]
 
 
 def test_the_device_gives_back_what_it_kept_when_memory_ran_out(monkeypatch):
@@ -250,7 +274,8 @@ def test_a_trial_without_memory_for_two_leaves_each_text_alone(monkeypatch):
     monkeypatch.setattr(room, "_ignores_padding", lambda *_: raising(MemoryError)(0))
     model = idle(99, None)
     assert [places for places, _ in run_batches(model, encodings_of(3, 4), lambda _: 0)] == [[1], [0]]
-    assert model.copy.padding is None, "it is tried again"
+    assert not model.copy.padding.refuted, "it is tried again"
+    assert not model.copy.padding.cover(3, 4)
 
 
 @pytest.mark.parametrize(
@@ -263,4 +288,5 @@ def test_states_are_the_same_beside_another_text_but_for_rounding(change, same):
     alone = torch.tensor([1.0, -EXCLUDED, EXCLUDED * 2])  # what a head excludes says nothing
     assert room._agree(alone, alone + torch.tensor([0.0, 5e30, -5e30]), 0.0)
     assert not room._agree(alone, alone + torch.tensor([0.1, 0.0, 0.0]), 0.0)
-    assert room._agree(alone[1:], -alone[1:], 0.0)
+    assert not room._agree(alone[1:], -alone[1:], 0.0), "values that are all large are a regression model's"
+    assert room._agree(alone[1:], alone[1:] * (1 + 1e-6), 0.0)

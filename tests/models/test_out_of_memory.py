@@ -59,3 +59,15 @@ def test_other_errors_are_not_taken_for_memory():
         map_batches(model, encodings, work)
     assert not out_of_memory(RuntimeError("sizes do not match"))
     assert out_of_memory(RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"))
+
+
+def test_a_lack_of_memory_in_the_proof_is_no_mismatch(monkeypatch):
+    task = TaskModel(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    batch = task.batch(task.encoder(["the cat"]), [0])
+
+    def full(*_, **__):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr("normxlogit.surgery.headpiece.Headpiece.whole", full)
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+        task.run(batch)

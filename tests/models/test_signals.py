@@ -86,19 +86,19 @@ def test_a_token_stands_in_every_place_that_a_head_looks_at(monkeypatch):
         head.tokens = tokens
         if found is None:
             with pytest.raises(HeadMismatchError, match="no number for a single token"):
-                model._settle(model.copy, SimpleNamespace(head=head))
+                model._settle(model.copy, SimpleNamespace(proved_head=head))
         else:
-            model._settle(model.copy, SimpleNamespace(head=head))
+            model._settle(model.copy, SimpleNamespace(proved_head=head))
             assert places == found
 
 
 def test_a_head_of_no_known_width_is_not_tried():
     model = SignalModel(vit(), None)
     model.config = SimpleNamespace()
-    model._settle(model.copy, SimpleNamespace(head=None))
+    model._settle(model.copy, SimpleNamespace(proved_head=None))
     model.config = SimpleNamespace(vision_config=SimpleNamespace(hidden_size=5))
     seen = []
-    model._settle(model.copy, SimpleNamespace(head=SimpleNamespace(tokens=lambda x: seen.append(x.shape) or x)))
+    model._settle(model.copy, SimpleNamespace(proved_head=SimpleNamespace(tokens=lambda x: seen.append(x.shape) or x)))
     assert seen == [(1, 5)]
 
 

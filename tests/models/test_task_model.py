@@ -41,13 +41,13 @@ def test_on_which_side_is_padded_and_where_padding_would_be_taken_for_text():
         assert TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family)).pad_left is left
     for family, kind, pad, together in [
         ("llama", "SequenceClassification", None, False),
-        ("llama", "SequenceClassification", 0, None),
-        ("llama", "CausalLM", None, None),
-        ("xlnet", "SequenceClassification", None, None),
+        ("llama", "SequenceClassification", 0, True),
+        ("llama", "CausalLM", None, True),
+        ("xlnet", "SequenceClassification", None, True),
     ]:
         model = tiny.model(family, kind)
         model.config.pad_token_id = pad
-        assert TaskModel(model, tiny.tokenizer_for(family)).copy.padding is together
+        assert TaskModel(model, tiny.tokenizer_for(family)).copy.padding.refuted is not together
 
 
 def test_where_the_inputs_go():
@@ -156,7 +156,8 @@ def test_a_model_that_gives_no_states_or_logits_is_refused(monkeypatch, name, la
             task.copy.parts = replace(task.copy.parts, embedding_tap=None)
             torch.testing.assert_close(task.run(batch, layers=layers).embedded.shape, (3, len(batch.mask[0]), 32))
             name = "embedded_of"
-        monkeypatch.setattr(f"normxlogit.models.task_model.{name}", lambda _: None)
+        room = "surgery.parts" if name == "hidden_of" else "models.task_model"
+        monkeypatch.setattr(f"normxlogit.{room}.{name}", lambda _: None)
         if name == "states_of" and not layers:
             torch.testing.assert_close(task.run(batch).logits, own)
             return
@@ -169,7 +170,7 @@ def test_a_model_that_gives_no_states_or_logits_is_refused(monkeypatch, name, la
                 task.answer(batch.inputs)
             return
         with pytest.raises((UnsupportedModelError, HeadMismatchError), match=says):
-            task.run(batch, layers=layers)
+            _ = task.run(batch, layers=layers).embedded
         if name == "hidden_of":
             with pytest.raises(HeadMismatchError, match=says):
                 task.states(batch)

@@ -8,6 +8,7 @@ from transformers import GenerationConfig
 
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.models import write_each as room
+from normxlogit.models.proved_lengths import ProvedLengths
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
 
@@ -66,21 +67,39 @@ def prompts(*lengths):
 
 def test_prompts_of_one_length_go_together():
     given = prompts(3, 2, 3, 1)
-    assert [[len(p) for p in group] for group in room._by_length(given)] == [[1], [2], [3, 3]]
+    assert list(room._by_length(given)) == [[3], [1], [0, 2]]
 
 
-def test_the_shortest_is_tried_beside_the_longest_once_for_each_model(monkeypatch):
-    tried, model = [], SimpleNamespace(copy=SimpleNamespace(writes_padded=None))
+@pytest.mark.parametrize(
+    ("lengths", "reached", "trials", "last"),
+    [((3, 2, 5), 9, [(2, 7)], 7), ((3, 5), 6, [(3, 5)], 5), ((4, 4), 9, [(7, 7)], 7)],
+)
+def test_the_shortest_is_tried_beside_a_text_as_long_as_was_reached(monkeypatch, lengths, reached, trials, last):
+    tried, model = [], SimpleNamespace(filler=3)
+    for same in (True, False):
+        monkeypatch.setattr(
+            room, "_same_beside", lambda _, ids, length, same=same: tried.append((len(ids), length)) or same
+        )
+        proved = ProvedLengths()
+        for _ in range(2):
+            tried.clear()
+            assert room._same_as_alone(model, prompts(*lengths), reached, proved) is same
+            if not same:
+                break
+        assert tried == ([] if same else trials)
+        assert proved.cover(min(lengths), last) is same
+        assert proved.refuted is not same
 
-    def logits(_, some):
-        tried.append([len(p) for p in some])
-        return LOGITS
 
-    monkeypatch.setattr(room, "_first_logits", logits)
-    monkeypatch.setattr(room, "_agree", lambda *_: False)
-    for _ in range(2):
-        assert room._same_beside(model, prompts(3, 2, 5)) is False
-    assert tried == [[2], [2, 5]]
+def test_a_trial_without_memory_says_nothing(monkeypatch):
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(room, "_same_beside", full)
+    proved = ProvedLengths()
+    assert not room._same_as_alone(None, prompts(2, 3), 5, proved)
+    assert not proved.refuted
+    assert not proved.cover(2, 3)
 
 
 def llama(**options):
@@ -93,13 +112,13 @@ def test_the_trial_reads_the_first_two_steps_of_greedy_writing():
     with torch.no_grad():
         first = model.given(torch.tensor([read[0].ids])).logits[0, -1]
         second = model.given(torch.tensor([[*read[0].ids, int(first.argmax())]])).logits[0, -1]
-    found = room._first_logits(model, read)
+    found = room._first_logits(model, [read[0].ids])
     torch.testing.assert_close(found, torch.stack([first, second]), rtol=1e-4, atol=1e-4)
     model.given.generation_config.eos_token_id = int(first.argmax())
-    assert len(room._first_logits(model, read)) == 2, "an end is no end"
+    assert len(room._first_logits(model, [read[0].ids])) == 2, "an end is no end"
 
 
-@pytest.mark.parametrize(("settings", "sizes"), [({}, [3, 1]), ({"num_beams": 2}, [1] * 4)])
+@pytest.mark.parametrize(("settings", "sizes"), [({}, [3, 1, 2, 1]), ({"num_beams": 2}, [1] * 4)])
 def test_what_is_written_together_takes_the_memory_of_two_passes(monkeypatch, settings, sizes):
     model, seen, generated = llama(batch_tokens=24), [], room._generated
     monkeypatch.setattr(room, "_generated", lambda m, some, *more: seen.append(len(some)) or generated(m, some, *more))

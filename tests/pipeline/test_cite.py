@@ -65,7 +65,7 @@ def test_sources_of_a_given_completion():
         assert found.names == ("system", "user")
     spans = {"film": (0, 0, 17), "cat": (1, 0, 12)}
     named = explainer.explain_sources(CHAT, " a cat", by=spans)
-    assert named == explainer.explain_sources(CHAT, " a cat", by=spans, method="frozen-gradient:read_at=middle")
+    assert named == explainer.explain_sources(CHAT, " a cat", by=spans, method="frozen-gradient")
     assert [named.text[slice(*span)] for span in named.spans] == ["The film was bad.", "The cat sat."]
     with pytest.raises(InputError, match="no span of message 0"):
         explainer.explain_sources(CHAT, " a cat", by={"film": (0, 0, 99)})

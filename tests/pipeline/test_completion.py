@@ -9,7 +9,16 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from normxlogit import ALL, DataError, Explainer, GenerationAttribution, InputError, TargetError, UnsupportedModelError
+from normxlogit import (
+    ALL,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    InputError,
+    MethodError,
+    TargetError,
+    UnsupportedModelError,
+)
 from normxlogit.models.append_tokens import append_tokens
 from tests import tiny
 
@@ -148,7 +157,8 @@ def test_what_the_model_says_at_each_place():
 
 def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
     explainer = explainer_for()
-    explainer.explain_completion(PROMPT, " the cat sat on")  # the proofs of the first call
+    completion = " a movie is not good , but this film was great"
+    explainer.explain_completion(PROMPT, completion)  # the proofs of the first call of this length
     calls = Counter()
     trunk = explainer.model.module.get_submodule(explainer.model.parts.trunk)
     forward = type(trunk).forward
@@ -158,19 +168,18 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
         return forward(self, *args, **kwargs)
 
     monkeypatch.setattr(type(trunk), "forward", counted)
-    explainer.explain_completion(PROMPT, " a movie is not good , but this film was great", method="normxlogit")
+    explainer.explain_completion(PROMPT, completion, method="normxlogit")
     assert calls["trunk"] == 1
 
 
-def test_the_default_is_the_frozen_gradient_read_in_the_middle_of_causal_language_models():
+def test_the_default_is_the_frozen_gradient():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat")
     assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
-    assert found.settings["read_at"] == "middle"
-    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=middle")
+    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=all")
     assert found.bias is not None
     written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
-    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", 0)
+    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", "all")
 
 
 def tiny_t5():
@@ -186,7 +195,7 @@ def test_layers_add_an_axis():
     np.testing.assert_allclose(every.select(layer=3).scores, base.scores, rtol=1e-4, atol=1e-4)
     assert not np.allclose(every.select(layer=1).scores, base.scores, rtol=1e-2)
     assert (every.scores[0, :, 4:] == 0).all()
-    with pytest.raises(KeyError, match="no layer 4"):
+    with pytest.raises(MethodError, match="no layer 4"):
         every.select(layer=4)
 
 
@@ -203,7 +212,7 @@ def test_methods_that_read_whole_texts_run_on_what_stood_before():
 def test_one_token_is_a_result_of_its_own():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat sat", method="normxlogit")
-    alone = explainer(PROMPT + " the", target="cat")
+    alone = explainer(PROMPT + " the", target="cat", method="normxlogit")
     one = found.for_token(1)
     assert one == found.for_token(-2)
     assert one.tokens == alone.tokens
@@ -211,7 +220,7 @@ def test_one_token_is_a_result_of_its_own():
     np.testing.assert_allclose(one.scores, alone.scores, rtol=1e-4, atol=1e-4)
     assert one.prediction.id == alone.prediction.id
     assert one.text == PROMPT + " the "
-    with pytest.raises(IndexError, match="no generated token 3"):
+    with pytest.raises(InputError, match="no generated token 3"):
         found.for_token(3)
 
 
@@ -297,12 +306,17 @@ def test_other_models_do_not_write():
         Explainer(tiny.model("bert"), tiny.tokenizer_for("bert")).generate(PROMPT)
 
 
-def test_a_model_that_reads_ahead_is_refused():
-    explainer = Explainer(tiny.model("bert", "CausalLM"), tiny.tokenizer(specials=False))
-    with pytest.raises(UnsupportedModelError, match="reads ahead"):
-        explainer.explain_completion(PROMPT, " the cat")
-    decoder = Explainer(tiny.model("bert", "CausalLM", is_decoder=True), tiny.tokenizer(specials=False))
-    assert len(decoder.explain_completion(PROMPT, " the cat")) == 2
+def test_a_model_that_reads_ahead_is_explained_one_token_after_the_other():
+    model = tiny.model("bert", "CausalLM")
+    found = Explainer(model, tiny.tokenizer(specials=False)).explain_completion(PROMPT, " the cat sat")
+    for g, said in enumerate(found.generated):
+        with torch.no_grad():
+            logits = model(torch.tensor([found.token_ids[: found.prompt_tokens + g]])).logits[0, -1]
+        assert said.value == pytest.approx(logits[said.id].item(), abs=1e-4)
+        assert said.id == found.token_ids[found.prompt_tokens + g]
+    assert found.text == PROMPT + " the cat sat"
+    assert found.scores.shape == (3, 7)
+    assert [t.position for t in found.targets] == [3, 4, 5]
 
 
 def test_tokenizers_that_number_the_texts_of_a_pair():

@@ -228,7 +228,7 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
             batch = explainer._language_model.with_source(
                 read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
             )
-            frozen_seq2seq.FrozenSeq2Seq.of(explainer._language_model).run_both(batch, 0)
+            frozen_seq2seq.FrozenSeq2Seq.of(explainer._language_model).run_both(batch, (0,))
         kept[long] = sum(sizes)
         for layer in (0, 1):
             g = explainer.explain_completion(DOCUMENT, ANSWER, method=FrozenGradient(read_at=layer))
@@ -298,7 +298,7 @@ def test_the_commands(tmp_path, capsys, monkeypatch):
     explainer.model.tokenizer.save_pretrained(tmp_path / "model")
     code, out, err = run(capsys, "generate", DOCUMENT, "--model", tmp_path / "model", "--max-new-tokens", 3)
     assert code == 0, err
-    assert "frozen-gradient (read_at=0" in out
+    assert "frozen-gradient (read_at=all" in out
     (tmp_path / "a.txt").write_text(DOCUMENT)
     words = ["--question", "is this good?", "--model", tmp_path / "model", "--max-new-tokens", 3]
     code, out, err = run(capsys, "cite", tmp_path / "a.txt", *words)

@@ -138,7 +138,7 @@ def test_quantised_models_are_explained_one_text_at_a_time():
         alone = Explainer(model, tiny.tokenizer_for("bert"))(text)
         np.testing.assert_allclose(found.scores, alone.scores, rtol=1e-5)
     writer = Explainer(quantised("llama", "CausalLM"), tiny.tokenizer_for("llama"))
-    with pytest.raises(UnsupportedModelError, match="quantised"):
+    with pytest.raises(UnsupportedModelError, match="quantises"):
         writer.explain_completion(PROMPT, AFTER, method="normxlogit")
 
 

@@ -119,7 +119,7 @@ def test_the_result_is_kept_in_files_and_tables(tmp_path):
     words = many[0].word_matrix()
     assert words.shape == (5, 8)
     assert words.sum() == pytest.approx(many[0].matrix[1:-2, 1:-2].sum(), abs=1e-4)
-    with pytest.raises(ValueError, match="matrix=True"):
+    with pytest.raises(DataError, match="matrix=True"):
         replace(many[0], matrix=None).word_matrix()
 
 

@@ -12,7 +12,7 @@ from matplotlib._pylab_helpers import Gcf
 from matplotlib.image import AxesImage
 from PIL import Image
 
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.frontier_report import frontier_figure
 from normxlogit.evaluation.report import curves_figure
 from normxlogit.render.matplotlib_figure import SIGNS, save_figure
@@ -98,7 +98,7 @@ def test_labels_are_rows_on_one_scale():
     assert labels(figure.axes[0].yaxis) == ["negative", "positive"]
     assert np.allclose(table(figure)[1], -0.5 * table(figure)[0])
     assert labels(labels_and_layers().plot().axes[0].yaxis)[-1] == "positive, layer 3"
-    with pytest.raises(ValueError, match="bars need one score"):
+    with pytest.raises(DataError, match="bars need one score"):
         all_labels().plot("bars")
 
 
@@ -211,9 +211,9 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
 
 
 def test_what_cannot_be_drawn_is_an_error():
-    with pytest.raises(ValueError, match='kind must be "bars"'):
+    with pytest.raises(InputError, match='kind must be "bars"'):
         make_attribution().plot("pie")
-    with pytest.raises(ValueError, match="k must be at least 1"):
+    with pytest.raises(InputError, match="k must be at least 1"):
         make_attribution().plot(k=0)
     special = make_attribution((), (), text="")
     for kind in ("bars", "heatmap"):

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from normxlogit.errors import DataError
+from normxlogit.errors import DataError, InputError, MethodError, TargetError
 from normxlogit.results.attribution import Attribution, Prediction, TargetInfo
 from tests.factories import LABELS, MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
@@ -126,7 +126,7 @@ def test_words_merge(merge, score):
 
 
 def test_words_refuse_an_unknown_merge():
-    with pytest.raises(ValueError, match="median"):
+    with pytest.raises(InputError, match="median"):
         make_attribution().words("median")  # type: ignore[arg-type]
 
 
@@ -174,7 +174,7 @@ def test_top_orders_ties_by_position():
 
 
 def test_top_needs_one_row():
-    with pytest.raises(ValueError, match="select"):
+    with pytest.raises(DataError, match="select"):
         all_labels().top()
     assert all_labels().select(label="negative").top(1)[0].text == "bad"
 
@@ -198,9 +198,10 @@ def test_select_takes_one_label_or_layer():
 
 @pytest.mark.parametrize("choice", [{"label": "neutral"}, {"label": 7}, {"layer": 9}])
 def test_select_refuses_what_is_not_there(choice):
-    with pytest.raises(KeyError):
+    error = TargetError if "label" in choice else MethodError
+    with pytest.raises(error):
         labels_and_layers().select(**choice)
-    with pytest.raises(KeyError):
+    with pytest.raises(error):
         make_attribution().select(**choice)
 
 

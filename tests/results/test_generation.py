@@ -28,7 +28,7 @@ def test_top_sums_over_the_answer_and_stays_in_the_prompt():
     top = make_generation().top(3)
     assert [(t.position, t.text, t.score) for t in top] == [(3, "'s", 2.0), (1, "the", 0.75), (2, " cat", 0.0)]
     assert make_generation().top(1, special=True)[0].text == "<s>"
-    with pytest.raises(ValueError, match="select"):
+    with pytest.raises(DataError, match="select"):
         layered().top()
     assert layered().select(layer=2).top(1)[0].score == 4.0
 

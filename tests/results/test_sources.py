@@ -137,7 +137,7 @@ def test_the_largest_score_and_scores_less_what_all_tokens_have_in_common():
     np.testing.assert_allclose(excess.table[0], wanted, rtol=1e-4, atol=1e-5)
     assert excess.bias is None
     assert excess.settings["merge"] == "excess"
-    with pytest.raises(ValueError, match="'sum', 'max' or 'excess'"):
+    with pytest.raises(InputError, match="'sum', 'max' or 'excess'"):
         g.sources(merge="mean")
 
 
@@ -165,7 +165,7 @@ def test_layers_and_offsets_are_needed():
     with pytest.raises(DataError, match="offsets"):
         result(offsets=None).sources()
     g = result()
-    with pytest.raises(ValueError, match="select"):
+    with pytest.raises(DataError, match="select"):
         replace(g, scores=np.stack([g.scores] * 2, 1), layers=(1, 2)).sources()
 
 

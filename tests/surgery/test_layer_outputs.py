@@ -36,22 +36,22 @@ def test_layers_that_share_a_module_are_told_by_their_calls_and_a_norm_may_follo
     trunk = Call("trunk", None, normed)
     shared = [Call("trunk.block", state(k), (state(k + 1), None)) for k in range(3)]
     words, norm = Call("trunk.words", None, states[0]), Call("trunk.norm", None, normed)
-    found = layer_outputs([words, *shared, norm], trunk, states)
+    found = layer_outputs([words, *shared, norm], trunk.path, states)
     assert [(one.path, one.call) for one in found] == [("trunk.block", 1), ("trunk.block", 2), ("trunk.block", 3)]
     listed = [Call(f"trunk.layers.{k}", None, state(k + 1).transpose(0, 1)) for k in range(3)]
-    found = layer_outputs([*listed, norm], trunk, states)
+    found = layer_outputs([*listed, norm], trunk.path, states)
     assert [(one.path, one.call, one.axes) for one in found] == [(f"trunk.layers.{k}", 1, (1, 0, 2)) for k in range(3)]
-    assert layer_outputs(listed[:2], trunk, states) is None, "one is missing"
-    assert layer_outputs([Call(f"other.{c.path}", None, c.returned) for c in listed], trunk, states) is None
+    assert layer_outputs(listed[:2], trunk.path, states) is None, "one is missing"
+    assert layer_outputs([Call(f"other.{c.path}", None, c.returned) for c in listed], trunk.path, states) is None
     smaller = [*listed[:2], Call("trunk.layers.2", None, state(3)[:, :2])]
-    assert layer_outputs(smaller, trunk, states) is None, "the last one is of another shape"
+    assert layer_outputs(smaller, trunk.path, states) is None, "the last one is of another shape"
 
 
 def test_a_trunk_of_one_layer_returns_what_the_head_reads():
     states, trunk = (state(0), state(1)), Call("trunk", None, state(1))
-    (found,) = layer_outputs([Call("trunk.layers.0", state(0), state(1))], trunk, states)
+    (found,) = layer_outputs([Call("trunk.layers.0", state(0), state(1))], trunk.path, states)
     assert found == LayerOutput("trunk.layers.0", 1, (0, 1, 2))
-    assert layer_outputs([Call("trunk.layers.0", state(0), state(2))], trunk, states) is None
+    assert layer_outputs([Call("trunk.layers.0", state(0), state(2))], trunk.path, states) is None
 
 
 def test_the_embedding_output_is_where_it_is_returned_first():

@@ -103,7 +103,7 @@ def explain(
         drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
         # People are shown several methods, one under the other; files for programs hold the default.
         several = drawn and not explainer.model.task.vocabulary
-        calls = named or (default_methods("shown") if several else [None])
+        calls: Sequence[Method | None] = named or (default_methods("shown") if several else [None])
         common: ExplainOptions = {"layers": chosen}
         if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
             common["long_text"] = long_text.value
@@ -221,7 +221,8 @@ def _explain(
         columns = []
         for method in tuple(calls):
             try:
-                columns.append(explainer(list(chunk), **(common | {"method": method})))
+                options: ExplainOptions = {**common, "method": method}
+                columns.append(explainer(list(chunk), **options))
             except UnsupportedModelError:  # noqa: PERF203
                 if all_must_work or method is calls[0]:
                     raise

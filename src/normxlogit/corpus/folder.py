@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ from typing import Any
 from ..errors import DataError
 from ..results.columns import METADATA
 from ..results.files import json_text, replacing, write_text
+from ..results.parquet import UNREADABLE, reading
 from ..results.tables import optional_module
-from .formats import arrow_module
 from .shards import Done
 
 __all__ = ["Folder", "Manifest"]
@@ -21,6 +21,11 @@ __all__ = ["Folder", "Manifest"]
 FORMAT = "normxlogit corpus"
 VERSION = 1
 MANIFEST, LOCK, SHARDS, ERRORS = "manifest.json", ".lock", "shards", "errors"
+
+WRITING = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
+"""How shards are written."""
+
+REPAIR = "remove the file and start `normxlogit attribute` again with the same arguments, which writes it anew"
 
 
 @dataclass
@@ -63,7 +68,8 @@ class Manifest:
             raise DataError(f"{place} was made by model {old_name!r}, not {new_name!r}; {advice}")
         if self.model != now.model:
             raise DataError(
-                f"{place} was made by model {old_name!r} with other weights, labels or another tokenizer; {advice}"
+                f"{place} was made by model {old_name!r} with other weights, settings, active adapters, hooks, labels "
+                f"or another tokenizer; {advice}"
             )
         for name in [*self.settings, *now.settings]:
             old, new = self.settings.get(name), now.settings.get(name)
@@ -168,7 +174,7 @@ class Folder:
             return _manifest(state)
         except OSError as error:
             raise DataError(f"cannot read {self.place}: {error.strerror or error}") from None
-        except (KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             raise DataError(f"{self.place}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
     def write_manifest(self, manifest: Manifest) -> None:
@@ -190,10 +196,17 @@ class Folder:
         else:
             self.system.pipe_file(self._at(MANIFEST), json_text(state).encode())
 
-    def written(self, manifest: Manifest) -> dict[int, Done]:
+    def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, Done]:
         """Return the shards that are there: those of the manifest, and those that a killed run did not note.
 
         On a disk what cannot be read, or is not what the manifest says, is not there.
+
+        Args:
+            manifest: What the folder was made of.
+            refuse_broken: Whether a file that cannot be read is an error instead.
+
+        Raises:
+            DataError: If one cannot be read, and that is an error.
         """
         there = {
             int(Path(path).stem): path
@@ -202,10 +215,16 @@ class Folder:
         }
         found = {} if self.local else {i: done for i, done in manifest.done.items() if i in there}
         for index, path in there.items():
-            if index not in found:
-                about = self._about(path)
-                if about is not None and about.pop("run", None) == manifest.digest:
-                    found[index] = Done(**about)
+            if index in found:
+                continue
+            try:
+                run, done = self._noted(path)
+            except DataError:
+                if refuse_broken:
+                    raise
+                continue
+            if run == manifest.digest and done.shard == index:
+                found[index] = done
         return found
 
     def refuse_inside(self, inputs: Any) -> None:
@@ -224,12 +243,16 @@ class Folder:
                 raise DataError(f"{self.place} lies in {name}, which is read as a whole; give another --output")
 
     def first_error(self, manifest: Manifest) -> tuple[int, str]:
-        """Return the first row without a result, and why it has none; there must be one."""
-        parquet = optional_module("pyarrow.parquet", "")
+        """Return the first row without a result, and why it has none; there must be one.
+
+        Raises:
+            DataError: If the file of errors cannot be read.
+        """
         index = min(i for i, done in manifest.done.items() if done.errors)
-        with self.system.open(self._at(f"{ERRORS}/{index:08d}.parquet"), "rb") as file:
-            table = parquet.read_table(file, columns=["row", "reason"])
-        return int(table["row"][0].as_py()), str(table["reason"][0].as_py())
+        path = self._at(f"{ERRORS}/{index:08d}.parquet")
+        with self._reading(path) as file:
+            table = file.read(columns=["row", "reason"])
+            return int(table["row"][0].as_py()), str(table["reason"][0].as_py())
 
     def remove(self, shards: Iterable[int]) -> None:
         """Remove shards and their errors.
@@ -255,19 +278,37 @@ class Folder:
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
     def common(self, path: str) -> dict[str, Any]:
-        """Return the values in a shard's metadata that all its rows share."""
-        parquet = optional_module("pyarrow.parquet", "")
-        with self.system.open(path, "rb") as file:
-            found: dict[str, Any] = json.loads(parquet.read_schema(file).metadata[METADATA])
-        return found
+        """Return the values in a shard's metadata that all its rows share.
 
-    def _about(self, path: str) -> dict[str, Any] | None:
-        """Return the metadata that a file holds of its shard, None if it cannot be read."""
-        try:
-            found: dict[str, Any] | None = self.common(path)["shard"]
-        except (KeyError, TypeError, ValueError, OSError, arrow_module().ArrowException):
-            return None
-        return found
+        Raises:
+            DataError: If the file cannot be read, or has none.
+        """
+        with self._reading(path) as file:
+            return dict(json.loads(file.schema_arrow.metadata[METADATA]))
+
+    def check(self, path: str) -> None:
+        """Read a file of the folder to its end.
+
+        Raises:
+            DataError: If it is damaged.
+        """
+        with self._reading(path) as file:
+            for i in range(file.num_row_groups):
+                file.read_row_group(i).validate(full=True)
+
+    def _noted(self, path: str) -> tuple[str, Done]:
+        """Return of what run a shard is, and what it holds.
+
+        Raises:
+            DataError: If the file cannot be read, or says neither.
+        """
+        with self._reading(path) as file:
+            shard = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
+            return str(shard.pop("run")), _done(shard)
+
+    def _reading(self, path: str) -> AbstractContextManager[Any]:
+        """Open a Parquet file of the folder; what is wrong with it is a `DataError` that names it."""
+        return reading(lambda: self.system.open(path, "rb"), path, REPAIR)
 
     def write_shard(self, done: Done, results: Any, errors: Any) -> None:
         """Write a shard: its errors first, so that a shard that is there is all there.
@@ -290,10 +331,10 @@ class Folder:
         parquet = optional_module("pyarrow.parquet", "")
         if self.local:
             with replacing(path) as beside:
-                parquet.write_table(table, beside, compression="zstd", compression_level=1)
+                parquet.write_table(table, beside, **WRITING)
             return
         content = io.BytesIO()
-        parquet.write_table(table, content, compression="zstd", compression_level=1)
+        parquet.write_table(table, content, **WRITING)
         self.system.pipe_file(path, content.getvalue())  # an object store shows it whole or not at all
 
     def _at(self, name: str) -> str:
@@ -307,11 +348,23 @@ def _manifest(state: Any) -> Manifest:
         KeyError: If something is missing.
         TypeError: If something is not what it must be.
     """
-    done = {one["shard"]: Done(**one) for one in state["shards"]}
-    numbers = [v for one in done.values() for name, v in vars(one).items() if name != "digest"]
+    done = {one["shard"]: _done(one) for one in state["shards"]}
     parts = [state["model"], state["settings"], *state["input"]]
     names = [state["model"]["name"], *(part["name"] for part in state["input"])]
-    right = all(type(n) is int for n in numbers) and all(isinstance(part, dict) for part in parts)
-    if not right or not all(isinstance(name, str) for name in names) or type(state["complete"]) is not bool:
+    right = all(isinstance(part, dict) for part in parts) and all(isinstance(name, str) for name in names)
+    if not right or type(state["complete"]) is not bool:
         raise TypeError("a field of another type")
     return Manifest(state["input"], state["model"], state["settings"], done, state["complete"])
+
+
+def _done(state: dict[str, Any]) -> Done:
+    """Return what is noted of a shard from its JSON.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    done = Done(**state)
+    numbers = [value for name, value in vars(done).items() if name != "digest"]
+    if not all(type(n) is int and n >= 0 for n in numbers) or not isinstance(done.digest, str):
+        raise TypeError("a field of another type")
+    return done

@@ -121,7 +121,7 @@ def read_blocks(file: Any, kind: str, size: int, columns: Sequence[str]) -> Iter
 
 
 def _parquet(file: Any, columns: Sequence[str]) -> Iterator[Block]:
-    read = optional_module("pyarrow.parquet", "").ParquetFile(file)
+    read = optional_module("pyarrow.parquet", "").ParquetFile(file, page_checksum_verification=True)
     arrow = arrow_module()
     check_columns(read.schema_arrow.names, columns)
     total, done = read.metadata.num_rows, 0

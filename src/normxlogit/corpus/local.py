@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import TypeVar
 
+from ..errors import DataError
 from .folder import Folder
 from .prompts import ExplainedPrompts
 from .shards import Done, Shard
@@ -41,12 +42,23 @@ def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard])
 
     Yields:
         Each shard that is written, and the share of the input read with it.
+
+    Raises:
+        DataError: If the model was changed meanwhile: the folder is of the model that it was begun with.
     """
+    worker.model.refresh()
+    begun_with = worker.model.copy
     with ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer:
         last: Future[tuple[Done, float]] | None = None
         with closing(ahead(shards, lambda shard: shard)) as read, closing(ahead(read, worker.prepare)) as prepared:
             for one in prepared:
                 explained = worker.explain(one)
+                worker.model.refresh()
+                if worker.model.copy is not begun_with:
+                    raise DataError(
+                        "the model's modules, adapters, hooks or settings were changed while the corpus was explained; "
+                        "start again with another --output, or with the model as it was"
+                    )
                 if last is not None:
                     yield last.result()
                 last = writer.submit(_write, worker, folder, run, explained)

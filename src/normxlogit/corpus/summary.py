@@ -1,18 +1,18 @@
 """The global explanation: what a model looks at over a corpus, in one streaming pass over its shards."""
 
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
+from ..errors import DataError, InputError
 from ..pipeline.arguments import checked_arguments
 from ..results.columns import column_types
 from ..results.fields import plain
-from ..results.tables import optional_module
-from .folder import Folder
+from ..results.gold import read_gold
 from .formats import arrow_module
+from .run_tables import RunTables
 from .units import Mass, Rate, Unit
 
 __all__ = ["Summary", "summarize"]
@@ -90,76 +90,37 @@ def summarize(
     Raises:
         DataError: If there is no such run, or a column is missing.
     """
-    run = _Run(folder)
-    try:
-        return run.summary(gold, None if against is None else _Run(against), top, min_count)
-    finally:
-        run.close()
+    with closing(_Run(folder)) as run:
+        if against is None:
+            return run.summary(gold, None, top, min_count)
+        with closing(_Run(against)) as other:
+            return run.summary(gold, other, top, min_count)
 
 
-class _Run:
-    """The shards of a run, seen by DuckDB."""
+class _Run(RunTables):
+    """The sums over the shards of a run."""
 
-    def __init__(self, place: str | Path) -> None:
-        duckdb = optional_module("duckdb", "summaries need DuckDB: pip install 'normxlogit[scale]'")
-        self.folder = Folder(place)
-        manifest = self.folder.read_manifest() if self.folder.exists() else None
-        if manifest is None:
-            raise DataError(f"{place}: no corpus run there; make one with `normxlogit attribute`")
-        self.manifest = manifest
-        self.done = self.folder.written(manifest)
-        self.files = self.folder.shard_files(self.done)
-        if not self.files:
-            why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
-            raise DataError(f"{place}: {why}")
-        common = self.folder.common(self.files[0])
-        if common.get("kind") == "sources":
-            raise DataError(f"{place}: sources of completions, which have no words to summarise; query the shards")
-        self.connection = duckdb.connect()
-        self.connection.execute("SET preserve_insertion_order = false")
-        with suppress(duckdb.InvalidInputException):  # in Jupyter without ipywidgets it can be neither drawn nor set
-            self.connection.execute("SET enable_progress_bar = false")
-        if not self.folder.local:
-            self.connection.register_filesystem(self.folder.system)
-        self.signed = bool(common.get("signed"))
-        described = self.ask(f"DESCRIBE SELECT * FROM {self.table}")  # noqa: S608
-        self.columns = {row[0]: str(row[1]) for row in described}
-        self.unit = "words" if "words" in self.columns else "tokens"
-
-    @property
-    def table(self) -> str:
-        """Return the shards as DuckDB names them."""
-        return f"read_parquet([{', '.join(map(_quoted, self.files))}])"
-
-    def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
-        found: list[tuple[Any, ...]] = self.connection.execute(query, list(values)).fetchall()
-        return found
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self.connection.close()
-
-    def collect(self, gold: str | None) -> None:
+    def collect(self, rows: str = "shards", right: str = "NULL::BOOLEAN") -> None:
         """Read the shards once: a table of units by label and right or wrong, and one of kinds of tokens.
 
         A row explains K labels at L layers; of the layers the last one counts.
+
+        Args:
+            rows: A FROM clause with the columns of the shards.
+            right: The expression that says whether an answer is right.
         """
-        if gold is not None:
-            self._check_gold(gold)
-        right = "NULL::BOOLEAN" if gold is None else self._right(gold)
         units, scores = ("words", "word_scores") if self.unit == "words" else ("tokens", "scores")
         sequences = "list_transform(words, lambda x: 0)" if self.unit == "words" else "sequence_ids"
         n = f"len({units})"
         layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
-        self.connection.execute(
+        self.ask(
             f"""
             CREATE TEMP TABLE units AS
             WITH label AS (
                 SELECT row, prediction, {right} AS correct, {units} AS units, {sequences} AS sequences,
                        {scores} AS scores, {n} AS n, {layers} AS layers, target,
                        unnest(range(len(target))) AS k
-                FROM {self.table}
+                FROM {rows}
             ), flat AS (
                 SELECT row, prediction, correct, target[k + 1] AS label, unnest(units) AS text,
                        unnest(sequences) AS sequence,
@@ -178,17 +139,18 @@ class _Run:
 
     def summary(self, gold: str | None, other: "_Run | None", top: int, least: int) -> Summary:
         """Return the summary."""
-        self.collect(gold)
-        labels = dict(self.ask(f"SELECT prediction, count(*) AS n FROM {self.table} GROUP BY ALL ORDER BY n DESC"))  # noqa: S608
+        joined = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)
+        self.collect(*joined)
+        labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
         accuracy: float | None = None
         mistakes: list[Rate] = []
         if gold is not None:
-            accuracy, mistakes = self._mistakes(gold, top, least)
-        names = self.ask(f"SELECT any_value(model), any_value(method) FROM {self.table}")[0]  # noqa: S608
+            accuracy, mistakes = self._mistakes(joined, top, least)
+        names = self.ask("SELECT any_value(model), any_value(method) FROM shards")[0]
         highest = self._units("mean", top, least)
         totals = self._units("total", top, least)
         against: list[tuple[Unit, list[int]]] = []
-        if self.signed:
+        if self.common.get("signed"):
             share = "negative::DOUBLE / count"
             against = self._units(share, top, least, "predicted AND negative > 0", lowest=True)
         shown = {row for _, rows in [*highest, *totals, *against] for row in rows}
@@ -243,7 +205,7 @@ class _Run:
         for label, text, count, mean, squares, total, negative, shown, marks in rows:
             variance = max(squares / count - mean * mean, 0.0) * count / max(count - 1, 1)
             half = Z * (variance / count) ** 0.5
-            share = negative / count if self.signed else None
+            share = negative / count if self.common.get("signed") else None
             ranked = [i for _, i in sorted(zip(marks, shown, strict=True), reverse=not lowest)]
             examples = list(dict.fromkeys(ranked))[:EXAMPLES]
             found.append((Unit(label, text, int(count), mean, mean - half, mean + half, total, share, []), examples))
@@ -262,25 +224,47 @@ class _Run:
         mass = sum(row[2] for row in rows) or 1.0
         return [Mass(kind, count / tokens, own / mass) for kind, count, own in rows]
 
+    def _with_gold(self, gold: str) -> tuple[str, str]:
+        """Return the shards joined with what a column of right labels says, and whether an answer is right.
+
+        The first is a FROM clause, the second an expression, NULL where a row has no right label.
+        """
+        self._check_gold(gold)
+        column = f"shards.{self.column(gold)}"
+        values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
+        labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards")
+        labels += list(enumerate(self.common.get("labels", ())))
+        try:
+            read = read_gold([value for _, value in values], labels, tokens=self.common.get("target_kind") == "token")
+        except InputError as error:
+            raise DataError(f"column {gold!r}: {error}") from None
+        arrow = arrow_module()
+        table = {
+            "value": arrow.array([text for text, _ in values], arrow.string()),
+            "name": arrow.array([label.name for label in read], arrow.string()),
+            "index": arrow.array([label.index for label in read], arrow.int64()),
+        }
+        self.register("right_labels", arrow.table(table))
+        named, at = "prediction = right_labels.name", "prediction_id = right_labels.index"
+        right = f"CASE WHEN right_labels.name IS NULL THEN {at} ELSE {named} END"
+        return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", right
+
     def _check_gold(self, gold: str) -> None:
         """Refuse a column that can hold no right labels."""
-        if gold not in self.columns:
+        arrow = arrow_module()
+        if gold not in self.kinds:
             raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
-        if gold in column_types(arrow_module(), texts=True, pairs=True, words=True):
+        if gold in column_types(arrow, texts=True, pairs=True, words=True):
             raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
-        if self.columns[gold].endswith("]") or self.columns[gold].startswith(("STRUCT", "MAP")):
-            raise DataError(f"column {gold!r} holds {self.columns[gold]}; right labels are names or numbers")
+        if arrow.types.is_nested(self.kinds[gold]):
+            raise DataError(f"column {gold!r} holds {self.kinds[gold]}; right labels are names or numbers")
+        if self.common.get("target_kind") == "value":
+            raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
-    def _right(self, gold: str) -> str:
-        """Return the expression that says whether an answer is right; NULL where a row has no right label."""
-        column = _name(gold)
-        if self.columns[gold] in ("DOUBLE", "FLOAT"):  # what pandas makes of numbers where some are missing
-            column = f"CASE WHEN {column} = round({column}) THEN {column}::HUGEINT END"
-        return f"CAST({column} AS VARCHAR) IN (prediction, CAST(prediction_id AS VARCHAR))"
-
-    def _mistakes(self, gold: str, top: int, least: int) -> tuple[float | None, list[Rate]]:
+    def _mistakes(self, joined: tuple[str, str], top: int, least: int) -> tuple[float | None, list[Rate]]:
         """Return the share of right answers, and the units that tell wrong ones; rows without a label do not count."""
-        accuracy = self.ask(f"SELECT avg(({self._right(gold)})::INT) FROM {self.table}")[0][0]  # noqa: S608
+        rows_of, right = joined
+        accuracy = self.ask(f"SELECT avg(({right})::INT) FROM {rows_of}")[0][0]  # noqa: S608
         rows = self.ask(
             """
             WITH rates AS (
@@ -311,10 +295,10 @@ class _Run:
         """
         if not rows:
             return {}
-        text = "text" if "text" in self.columns else "NULL"
-        found = self.ask(f"SELECT row, id, {text} FROM {self.table} WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
+        text = "text" if "text" in self.kinds else "NULL"
+        found = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
         shared = self.ask(
-            f"SELECT id FROM {self.table} WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",  # noqa: S608
+            "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
             list({name for _, name, _ in found}),
         )
         several = {name for (name,) in shared}
@@ -326,7 +310,8 @@ class _Run:
             raise DataError(f"{other.folder.place} has {other.unit} and {self.folder.place} has {self.unit}")
         # Of rows that share an id the first belongs to the first, and so on.
         each = "SELECT row, id, prediction, row_number() OVER (PARTITION BY id ORDER BY row) AS place FROM"
-        joined = f"({each} {self.table}) AS a JOIN ({each} {other.table}) AS b ON a.id = b.id AND a.place = b.place"
+        self.register_other("others", other)
+        joined = f"({each} shards) AS a JOIN ({each} others) AS b ON a.id = b.id AND a.place = b.place"
         both, same = self.ask(f"SELECT count(*), sum((a.prediction = b.prediction)::INT) FROM {joined}")[0]  # noqa: S608
         moved = self.ask(
             f"SELECT a.prediction, b.prediction, count(*) AS n, list(a.row ORDER BY a.row)[1:{EXAMPLES}] FROM {joined} "  # noqa: S608
@@ -334,13 +319,12 @@ class _Run:
             top,
         )
         texts = self._texts([row for *_, rows in moved for row in rows])
-        other.collect(None)
+        other.collect()
         query = (
             "SELECT label, text, sum(count) AS count, sum(total) / sum(count) AS mean FROM units "
             "WHERE NOT special AND regexp_matches(text, '\\w') GROUP BY label, text HAVING sum(count) >= ?"
         )
         theirs = {row[:2]: row[2:] for row in other.ask(query, least)}
-        other.close()
         shifts = [
             {"label": row[0], "text": row[1], "here": row[3], "there": theirs[row[:2]][1], "count": int(row[2])}
             for row in self.ask(query, least)
@@ -358,13 +342,3 @@ class _Run:
             ],
             "shifts": shifts[:top],
         }
-
-
-def _quoted(path: str) -> str:
-    """Return a file's name as DuckDB reads it: signs of patterns stand in brackets, and so for themselves."""
-    literal = "".join(f"[{c}]" if c in "*?[" else c for c in path)
-    return "'" + literal.replace("'", "''") + "'"
-
-
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'

@@ -95,6 +95,7 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
     common = {
         "schema_version": SCHEMA_VERSION,
         "version": __version__,
+        "labels": list(model.task.labels),
         "target_kind": {"token": "token", "regression": "value"}.get(model.task.kind, "label"),
         "contrast": None if found.contrast is None else name_of(model, found.contrast),
         "contrast_id": found.contrast,

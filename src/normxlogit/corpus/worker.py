@@ -1,5 +1,6 @@
 """The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -229,13 +230,6 @@ def _gathered(
     positions = np.full(len(done), np.nan, np.float32)  # (R,)
     spans: dict[int, Prediction] = {}
     measured: dict[int, dict[str, Any]] = {}
-    every = [*(part for _, part in parts), *wholes.values()]
-    besides = {
-        name: np.full((len(done), *shape), np.nan, np.float32)  # (R, K, L)
-        for name in ("bias", "sink")
-        if any(getattr(part, name) is not None for part in every)
-    }
-    sinks: dict[int, tuple[int, ...]] = {}
     notes = dict(kept.notes)
     for places, part in parts:
         rows = [place_of[i] for i in places]
@@ -249,14 +243,6 @@ def _gathered(
         if part.places is not None:
             positions[rows] = _single(part.places, part.ids)
         spans |= dict(zip(rows, part.spans or (), strict=False))
-        for name, values in besides.items():
-            if (own := getattr(part, name)) is not None:
-                values[rows] = own
-        if part.sinks is not None:
-            bounds = np.cumsum([0, *(int(kept.bounds[row + 1] - kept.bounds[row]) for row in rows)])
-            for row, start, end in zip(rows, bounds, bounds[1:], strict=False):
-                if len(own := part.sinks[start:end].nonzero()[0]):
-                    sinks[row] = tuple(own.tolist())
         for name, values in part.diagnostics.items():
             for row, value in zip(rows, values, strict=True):
                 measured.setdefault(row, {})[name] = value if part.target.labelled else value[0]
@@ -269,19 +255,39 @@ def _gathered(
         chance = result.prediction.probability
         said[row] = (result.prediction.value, result.prediction.id, np.nan if chance is None else chance)
         positions[row] = np.nan if result.target.position is None else result.target.position
-        for name, values in besides.items():
-            if (own := getattr(result, name)) is not None:
-                values[row] = own.reshape(shape)
-        if result.sinks:
-            sinks[row] = result.sinks
         if result.diagnostics:
             measured[row] = dict(result.diagnostics)
         notes[row] = result.notes
     kept = replace(kept, notes=notes)
     rows = [prepared.rows[i] for i in done]
     about = (labelled, layers, ids, contrast, positions, said, spans, measured)
-    more = (besides.get("bias"), besides.get("sink"), sinks, problems)
-    return Explained(prepared.shard, rows, kept, scores, *about, *more)
+    besides = _besides(parts, wholes, place_of, shape)
+    return Explained(prepared.shard, rows, kept, scores, *about, *besides, problems)
+
+
+def _besides(
+    parts: list[tuple[list[int], ScoreColumns]],
+    wholes: dict[int, Attribution],
+    place_of: Mapping[int, int],
+    shape: tuple[int, int],
+) -> tuple[FloatArray | None, FloatArray | None, dict[int, tuple[int, ...]]]:
+    """Return bias and sink, (R, K, L) each, and which tokens are attention sinks, of what `_gathered` puts together."""
+    every = [*(part for _, part in parts), *wholes.values()]
+    arrays: dict[str, FloatArray | None] = {}
+    for name in ("bias", "sink"):
+        there = any(getattr(part, name) is not None for part in every)
+        arrays[name] = np.full((len(place_of), *shape), np.nan, np.float32) if there else None  # (R, K, L)
+        for places, part in [*parts, *(([i], whole) for i, whole in wholes.items())]:
+            array, own = arrays[name], getattr(part, name)
+            if array is not None and own is not None:
+                array[[place_of[i] for i in places]] = own.reshape(len(places), *shape)
+    sinks = {place_of[i]: whole.sinks for i, whole in wholes.items() if whole.sinks}
+    for places, part in parts:
+        if part.sinks is not None:
+            bounds = np.cumsum(part.lengths)[:-1]
+            each = (own.nonzero()[0].tolist() for own in np.split(part.sinks, bounds))
+            sinks |= {place_of[i]: tuple(own) for i, own in zip(places, each, strict=True) if own}
+    return arrays["bias"], arrays["sink"], sinks
 
 
 def _axes(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..errors import DataError, UnsupportedModelError
+from ..errors import DataError, InputError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..methods import Method, method_named
@@ -175,7 +175,7 @@ def evaluate(
 def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protocol: Protocol) -> list[Encoding]:
     """Encode the texts as all methods of a run read them."""
     if protocol not in ("default", "published"):
-        raise ValueError(f"protocol must be 'default' or 'published', not {protocol!r}")
+        raise InputError(f"protocol must be 'default' or 'published', not {protocol!r}")
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 

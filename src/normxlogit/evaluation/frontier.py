@@ -168,7 +168,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
         rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
     """
     model, encodings = explainer.model, list(encodings)
-    groups = batches(encodings, model.batch_tokens, pad=model.copy.padding is not False)
+    groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     plain = [model.batch([encodings[i] for i in group], group) for group in groups]
 
     def forward() -> None:

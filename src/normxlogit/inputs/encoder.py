@@ -15,7 +15,7 @@ from .columns import SPECIAL, EncodingColumns
 from .encoding import Encoding, readable_tokens, word_indices
 from .private_tokenizer import private_tokenizer
 from .texts import Text, counted, read_texts
-from .token_ids import check_ids, read_token_ids
+from .token_ids import check_ids, read_token_ids, rows_of_ids
 
 __all__ = ["UNLIMITED", "Encoder", "LongText"]
 
@@ -95,10 +95,13 @@ class Encoder:
         """
         if isinstance(inputs, Encoding):
             return self._own([inputs]), True
-        if isinstance(inputs, Mapping):
+        if isinstance(inputs, Mapping) and "input_ids" in inputs:
             return self.from_batch(inputs), False
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
             return self._own(inputs), False
+        if (rows := rows_of_ids(inputs)) is not None:
+            found = [encoding for row in rows for encoding in self.from_batch({"input_ids": row})]
+            return self._own(found), rows[0] is inputs
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
 

@@ -17,14 +17,17 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
 
     Args:
         inputs: A string, a pair (tuple of two strings), or any iterable of these with an order: a list, generator,
-            array, pandas Series, column of a data set.
+            array, column of a data frame, an Arrow table or a data set; also a row, a frame, a table or a data set
+            with one column of texts. Bytes are read as UTF-8.
 
     Raises:
         InputError: If something else was given, or one of the texts is empty or no text; the message names its place.
     """
+    inputs = _text_column(inputs)
     if getattr(inputs, "ndim", None) == 0:  # an array that holds a single text
         inputs = inputs.item()
-    if isinstance(inputs, str | tuple):
+    inputs = _plain(inputs)
+    if isinstance(inputs, str | tuple | bytes | bytearray | memoryview):
         return [_text(inputs, 0)], True
     _check_container(inputs)
     return [_text(item, place) for place, item in enumerate(inputs)], False
@@ -49,10 +52,79 @@ def counted(number: Any, name: str) -> int:
     return found
 
 
+def _text_column(inputs: Any) -> Any:
+    """Return the only column of texts of a table or a mapping, and anything else as it is.
+
+    Raises:
+        InputError: If there are several, or none.
+    """
+    if isinstance(inputs, Mapping):
+        names = list(inputs)
+    elif hasattr(inputs, "collect_schema") and not hasattr(inputs, "shape"):  # rows that were not computed yet
+        raise InputError(f"a {type(inputs).__name__} holds no rows yet; pass frame.collect()")
+    else:
+        names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
+        if names is None or isinstance(inputs, str):
+            shape = getattr(inputs, "shape", ())
+            return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
+        names = list(names)
+    columns = {name: inputs[name] for name in names}
+    if any(hasattr(column, "column_names") for column in columns.values()):
+        raise InputError(f"a data set with the splits {', '.join(map(str, names))} was given; pass one of them")
+    texts = [name for name, column in columns.items() if _is_text(column) or _begins_with_text(column)]
+    if len(texts) == 1:
+        return columns[texts[0]]
+    kind = type(inputs).__name__
+    if not texts:
+        raise InputError(
+            f"a {kind} without a column of texts was given ({', '.join(map(repr, names)) or 'it is empty'}); pass a "
+            "string, a pair (tuple of two), a list of them, or what a tokenizer returned, with its 'input_ids'"
+        )
+    one, two = (f"data[{name!r}]" for name in texts[:2])
+    pairs = f"a pair, as ({one}, {two})" if _is_text(columns[texts[0]]) else f"pairs, as list(zip({one}, {two}))"
+    raise InputError(
+        f"a {kind} with several texts was given ({', '.join(map(repr, texts))}); pass one of them, as {one}, or {pairs}"
+    )
+
+
+def _begins_with_text(column: Any) -> bool:
+    """Return whether the first value that is there, of a column of any library, is a text."""
+    if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
+        return False
+    values = (_plain(value) for value in column)
+    first = next((value for value in values if value is not None and value == value), None)
+    return _is_text(first)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(_plain(value), str | bytes | bytearray | memoryview)
+
+
+def _plain(value: Any) -> Any:
+    """Return an Arrow scalar as the value that it holds, and anything else as it is."""
+    return value.as_py() if hasattr(value, "as_py") else value
+
+
+def _decoded(part: Any, place: int) -> Any:
+    """Return bytes as text, and anything else as it is.
+
+    Raises:
+        InputError: If they are not UTF-8.
+    """
+    part = _plain(part)
+    if not isinstance(part, bytes | bytearray | memoryview):
+        return part
+    try:
+        return bytes(part).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"input {place} is bytes that are not UTF-8 (at {error.start}); decode them first, as in "
+            "data.decode('latin-1')"
+        ) from None
+
+
 def _check_container(inputs: Any) -> None:
     kind = type(inputs).__name__
-    if isinstance(inputs, bytes | bytearray | memoryview):
-        raise InputError(f"a text was given as {kind}; decode it first, as in data.decode('utf-8')")
     if getattr(inputs, "ndim", 1) > 1:
         raise InputError(f"a {kind} with several columns was given; pass one column, or a list of pairs (tuples)")
     if isinstance(inputs, Set):
@@ -62,9 +134,12 @@ def _check_container(inputs: Any) -> None:
 
 
 def _text(item: Any, place: int) -> Text:
-    parts = item if isinstance(item, tuple) else (item,)
+    item = _text_column(item) if isinstance(item, Mapping) else _plain(item)
+    parts = tuple(_decoded(part, place) for part in (item if isinstance(item, tuple) else (item,)))
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
-        raise InputError(f"input {place} must be a string or a pair (tuple of two strings), not {_kind(item)}")
+        number = item[0] if isinstance(item, list) and item else item
+        ids = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
+        raise InputError(f"input {place} must be a string or a pair (tuple of two strings), not {_kind(item)}{ids}")
     if isinstance(item, tuple) and len(parts) == 1:
         raise InputError(f"input {place} is a tuple of one string; a pair has two, and a single text is a plain string")
     for part in parts:

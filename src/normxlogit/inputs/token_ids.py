@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
@@ -12,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import InputError
 from .encoding import Encoding, readable_tokens
 
-__all__ = ["check_ids", "read_token_ids"]
+__all__ = ["check_ids", "read_token_ids", "rows_of_ids"]
 
 NOT_READ = (
     "attention_mask",
@@ -82,6 +83,26 @@ def read_token_ids(
             special = tuple(s is None for s in sequences)
         result.append(Encoding(inputs, readable_tokens(tokenizer, ids), offsets, words, sequences, special))
     return result
+
+
+def rows_of_ids(inputs: Any) -> list[Any] | None:
+    """Return token ids without a mapping around them: those of one text, or of several, which may differ in length.
+
+    Lists of numbers and a row of them in an array could be labels: only tensors and tables are taken for token ids.
+
+    Args:
+        inputs: Whatever the user gave.
+
+    Returns:
+        Rows of token ids: only `inputs` where it is a single one; None if it is something else.
+    """
+    if isinstance(inputs, Tensor) and inputs.ndim == 1:
+        return [inputs]
+    if isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind in "iuf"):
+        return list(inputs) if inputs.ndim == 2 and len(inputs) else None
+    if not isinstance(inputs, list | tuple) or not inputs:
+        return None
+    return list(inputs) if all(isinstance(item, Tensor) and item.ndim == 1 for item in inputs) else None
 
 
 def check_ids(ids: Sequence[int], vocabulary: int | None, where: str) -> None:

@@ -58,7 +58,7 @@ class Scores:
     Attributes:
         values: Scores, (B, K, max(L, 1), T), of any value at padding.
         diagnostics: What the method measured of itself, such as an approximation error, by name: (B, K) each.
-        bias: What belongs to no token, (B, K, max(L, 1)): with the scores of the text's tokens, and the sink, it adds up
+        bias: What belongs to no token, (B, K, max(L, 1)): with the scores of the text's tokens and the sink it adds up
             to what is explained. None where the scores do not add up.
         sink: What attention sinks contribute, which is in no token's score, (B, K, max(L, 1)); None without sinks.
         sinks: Which tokens are attention sinks, (B, T); None without sinks.

@@ -203,8 +203,8 @@ class FrozenGradient(Method):
         if self.read_at in ("middle", "all"):
             if outputs is None or model.parts.token_pooling is not None:
                 return (0,)
-            return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, max(len(outputs), 2)))
-        count, place = model.layer_count(), int(self.read_at)
+            return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, len(outputs))) or (0,)
+        count, place = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
         place = place if place > 0 else count + place
         if not 0 <= place <= count:
             raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")

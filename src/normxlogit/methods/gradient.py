@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..errors import UnsupportedModelError
+from ..errors import NormXLogitError, UnsupportedModelError
 from ..models.task_model import TaskModel
 from ..surgery.frozen_proof import blocking
 from ..surgery.memory import out_of_memory
@@ -255,8 +255,8 @@ def _differentiable(model: TaskModel) -> Iterator[None]:
     """Say of a model without gradients what it lacks, and what would do."""
     try:
         yield
-    except RuntimeError as error:
-        if out_of_memory(error):
+    except Exception as error:  # a model that is not made for gradients may refuse them in any way
+        if isinstance(error, NormXLogitError) or out_of_memory(error):
             raise
         raise UnsupportedModelError(
             f"gradient methods need {NEEDS}, and {type(model.module).__name__} is not "

@@ -49,7 +49,7 @@ class GuidedLime(Method):
     def __init__(
         self,
         samples: int = 32,
-        prior: str | Method = "frozen-gradient:points=0.3",
+        prior: str | Method = "frozen-gradient:read_at=0,points=0.3",
         alpha: float = 2.0,
         seed: int = 0,
     ) -> None:
@@ -70,12 +70,12 @@ class GuidedLime(Method):
 
     def score(self, request: Request) -> Scores:
         """Score by the fitted weights."""
+        ask = Coalitions(request)
         prior = run_method(self.prior, request).values[:, :, 0].detach().double().cpu()  # (B, K, T)
         mask = request.forward.batch.mask.cpu()
         scores = torch.zeros(*prior.shape[:2], 1, prior.shape[2], dtype=torch.float32)  # (B, K, 1, T)
         r2 = torch.zeros(prior.shape[:2], dtype=torch.float32)  # (B, K)
         with torch.inference_mode():
-            ask = Coalitions(request)
             for row, players in enumerate(ask.players):
                 if not players:
                     continue

@@ -5,8 +5,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
+from ..models.embeddings import table_of
 from ..models.tasks import Task
+from ..surgery.trace import tensor_of
 from .base import Method, Request, Scores, WordMerge
 from .registry import register
 
@@ -17,10 +20,22 @@ PAPER = "NormXLogit (EMNLP 2025)"
 
 
 def input_norm(request: Request, norm_of: NormOf) -> Tensor:
-    """Return the L2 norm of each token's input embedding, (B, T)."""
+    """Return the L2 norm of each token's input embedding, (B, T).
+
+    Raises:
+        UnsupportedModelError: If the model has no table of word embeddings and their norm is wanted.
+    """
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":
-        embedded = request.model.module.get_input_embeddings()(request.forward.batch.inputs["input_ids"])  # (B, T, H)
+        model = request.model
+        table = None if model.task.signal else table_of(model.module)
+        found = None if table is None else tensor_of(table(request.forward.batch.inputs["input_ids"]))  # (B, T, H)
+        if found is None:
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__} has no table of word embeddings whose rows could be measured; "
+                "norm_of=embedding_output, the default, needs none"
+            )
+        embedded = found
     precise = torch.promote_types(embedded.dtype, torch.float32)
     norms: Tensor = torch.linalg.vector_norm(embedded, dim=-1, dtype=precise).float()  # (B, T)
     return norms

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
 from ..models.masking import masks, remove_tokens
 from .base import Method, Request, Scores, imported, remainder
-from .registry import register
+from .registry import LOGITS, register
 
 __all__ = ["ENDS", "Coalitions", "KernelShap", "Lime", "Occlusion", "all_subsets", "kernel_weight", "shapley_subsets"]
 
@@ -29,9 +30,17 @@ class Coalitions:
 
     Args:
         request: What is explained.
+
+    Raises:
+        UnsupportedModelError: If the model reads no tokens that could be taken out.
     """
 
     def __init__(self, request: Request) -> None:
+        if request.model.task.signal:
+            raise UnsupportedModelError(
+                f"tokens are taken out of texts, and {type(request.model.module).__name__} reads none; normxlogit, "
+                "logat and frozen-gradient explain pictures and sounds"
+            )
         self.model, self.run, self.target = request.model, request.forward, request.target
         self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
         self._known: dict[tuple[int, tuple[bool, ...]], Tensor] = {}
@@ -127,7 +136,7 @@ class _Perturbation(Method):
         raise NotImplementedError
 
 
-@register("occlusion", paper="Zeiler and Fergus, 2014", signed=True, passes="T forward", extra="eval")
+@register("occlusion", needs=LOGITS, paper="Zeiler and Fergus, 2014", signed=True, passes="T forward", extra="eval")
 class Occlusion(_Perturbation):
     """What the answer loses when a token is masked, or deleted from an autoregressive model.
 
@@ -212,7 +221,7 @@ class _Surrogate(_Perturbation):
         return found.flatten()
 
 
-@register("lime", paper="Ribeiro et al., 2016", signed=True, passes="200 forward", extra="eval")
+@register("lime", needs=LOGITS, paper="Ribeiro et al., 2016", signed=True, passes="200 forward", extra="eval")
 class Lime(_Surrogate):
     """Weights of a sparse linear model fitted to the answers on randomly perturbed texts.
 
@@ -246,7 +255,7 @@ class Lime(_Surrogate):
         return self.weights(ask, row, k, count, self.samples, interpretable_model=surrogate, perturb_func=sample)
 
 
-@register("kernel-shap", paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")
+@register("kernel-shap", needs=LOGITS, paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")
 class KernelShap(_Surrogate):
     """Shapley values of the tokens, by a linear model fitted to the answers on subsets of them.
 

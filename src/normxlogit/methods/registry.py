@@ -12,10 +12,13 @@ from ..errors import MethodError
 from .base import Method
 from .settings import Setting, parse, settings_of, split_settings, unknown
 
-__all__ = ["ANY_MODEL", "MethodInfo", "alternatives", "describe", "list_methods", "method_named", "register"]
+__all__ = ["ANY_MODEL", "LOGITS", "MethodInfo", "alternatives", "describe", "list_methods", "method_named", "register"]
 
 ANY_MODEL = "any model with a head"
 """What a method `needs` that works wherever this library does."""
+
+LOGITS = "the model's logits"
+"""What a method `needs` that works also where no head is found."""
 
 GROUP = "normxlogit.methods"
 """Entry-point group: each entry names a module (or class) whose import registers methods."""
@@ -122,17 +125,20 @@ def list_methods() -> list[MethodInfo]:
     return list(_METHODS.values())
 
 
-def alternatives(*, per_layer: bool = False) -> str:
-    """Name the methods that work on any model with a head, for the error of one that does not.
+def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
+    """Name the methods that work on any model, for the error of one that does not.
 
     Args:
         per_layer: Only those that give scores for single layers.
+        head: Whether the model has a head that can be applied to a token.
 
     Returns:
         A phrase such as "normxlogit or logat work on any model with a head".
     """
-    names = [m.name for m in list_methods() if m.needs == ANY_MODEL and (m.per_layer or not per_layer)]
-    return f"{' or '.join(filter(None, [', '.join(names[:-1]), names[-1]]))} work on any model with a head"
+    needs = (ANY_MODEL, LOGITS) if head else (LOGITS,)
+    names = [m.name for m in list_methods() if m.needs in needs and (m.per_layer or not per_layer)]
+    listed = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"{listed} work on {ANY_MODEL}" if head else f"{listed} need the model's logits only"
 
 
 def describe(name: str) -> MethodInfo:
@@ -153,7 +159,7 @@ def method_named(method: str | Method) -> Method:
     """Make the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
     A setting that is itself a method with settings stands in brackets:
-    "guided-lime:prior=(frozen-gradient:points=0.3,baseline=mask)".
+    "guided-lime:prior=(frozen-gradient:read_at=0,points=0.3)".
 
     Args:
         method: A name, with settings that differ from their defaults; or a method, which is returned as it is.

@@ -67,9 +67,9 @@ def contributions(
         for place, readout, gradient in zip(order, readouts, gradients, strict=True):
             each = readout.contributions(gradient)  # (k, B, T)
             nothing = each.new_zeros(each.shape[:2])  # (k, B)
-            held = readout.detached
-            values[place].append(each if held is None else each.masked_fill(held, 0.0))
-            sink[place].append(nothing if held is None else (each * held).sum(-1))
+            detached = readout.detached
+            values[place].append(each if detached is None else each.masked_fill(detached, 0.0))
+            sink[place].append(nothing if detached is None else (each * detached).sum(-1))
         rows += part
     back = torch.tensor(rows).argsort()  # as they were asked for
     total = {place: torch.cat(sink[place])[back.to(answer.device)].T for place in order}  # (B, K) each

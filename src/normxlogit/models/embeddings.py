@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
+from ..surgery.trace import tensor_of, with_tensor
 
 __all__ = ["WordEmbeddings", "table_of"]
 
@@ -42,13 +43,18 @@ class WordEmbeddings:
         self._held = _Held()
         table = _table(model)
         if table is None:
-            raise UnsupportedModelError(f"{self._name} has no table of word embeddings, which this method works on")
+            raise UnsupportedModelError(
+                f"{self._name} has no table of word embeddings, which this method works on; "
+                "normxlogit, frozen-gradient and occlusion need none"
+            )
         self._table = table
         self._table.register_forward_hook(self._swap, with_kwargs=True)
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
-        vectors: Tensor = self._table(ids)
+        vectors = tensor_of(self._table(ids))
+        if vectors is None:
+            raise UnsupportedModelError(f"the word embeddings of {self._name} are not returned as a tensor")
         return vectors
 
     @contextmanager
@@ -74,15 +80,15 @@ class WordEmbeddings:
                 "place of word embeddings that are read once"
             )
 
-    def _swap(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
-        held = self._held
-        if held.given is None:
+    def _swap(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
+        held, output = self._held, tensor_of(returned)
+        if held.given is None or output is None:
             return None
         asked = args[0] if args else next(iter(kwargs.values()))
         vectors, ids = held.given[0].to(output.device, output.dtype), held.given[1].to(asked.device)
         width = ids.shape[1]
         if torch.equal(asked, ids):
-            placed = vectors  # (B, T, H)
+            placed = vectors.clone()  # (B, T, H), as some models work on it in place
         elif torch.equal(asked, ids.T):  # time first, as in XLNet
             placed = vectors.transpose(0, 1)  # (T, B, H)
         elif torch.equal(asked[..., :width], ids):  # padded by the model itself
@@ -94,7 +100,7 @@ class WordEmbeddings:
                 f"{self._name} reads vectors of width {output.shape[-1]} for each token, not {placed.shape[-1]}"
             )
         held.times += 1
-        return placed
+        return with_tensor(returned, placed)
 
 
 def table_of(side: nn.Module) -> nn.Module | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import nn
 from transformers.models.auto import modeling_auto as auto
 
@@ -15,6 +16,7 @@ from .signals import SignalModel
 from .task_classes import TaskName
 from .task_model import TaskModel
 from .tasks import task_of
+from .wrappers import unpacked
 from .zero_shot import Hypotheses, ZeroShotModel
 
 __all__ = ["as_language_model", "check_answers", "model_summary", "module_and_reader", "task_model"]
@@ -72,7 +74,7 @@ def as_language_model(model: TaskModel) -> TaskModel:
     both = type(model.module).__name__ in auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
     if not both or isinstance(model, Seq2SeqModel):
         return model
-    return Seq2SeqModel(model.given, model.tokenizer, model.name, batch_tokens=model.batch_tokens)
+    return Seq2SeqModel(model.given, model.tokenizer, model.name, batch_tokens=model.budget.most)
 
 
 def check_answers(model: TaskModel) -> None:
@@ -95,12 +97,19 @@ def check_answers(model: TaskModel) -> None:
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and what reads its inputs, also of a pipeline.
+    """Return the module and what reads its inputs, also of a pipeline, a `CrossEncoder` or a `SetFitModel`.
 
     Raises:
         InputError: If there is no module, or nothing that reads its inputs.
+        UnsupportedModelError: If its parts cannot be seen.
     """
+    if (inner := unpacked(model)) is not None:
+        model, tokenizer = inner[0], tokenizer or inner[1]
     module = model
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedModelError(
+            "a traced or scripted module does not show its parts; pass the module that it was made of"
+        )
     if not isinstance(model, nn.Module):
         module = getattr(model, "model", None)
         readers = ("tokenizer", "image_processor", "feature_extractor")

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
+from ..errors import NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.readout import Readout
 
-__all__ = ["ForwardPass", "FrozenPass"]
+__all__ = ["ForwardPass", "FrozenPass", "no_states"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class FrozenPass:
     Attributes:
         readouts: By place, where contributions can be read: 0 the word embeddings, l the output of layer l; the source
             of an encoder-decoder model has negative places, see `frozen_seq2seq.SOURCE`.
-        answer: What the model answers, (B, C) or (B, T, C); of a language model what the head reads, (B, T, H).
+        answer: What the model answers, (B, C) or (B, T, C); of a language model with a head what that reads, (B, T, H).
     """
 
     readouts: dict[int, Readout]
@@ -26,16 +28,19 @@ class FrozenPass:
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """What one run of the trunk left behind.
+    """What one run of the model left behind.
+
+    A model without a proved head has no `hidden`, one that squeezes the text before its layers no `embedded`: what
+    asks for them gets the error that says why. The logits are always there.
 
     Attributes:
         batch: What was read.
-        hidden: Final representations, what the head reads, (B, T, H).
-        embedded: The embedding layer's output, (B, T, H).
+        final: Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`.
+        first: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were asked for.
         logits: The model's answer, (B, C), for heads that answer at every token at the position explained.
         token_logits: The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`; None for
-            vocabulary heads, of which only the wanted rows are ever computed.
+            vocabulary heads, of which only the wanted rows are ever computed, and without a head.
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
         everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.
@@ -43,8 +48,8 @@ class ForwardPass:
     """
 
     batch: Batch
-    hidden: Tensor
-    embedded: Tensor
+    final: Tensor | NormXLogitError
+    first: Tensor | NormXLogitError
     states: tuple[Tensor, ...] | None
     logits: Tensor
     token_logits: Tensor | None
@@ -52,14 +57,37 @@ class ForwardPass:
     everywhere: Tensor | None = None
     frozen: FrozenPass | None = None
 
+    @property
+    def hidden(self) -> Tensor:
+        """Final representations, what the head reads, (B, T, H).
+
+        Raises:
+            HeadMismatchError: If no head was found that reproduces the model's logits.
+        """
+        return _tensor(self.final)
+
+    @property
+    def embedded(self) -> Tensor:
+        """The embedding layer's output, (B, T, H).
+
+        Raises:
+            UnsupportedModelError: If the model gives none for each token.
+        """
+        return _tensor(self.first)
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The precision of the pass; None where it kept no state."""
+        return next((state.dtype for state in (self.final, self.first) if isinstance(state, Tensor)), None)
+
     def row(self, index: int) -> "ForwardPass":
         """Return the part of one text, padding included."""
         part = slice(index, index + 1)
         batch = self.batch
         return ForwardPass(
             Batch({k: v[part] for k, v in batch.inputs.items()}, batch.mask[part], batch.encodings[part], [index]),
-            self.hidden[part],
-            self.embedded[part],
+            self.final[part] if isinstance(self.final, Tensor) else self.final,
+            self.first[part] if isinstance(self.first, Tensor) else self.first,
             None if self.states is None else tuple(state[part] for state in self.states),
             self.logits[part],
             None if self.token_logits is None else self.token_logits[batch.texts == index],
@@ -67,3 +95,14 @@ class ForwardPass:
             None if self.everywhere is None else self.everywhere[part],
             # What flowed belongs to the whole batch: a row is passed through anew.
         )
+
+
+def no_states(module: nn.Module) -> UnsupportedModelError:
+    """Return the error for a model that does not give its layers' outputs."""
+    return UnsupportedModelError(f"{type(module).__name__} does not give its layers' outputs")
+
+
+def _tensor(state: Tensor | NormXLogitError) -> Tensor:
+    if isinstance(state, NormXLogitError):
+        raise type(state)(*state.args)  # a new one each time: an error keeps its traceback
+    return state

@@ -18,10 +18,10 @@ from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.readout import Readout, attention_sinks, read_out
 from ..surgery.same_answer import SUMS, tolerance_for
-from ..surgery.trace import Axes, hidden_of, tensor_of, with_tensor
+from ..surgery.trace import Axes, tensor_of, with_tensor
 from .contributions import Contributions, contributions
 from .embeddings import WordEmbeddings
-from .forward_pass import ForwardPass, FrozenPass
+from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
 from .targets import Target
 from .task_model import TaskModel
@@ -69,7 +69,7 @@ class _Listening(threading.local):
         place, axes = self.wanted[path, self.calls[path]]
         sinks, mask = None, self.mask.get(place < 0)
         with torch._C.DisableTorchFunction():
-            tokens = state.permute(axes)  # (B, T, H)
+            tokens = state.permute(axes).flatten(2)  # (B, T, H), several streams side by side
             if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
                 sinks = attention_sinks(tokens, mask, self.threshold)
             flowing, self.readouts[place] = read_out(state, axes, sinks)
@@ -152,6 +152,7 @@ class FrozenModel:
         """
         self._prove(batch)
         model, network = self.model, self._network
+        by_head = model.task.vocabulary and model.parts.trunk is not None  # a vocabulary's logits are not kept
         words = self._embeddings if 0 in places else None
         readouts: dict[int, Readout] = {}
         if words is None:
@@ -162,7 +163,7 @@ class FrozenModel:
             flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
             begin = network.frozen()
         with ExitStack() as stack:
-            record = stack.enter_context(model.copy.recording(stop=model.task.vocabulary))
+            record = stack.enter_context(model.copy.recording(stop=by_head))
             seen = stack.enter_context(self._reading(places, batch, sink_threshold))
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
@@ -176,22 +177,23 @@ class FrozenModel:
                     more["use_cache"] = False  # a layer that runs again must not find what it left there
             with self._watched():
                 outputs = network.model(**batch.inputs, **more)
-        hidden, embedded = hidden_of(record.trunk), record.embedded
+        hidden = None if model.parts.trunk is None else model.parts.hidden(self.module, record.trunk)
+        embedded = record.embedded
         record.trunk = record.embedded = None
         readouts |= seen
-        tap = model.parts.embedding_tap
-        if hidden is None or embedded is None or tap is None or not readouts.keys() >= set(places):
-            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
-        answer = hidden if model.task.vocabulary else answer_of(outputs)
+        start = model.parts.embedded(embedded, batch.mask.shape[1])
+        if not readouts.keys() >= set(places):
+            raise no_states(self.module)
+        answer = hidden if by_head else answer_of(outputs)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
         with torch.no_grad():
             run = model.finish(
                 batch,
-                hidden.detach(),
-                tap.read(embedded.detach(), batch.mask.shape[1]),
+                None if hidden is None else hidden.detach(),
+                start.detach() if isinstance(start, Tensor) else start or no_states(self.module),
                 None,
-                None if model.task.vocabulary else answer.detach(),
+                None if by_head else answer.detach(),
                 predict,
             )
         return replace(run, frozen=FrozenPass(readouts, answer))
@@ -206,17 +208,17 @@ class FrozenModel:
             places: Where contributions are wanted.
         """
         frozen, positions = _frozen(run), run.positions
-        if target.task.vocabulary and positions is not None:
-            read = positions[:, None].expand(target.ids.shape)  # (B, K)
-            return self.contributions_each(run, target, places, read)
-        answer, read = frozen.answer, None
+        single = (
+            None if positions is None or positions.ndim > 1 else positions[:, None].expand(target.ids.shape)
+        )  # (B, K)
+        if target.task.vocabulary and single is not None and self.model.parts.trunk is not None:
+            return self.contributions_each(run, target, places, single)
+        answer = frozen.answer
         with without_autocast(run.batch.inputs):
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
                 answer = at(answer, positions.to(answer.device).clone())  # (B, C)
-            if positions is not None and positions.ndim == 1:
-                read = positions[:, None].expand(target.ids.shape)  # (B, K)
-            return contributions(target.read(answer.float()), frozen, places, read)
+            return contributions(_quantities(answer.float(), target), frozen, places, single)
 
     def contributions_each(
         self,
@@ -244,16 +246,12 @@ class FrozenModel:
         with without_autocast(run.batch.inputs):
             with self._network.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
-            return contributions(
-                answer, frozen, places, read if weights is None else torch.full_like(answer, -1).long()
-            )
+            single = read if weights is None else read.new_full(answer.shape, -1)  # a sum is read from several tokens
+            return contributions(answer, frozen, places, single)
 
     def explained(self, run: ForwardPass, target: Target) -> Tensor:
         """Return what `contributions` explains of a forward pass of the text itself, (B, K)."""
-        answer = target.read(run.logits)  # (B, K)
-        if target.task.vocabulary and target.contrast is None:
-            answer = answer - run.logits.mean(-1, keepdim=True)  # (B, K)
-        return answer
+        return _quantities(run.logits, target)
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return what `contributions_each` explains, (B, K), of states that the head reads, (B, T, H)."""
@@ -277,8 +275,9 @@ class FrozenModel:
         if outputs is None or layer == 0:
             what = f"the output of layer {layer}" if layer else "the embeddings"
             raise UnsupportedModelError(
-                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, so the frozen "
-                "network cannot be read there"
+                f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
+                "token, so the frozen network cannot be read there; read_at=0 needs no layer, and normxlogit and logat "
+                "score layers in another way"
             )
         return outputs[layer - 1]
 
@@ -318,8 +317,7 @@ class FrozenModel:
             if seen[0] != output.call or found is None:
                 return None
             leaves.append(found.detach().clone().requires_grad_())
-            flowing = leaves[0].clone()
-            return (flowing, *returned[1:]) if isinstance(returned, tuple) else flowing
+            return with_tensor(returned, leaves[0].clone())
 
         handle = module.get_submodule(output.path).register_forward_hook(begin)
         try:
@@ -366,6 +364,14 @@ class FrozenModel:
             yield
         finally:
             self._written = self._written or watch.written()
+
+
+def _quantities(logits: Tensor, target: Target) -> Tensor:
+    """Return what is explained of logits, (B, K): of a vocabulary, less its mean where there is no contrast."""
+    quantities = target.read(logits)  # (B, K)
+    if target.task.vocabulary and target.contrast is None:
+        return quantities - logits.mean(-1, keepdim=True)
+    return quantities
 
 
 def _frozen(run: ForwardPass) -> FrozenPass:

@@ -15,7 +15,7 @@ from ..inputs.batching import Batch
 from ..surgery.isolated import private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.readout import PLAIN, Readout, read_out
-from ..surgery.trace import Call, hidden_of, trace
+from ..surgery.trace import hidden_of, trace
 from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass
 from .frozen_model import LONG, FrozenModel
@@ -109,7 +109,7 @@ class FrozenSeq2Seq(FrozenModel):
             return (0,)
         count = len(self._encoder_layers(batch))
         if read_at == "all":
-            return tuple(range(1, max(count, 2))) if count else (0,)
+            return tuple(range(1, count)) or (0,)
         if not count:
             raise UnsupportedModelError(
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
@@ -197,7 +197,7 @@ class FrozenSeq2Seq(FrozenModel):
         return None
 
     def _encoder_layers(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        """Return which modules return the outputs of the encoder's layers, found once, and listen there; none if unknown."""
+        """Return the modules that return the outputs of the encoder's layers, found once, and listen; () if unknown."""
         if self._layers is not None:
             return self._layers
         reference = cast(PreTrainedModel, private_clone(self.model.copy.reference))
@@ -208,7 +208,7 @@ class FrozenSeq2Seq(FrozenModel):
         path = next(path for path, module in reference.named_modules() if module is encoder)
         states = outputs.get("encoder_hidden_states") or ()
         plain = len(states) > 1 and all(isinstance(state, Tensor) for state in states)
-        found = layer_outputs(calls, Call(path, None), states) if plain else None
+        found = layer_outputs(calls, path, states) if plain else None
         if found is None or any(output.axes != PLAIN for output in found):
             found = ()
         with self._lock:

@@ -9,7 +9,7 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
 from ..surgery.parts import Parts
-from ..surgery.same_answer import tolerance_for
+from ..surgery.same_answer import apart, tolerance_for
 from ..surgery.trace import embedded_of, states_of
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
@@ -48,7 +48,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
     if given.shape != run.logits.shape:
         raise InputError(f"the outputs hold logits of shape {tuple(given.shape)}, not {tuple(run.logits.shape)}")
-    difference = (run.logits.to(given.device) - given.float()).abs().max().item()
+    difference = apart(run.logits.to(given.device), given.float())
     if not difference <= tolerance_for(given):
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
@@ -120,7 +120,7 @@ def check_same(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
     """
     found, wanted = batch.real(theirs), batch.real(ours)  # (N, H) each
     same = found.shape == wanted.shape
-    if not same or not (found.to(wanted.device).float() - wanted.float()).abs().max() <= tolerance_for(wanted):
+    if not same or not apart(found.to(wanted.device).float(), wanted.float()) <= tolerance_for(wanted):
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "
             "same order, and was the model in evaluation mode?"

@@ -11,8 +11,8 @@ from ..errors import InputError
 from ..inputs.batching import Batch, batches
 from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
-from ..surgery.memory import out_of_memory
-from ..surgery.same_answer import EXCLUDED, tolerance_for
+from ..surgery.memory import result_or_none
+from ..surgery.same_answer import EXCLUDED, apart, tolerance_for
 from .proof import failed_inside
 from .task_model import TaskModel
 
@@ -30,7 +30,8 @@ def run_batches(
 ) -> Iterator[tuple[list[int], Result]]:
     """Work through encodings in batches; when memory runs out, go on with half the token budget.
 
-    The model keeps the smaller budget, so that the next call does not fail first. Models whose states change with
+    The model keeps the smaller budget for the calls that follow, see `TokenBudget`, unless not even a single text fits,
+    which says nothing of others. Models whose states change with
     padding get batches without any, so that a text's scores are the same alone and among others. Texts that the model
     cannot read together, as BART's classifier with different numbers of end tokens, are read one by one.
 
@@ -49,11 +50,17 @@ def run_batches(
     pad = _may_pad(model, encodings)
     lengths = sizes_of(encodings)
     apart = model.copy.mixes_texts
-    waiting = deque(batches(encodings, 0 if apart else model.batch_tokens // share, pad=pad))
+    budget = model.budget
+    before = budget.tokens
+
+    def most() -> int:
+        return 0 if apart else budget.tokens // share
+
+    waiting = deque(batches(encodings, most(), pad=pad))
     while waiting:
         places = waiting[0]
         try:
-            result = _tried(work, places)
+            result = result_or_none(lambda places=places: work(places))
         except InputError as error:
             if len(places) == 1 or not failed_inside(error):
                 raise
@@ -63,17 +70,18 @@ def run_batches(
         if result is not None:
             waiting.popleft()
             yield places, result
-            continue
-        longest = max(lengths[i] for i in places)
-        tokens = longest * len(places) if len(places) > 1 else model.batch_tokens
-        smaller = max(min(model.batch_tokens, tokens) // 2, longest)
-        if smaller >= model.batch_tokens:
-            raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-        model.batch_tokens = smaller
-        left = [i for group in waiting for i in group]
-        waiting = deque(
-            [left[i] for i in group] for group in batches([encodings[i] for i in left], smaller // share, pad=pad)
-        )
+            grown = budget.fitted()
+        else:
+            longest = max(lengths[i] for i in places)
+            tokens = longest * len(places) if len(places) > 1 else budget.tokens
+            smaller = max(min(budget.tokens, tokens) // 2, longest)
+            if smaller >= budget.tokens:
+                budget.set(before)
+                raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
+            budget.set(smaller)
+        if result is None or grown:
+            left = [i for group in waiting for i in group]
+            waiting = deque([left[i] for i in g] for g in batches([encodings[i] for i in left], most(), pad=pad))
 
 
 def map_batches(
@@ -102,26 +110,23 @@ def map_batches(
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     """Return whether a text's states stay as they are beside a longer one; tried with the shortest and the longest.
 
-    A trial holds for all lengths between them, for what changes with the longest text of a batch (rotary embeddings
-    that stretch, attention that turns sparse) does so from some length on.
+    A trial holds for all lengths between them, see `ProvedLengths`.
     """
     if len(encodings) < 2:
         return True  # alone, nothing is put beside it
     model.refresh()
     lengths = sizes_of(encodings)
-    tried = model.copy.padding
-    if isinstance(tried, bool) or min(lengths) == max(lengths):
-        return tried is not False
-    shortest, longest = min(lengths), max(lengths)
-    if tried is None or shortest < tried[0] or longest > tried[1]:
-        alone = _tried(
-            lambda some: _ignores_padding(model, some), [encodings[list(lengths).index(n)] for n in (shortest, longest)]
-        )
-        if alone is None:  # no memory for two; there are no more than one in a batch then
-            return False
-        before = (shortest, longest) if tried is None else tried
-        model.copy.padding = alone and (min(shortest, before[0]), max(longest, before[1]))
-    return model.copy.padding is not False
+    shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
+    if shortest == longest or proved.refuted or proved.cover(shortest, longest):
+        return not proved.refuted
+    trial = [encodings[list(lengths).index(n)] for n in (shortest, longest)]
+    same = result_or_none(lambda: _ignores_padding(model, trial))
+    if same is None:  # no memory for two; there are no more than one in a batch then
+        return False
+    if same:
+        proved.add(shortest, longest)
+    proved.refuted = not same
+    return same
 
 
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
@@ -135,28 +140,17 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
     """Return what is read of one text: its tokens' states, (T, H), and but for vocabularies what the head says."""
     with torch.inference_mode():
-        if model.task.vocabulary:
+        model.prepare(batch)
+        headless = model.parts.trunk is None
+        if model.task.vocabulary and not headless:
             return [model.states(batch)[batch.mask]]
         run = model.run(batch)
     answer = run.logits if run.everywhere is None else run.everywhere[batch.mask]
-    return [run.hidden[batch.mask], answer]
+    return [answer] if headless else [run.hidden[batch.mask], answer]
 
 
 def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
     kept = alone.abs() < EXCLUDED
     if not kept.any():
-        return True
-    difference = (beside - alone).abs()[kept].max().item()
-    return bool(difference <= max(rounding, STATES_AGREE * alone[kept].abs().max().item()))
-
-
-def _tried(work: Callable[[list[Item]], Result], items: list[Item]) -> Result | None:
-    """Return the result, None if memory ran out; by then everything that the work held is free again."""
-    try:
-        return work(items)
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return None
+        return apart(beside, alone) <= STATES_AGREE
+    return apart(beside[kept], alone[kept]) <= max(rounding, STATES_AGREE * alone[kept].abs().max().item())

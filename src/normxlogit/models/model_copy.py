@@ -21,6 +21,7 @@ from ..surgery.snapshot import Snapshot
 from ..surgery.trace import tensor_of
 from .embeddings import WordEmbeddings
 from .padding import NO_ID
+from .proved_lengths import ProvedLengths
 from .tasks import Task, answering
 
 __all__ = ["ModelCopy", "Pinned"]
@@ -54,11 +55,10 @@ class ModelCopy:
             of `asked`.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         parts: What was found in `module`; None before the first batch.
-        padding: The shortest and the longest text that were tried together; None before the first trial, and False
-            where a text's states change with the texts beside it.
-        writes_padded: Whether what it writes after a prompt stays the same with padding before it; None before the
-            first trial.
-        proved_causal: Whether later tokens were seen to leave the states of earlier ones alone.
+        padding: Lengths of texts that keep their states in one batch, padded.
+        writes_padded: Lengths of prompts, and of what is generated, that are continued in one batch as alone, padded.
+        writes_together: The same of prompts of one length.
+        causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
     """
 
     def __init__(self, given: nn.Module, watched: nn.Module | None = None) -> None:
@@ -73,9 +73,10 @@ class ModelCopy:
         self.outputs: int | None = None
         self.call = Isolated(self.module)
         self.parts: Parts | None = None
-        self.padding: tuple[int, int] | bool | None = None
-        self.writes_padded: bool | None = None
-        self.proved_causal = False
+        self.padding = ProvedLengths()
+        self.writes_padded = ProvedLengths()
+        self.writes_together = ProvedLengths()
+        self.causal = ProvedLengths()
         self._seen = _Seen()
         self.lock = threading.RLock()
 
@@ -141,7 +142,8 @@ class ModelCopy:
                 if record.at_embedding:
                     raise TrunkDone
 
-        self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
+        if parts.trunk is not None:
+            self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
         if parts.embedding_tap is not None:
             parts.embedding_tap.listen(self.module, passing)
         self.parts = parts

@@ -13,6 +13,7 @@ from ..inputs.encoding import Encoding
 from ..surgery.clone import override_forward
 from ..surgery.isolated import private_clone
 from ..surgery.parts import Parts
+from .embeddings import WordEmbeddings
 from .model_copy import ModelCopy
 from .task_model import TaskModel
 from .tasks import Task
@@ -33,6 +34,18 @@ class SignalModel(TaskModel):
     never padded: those of one shape are read together.
     """
 
+    @property
+    def embeddings(self) -> WordEmbeddings:
+        """None: patches and frames are not looked up in a table.
+
+        Raises:
+            UnsupportedModelError: Always.
+        """
+        raise UnsupportedModelError(
+            f"{type(self.module).__name__} reads no word embeddings, which this method works on; normxlogit, logat and "
+            "frozen-gradient explain pictures and sounds"
+        )
+
     def _adapt(self, copy: ModelCopy, task: Task) -> Task:
         override_forward(copy.module, _without_tokens)
         self._lengths: dict[tuple[tuple[int, ...], ...], int] = {}
@@ -47,10 +60,10 @@ class SignalModel(TaskModel):
         Raises:
             HeadMismatchError: If the head gives no number for a single token.
         """
-        head = parts.head
         width = getattr(getattr(self.config, "vision_config", self.config), "hidden_size", None)
-        if width is None:
+        if width is None or isinstance(parts.proved_head, HeadMismatchError):
             return
+        head = parts.proved_head
         probe = torch.ones(1, width, dtype=copy.module.dtype, device=self.device)
         with torch.inference_mode():
             while not head.tokens(probe).isfinite().all():

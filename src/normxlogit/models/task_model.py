@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..errors import HeadMismatchError, UnsupportedModelError
+from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
@@ -19,9 +19,9 @@ from ..surgery.headpiece import answer_of
 from ..surgery.isolated import without_autocast
 from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts, find_parts
-from ..surgery.trace import embedded_of, hidden_of, states_of
+from ..surgery.trace import embedded_of, states_of
 from .embeddings import WordEmbeddings
-from .forward_pass import ForwardPass
+from .forward_pass import ForwardPass, no_states
 from .given_task import check_given_task
 from .input_limits import input_names, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
@@ -29,6 +29,7 @@ from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
 from .task_classes import TaskName, causal
 from .tasks import Task, at, check_answer, task_of
+from .token_budget import TokenBudget
 
 __all__ = ["ForwardPass", "TaskModel"]
 
@@ -59,7 +60,7 @@ class TaskModel:
         labels: Sequence[str] | None = None,
     ) -> None:
         self.given = model
-        self.batch_tokens = counted(batch_tokens, "batch_tokens")
+        self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
         self.tokenizer = tokenizer
         self._asked = task, labels
         self._lock = threading.RLock()
@@ -89,7 +90,7 @@ class TaskModel:
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
         self.pad_id, usable = self._padding(found.module)
         if not (usable or self.task.per_token or self.pad_left):
-            found.padding = False  # a head that looks for the first padding would take any other token for the text's
+            found.padding.refuted = True  # a head that looks for padding would take any other token for the text's
         return found
 
     def _limit(self, plain: nn.Module) -> int | None:
@@ -124,13 +125,9 @@ class TaskModel:
         return self.copy.embeddings
 
     @property
-    def proved_causal(self) -> bool:
-        """Whether later tokens were seen to leave the states of earlier ones alone."""
-        return self.copy.proved_causal
-
-    @proved_causal.setter
-    def proved_causal(self, proved: bool) -> None:
-        self.copy.proved_causal = proved
+    def batch_tokens(self) -> int:
+        """Most tokens in one forward pass: what the caller set, or fewer since memory ran out."""
+        return self.budget.tokens
 
     @property
     def filler(self) -> int:
@@ -229,26 +226,26 @@ class TaskModel:
         """
         copy = self.prepare(batch)
         parts = self.parts
-        layers = layers and parts.early_exit is None
+        layers = layers and parts.early_exit is None and parts.trunk is not None
         keep = layers or parts.embedding_tap is None
-        stop = self.task.vocabulary and (not keep or parts.trunk_gives_states)
+        stop = self.task.vocabulary and parts.trunk is not None and (not keep or parts.trunk_gives_states)
         outputs: Mapping[str, Any] = {}
         with reading(self.module, batch.inputs), copy.recording(stop=stop) as record:
             outputs = copy.record(**batch.inputs, output_hidden_states=True) if keep else copy.call(**batch.inputs)
         seen = record.trunk
         record.trunk, embedded, record.embedded = None, record.embedded, None
         states = states_of(outputs or seen) if keep else None
-        if embedded is not None and parts.embedding_tap is not None:
-            embedded = parts.embedding_tap.read(embedded, batch.mask.shape[1])  # (B, T, H)
-        elif states:
-            embedded = embedded_of(outputs or seen)
-        if embedded is None or (layers and not states):
-            raise UnsupportedModelError(f"{type(self.module).__name__} does not give its layers' outputs")
-        if states and parts.states_late:
-            states = (embedded, *states[:-1])
-        if (hidden := hidden_of(seen)) is None:
-            raise HeadMismatchError(f"{parts.trunk} of {type(self.module).__name__} returned no hidden states")
-        return self.finish(batch, hidden, embedded, states if layers else None, answer_of(outputs), predict)
+        if layers and not states:
+            raise no_states(self.module)
+        first: Tensor | NormXLogitError | None = parts.embedded(embedded, batch.mask.shape[1])
+        if first is None and states:
+            first = embedded_of(outputs or seen)
+        if first is None:
+            first = no_states(self.module)
+        if states and parts.states_late and isinstance(first, Tensor):
+            states = (first, *states[:-1])
+        hidden = None if parts.trunk is None else parts.hidden(self.module, seen)
+        return self.finish(batch, hidden, first, states if layers else None, answer_of(outputs), predict)
 
     def answer(
         self,
@@ -269,17 +266,17 @@ class TaskModel:
             (B, C), or (B, R).
         """
         module = self.module if module is None else module
-        if rows is not None and positions is not None:
+        if rows is not None and positions is not None and self.parts.trunk is not None:
             hidden = self.run_trunk(module, inputs)
-            if hidden is not None:
-                texts = torch.arange(len(hidden), device=hidden.device)
-                logits = self.parts.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
-                return logits.float()
+            texts = torch.arange(len(hidden), device=hidden.device)
+            logits = self.parts.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
+            return logits.float()
         with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
             answer = answer_of((self.copy.call if module is self.module else module)(**inputs))
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        return (answer if positions is None else at(answer, positions)).float()
+        answer = answer if positions is None else at(answer, positions)
+        return (answer if rows is None else answer[..., rows]).float()
 
     @property
     def autoregressive(self) -> bool:
@@ -289,55 +286,56 @@ class TaskModel:
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
-        hidden = self.run_trunk(self.module, batch.inputs)
-        if hidden is None:
-            raise HeadMismatchError(f"{self.parts.trunk} of {type(self.module).__name__} returned no hidden states")
-        return self.parts.by_token(hidden, batch.mask.shape[1])
+        return self.parts.by_token(self.run_trunk(self.module, batch.inputs), batch.mask.shape[1])
 
-    def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor | None:
-        """Run `module` or a clone of it up to the end of its trunk: the hidden states, None if it gave none."""
-        copy = self.copy
+    def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Run `module` or a clone of it up to the end of its trunk, and return the hidden states, (B, T, H)."""
+        copy, _ = self.copy, self.parts.head
         gradients = torch.is_grad_enabled()
         with reading(model, inputs, gradients=gradients), copy.recording(stop=True) as record:
             (copy.call if model is copy.module else model)(**inputs)
-        hidden, record.trunk, record.embedded = hidden_of(record.trunk), None, None
-        return hidden
+        trunk, record.trunk, record.embedded = record.trunk, None, None
+        return self.parts.hidden(self.module, trunk)
 
     def finish(
         self,
         batch: Batch,
-        hidden: Tensor,
-        embedded: Tensor,
+        hidden: Tensor | None,
+        embedded: Tensor | NormXLogitError,
         states: tuple[Tensor, ...] | None,
         logits: Tensor | None,
         predict: bool = True,
     ) -> ForwardPass:
-        """Make a forward pass out of what a run of the trunk left.
+        """Make a forward pass out of what a run of the model left.
 
         Args:
             batch: What was read.
-            hidden: What the head reads, (B, T, H).
-            embedded: The embedding layer's output, (B, T, H).
+            hidden: What the head reads, (B, T, H); None where there is no head.
+            embedded: The embedding layer's output, (B, T, H), or why there is none.
             states: Every layer's output, if they are kept.
             logits: The model's answer; None where the head has not run.
             predict: As for `run`.
         """
-        if logits is None and not self.task.vocabulary:
-            logits = self.parts.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
-        hidden = self.parts.by_token(hidden, batch.mask.shape[1])  # (B, T, H)
-        everywhere = logits if self.task.per_token and not self.task.vocabulary else None
-        if logits is not None and not self.task.vocabulary:
+        parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.vocabulary
+        if hidden is not None and logits is None and not vocabulary:
+            logits = parts.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
+        everywhere = logits if self.task.per_token and not vocabulary else None
+        if logits is not None and not vocabulary:
             check_answer(self.task, logits, type(self.module).__name__)
         positions = self.task.positions(batch, self.tokenizer, logits)
-        if self.task.vocabulary and positions is not None:
+        each = None
+        if hidden is not None:
+            hidden = parts.by_token(hidden, length)  # (B, T, H)
+            each = None if vocabulary else self.read(hidden, batch)  # (N, C)
+        if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
-            logits = self.parts.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
+            logits = parts.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
-        each = None if self.task.vocabulary else self.read(hidden, batch)  # (N, C)
-        return ForwardPass(batch, hidden, embedded, states, logits.float(), each, positions, everywhere)
+        final = parts.lacks_head if hidden is None else hidden
+        return ForwardPass(batch, final, embedded, states, logits.float(), each, positions, everywhere)
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
         """Refuse scores or logits that are no numbers, on the host, where looking at them waits for nothing.
@@ -389,6 +387,7 @@ class TaskModel:
             UnsupportedModelError: If the layers' outputs cannot be brought to the head.
         """
         if self.parts.layers is None:
+            _ = self.parts.head  # without one, its error says why
             raise UnsupportedModelError(
                 f"the layers of {type(self.module).__name__} cannot be read one by one: no way was found that "
                 "brings a layer's output to the head as the last layer's is brought there"

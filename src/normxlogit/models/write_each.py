@@ -9,9 +9,11 @@ from transformers import GenerationConfig
 
 from ..inputs.encoding import Encoding
 from ..surgery.isolated import private_clone
+from ..surgery.memory import result_or_none
 from ..surgery.same_answer import tolerance_for
 from .map_batches import STATES_AGREE, map_batches
 from .proof import reading
+from .proved_lengths import ProvedLengths
 from .seq2seq import Seq2SeqModel
 from .task_model import TaskModel
 
@@ -38,14 +40,18 @@ HARMLESS = {
 ONE = {"num_beams", "num_beam_groups", "num_return_sequences", "repetition_penalty", "encoder_repetition_penalty"}
 """Settings that do nothing at 1; all others do nothing where they are not set, false or 0."""
 
+STEPS = 2
+"""Tokens that a trial writes: one after the prompt, and one from what the model kept of it."""
+
 
 def write_each(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[int]]:
     """Let a model continue prompts, and return the token ids that it wrote after each.
 
-    Greedy prompts of like lengths go together, padded on the left, after a trial that what the model finds likely
-    after a padded prompt is what it finds likely after the prompt alone. All others go one at a time.
+    Greedy prompts of like lengths go together, padded on the left, where what the model finds likely after a padded
+    prompt is what it finds likely after the prompt alone; otherwise prompts of one length, where that is so for them.
+    All others go one at a time.
 
     Args:
         model: The model.
@@ -56,38 +62,52 @@ def write_each(
     if len(prompts) == 1 or options or isinstance(model, Seq2SeqModel) or not _plain(config):
         return [_written(model, [prompt], config, options)[0] for prompt in prompts]
     ends = _ends(config)
-    padded = len({len(p) for p in prompts}) == 1 or _same_beside(model, prompts)
 
     def work(places: list[int]) -> list[list[int]]:
-        chosen = [prompts[i] for i in places]
-        groups = [chosen] if padded else list(_by_length(chosen))
-        written = {
-            id(p): ids for group in groups for p, ids in zip(group, _written(model, group, config, {}), strict=True)
-        }
-        return [_until(written[id(prompt)], ends) for prompt in chosen]
+        return [_until(ids, ends) for ids in _together(model, [prompts[i] for i in places], config)]
 
     return map_batches(model, prompts, work, share=2)  # keys and values are kept
+
+
+def _together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:
+    """Return what a model writes after each prompt, together if a trial shows that each gets what it gets alone.
+
+    The trial is made afterwards, for then it is known how long the texts have become: a rotary embedding that stretches
+    does so at some length of prompt and completion.
+    """
+    if len(prompts) > 1:
+        lengths = {len(prompt) for prompt in prompts}
+        proved = model.copy.writes_padded if len(lengths) > 1 else model.copy.writes_together
+        if not proved.refuted:
+            written = _written(model, prompts, config, {})
+            if _same_as_alone(model, prompts, max(lengths) + len(written[0]), proved):
+                return written
+        found: dict[int, list[int]] = {}
+        for group in _by_length(prompts) if len(lengths) > 1 else ([place] for place in range(len(prompts))):
+            found.update(zip(group, _together(model, [prompts[place] for place in group], config), strict=True))
+        return [found[place] for place in range(len(prompts))]
+    return _written(model, prompts, config, {})
 
 
 def _written(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[int]]:
     """Return what a model writes after each prompt, all of one length: padding after the end of shorter ones."""
-    found = _generated(model, prompts, config, options)
+    texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
+    found = _generated(model, texts, config, options)
     start = 1 if isinstance(model, Seq2SeqModel) else max(map(len, prompts))
     written: list[list[int]] = getattr(found, "sequences", found)[:, start:].tolist()
     return written
 
 
 def _generated(
-    model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
+    model: TaskModel, texts: Sequence[list[int]], config: GenerationConfig, options: Mapping[str, Any]
 ) -> Any:
-    """Return what the model's own `generate` returns for prompts, padded on the left, or for one source.
+    """Return what the model's own `generate` returns for token ids of prompts, padded on the left, or of one source.
 
     Raises:
         InputError: If `generate` does not take the options, or fails on the prompts.
     """
-    texts = [list(p.ids if p.source is None else p.source.ids) for p in prompts]
     longest = max(map(len, texts))
     ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(t)) + [1] * len(t) for t in texts], device=model.device)  # (B, P)
@@ -116,31 +136,49 @@ def _until(ids: list[int], ends: set[int]) -> list[int]:
     return ids
 
 
-def _by_length(prompts: Sequence[Encoding]) -> Iterator[list[Encoding]]:
+def _by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:
+    """Yield the places of the prompts of each length."""
     for length in sorted({len(prompt) for prompt in prompts}):
-        yield [prompt for prompt in prompts if len(prompt) == length]
+        yield [place for place, prompt in enumerate(prompts) if len(prompt) == length]
 
 
-def _same_beside(model: TaskModel, prompts: Sequence[Encoding]) -> bool:
-    """Try the shortest prompt beside the longest one, once for each model."""
-    if model.copy.writes_padded is None:
-        order = sorted(prompts, key=len)
-        alone, beside = _first_logits(model, order[:1]), _first_logits(model, [order[0], order[-1]])
-        model.copy.writes_padded = _agree(alone, beside)
-    return model.copy.writes_padded
+def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, proved: ProvedLengths) -> bool:
+    """Try the shortest prompt beside another text, once for all lengths between its own and the one reached.
+
+    Args:
+        model: The model.
+        prompts: The prompts, of one length or of several.
+        reached: Tokens of the longest prompt and of what was written after it.
+        proved: For which lengths it was tried before.
+    """
+    shortest, longest = min(prompts, key=len).ids, max(map(len, prompts))
+    last = max(longest, reached - STEPS)
+    if proved.cover(len(shortest), last):
+        return True
+    ids = shortest if len(shortest) < longest else shortest + [model.filler] * (last - longest)
+    same = result_or_none(lambda: _same_beside(model, ids, last))
+    if same:
+        proved.add(len(shortest), last)
+    proved.refuted = same is False  # without memory for the trial, nothing is known
+    return bool(same)
 
 
-def _first_logits(model: TaskModel, prompts: Sequence[Encoding]) -> Tensor:
+def _same_beside(model: TaskModel, ids: list[int], length: int) -> bool:
+    """Return whether the model finds the same tokens likely after a prompt alone and beside a text of some length."""
+    return _agree(_first_logits(model, [ids]), _first_logits(model, [ids, [model.filler] * length]))
+
+
+def _first_logits(model: TaskModel, texts: Sequence[list[int]]) -> Tensor:
     """Return the logits of the first two tokens that are written after the first of some prompts, (2, V)."""
     config = GenerationConfig(
-        max_new_tokens=2,
-        min_new_tokens=2,
+        max_new_tokens=STEPS,
+        min_new_tokens=STEPS,
         do_sample=False,
         pad_token_id=model.pad_id,
         output_logits=True,
         return_dict_in_generate=True,
     )
-    return torch.stack([logits[0] for logits in _generated(model, prompts, config, {}).logits])  # (2, V)
+    return torch.stack([logits[0] for logits in _generated(model, texts, config, {}).logits])  # (2, V)
 
 
 def _agree(alone: Tensor, beside: Tensor) -> bool:

@@ -1,16 +1,18 @@
 """Completions of language models, and which tokens each of their tokens rests on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..errors import MethodError, TargetError, UnsupportedModelError
+from ..errors import MethodError, TargetError
 from ..inputs.encoding import Encoding
 from ..methods import FrozenGradient, Request, Scores, check_finite, run_method, stacked
+from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
 from ..models.seq2seq import Seq2SeqModel
@@ -21,6 +23,7 @@ from ..results.generation import GenerationAttribution
 from ..surgery.isolated import autocast_note
 from ..surgery.memory import enough_memory
 from .completed import Completed
+from .explain import sink_note
 from .options import Options
 from .progress import progress_bar
 
@@ -30,7 +33,6 @@ __all__ = [
     "explain_completions",
     "explain_run",
     "explained",
-    "prove_causal",
 ]
 
 ROWS_AT_ONCE = 256
@@ -73,6 +75,12 @@ class Explained(NamedTuple):
         """The generated tokens."""
         return self.completed.encoding.ids[self.start :]
 
+    def part(self, first: int, last: int) -> "Explained":
+        """Return the same of some of the generated tokens, those before them being the prompt's."""
+        sequence, end = self.completed.encoding, self.start + last
+        completed = replace(self.completed, encoding=sequence.take(range(end)), prompt_tokens=self.start + first)
+        return self._replace(completed=completed, context=sequence.take(range(end - 1)), ids=self.ids[first:last])
+
 
 def explain_completion(model: TaskModel, completed: Completed, options: Options) -> GenerationAttribution:
     """Explain every token of a completion; see `explain_completions`."""
@@ -96,9 +104,11 @@ def explain_completions(
         completed: What `generate_each` or `read_completion` returned.
         options: What is wanted of each, by one method and layers; without a target each token explains itself.
 
+    Where later tokens, or a longer text, change the states of earlier tokens (rotary embeddings that stretch), parts of
+    the completion have passes of their own.
+
     Raises:
         TargetError: If a token asked for does not exist.
-        UnsupportedModelError: If the model reads ahead, so that later tokens are part of earlier representations.
     """
     model.refresh()
     every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
@@ -144,9 +154,38 @@ def _explain(model: TaskModel, batch: list[Explained]) -> list[GenerationAttribu
     method = options.method
     contexts = model.batch([one.context for one in batch], list(range(len(batch))))
     run = method.forward(model, contexts, options.layers, predict=False)
-    with torch.inference_mode():
-        prove_causal(model, run)
-    return explain_run(model, run, batch)
+    if is_causal(model, run, min(one.start for one in batch)):
+        return explain_run(model, run, batch)
+    del run  # for memory
+    if len(batch) > 1:
+        return [_explain(model, [one])[0] for one in batch]
+    return [_in_halves(batch[0], lambda part: _explain(model, [part])[0])]
+
+
+def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribution]) -> GenerationAttribution:
+    """Explain the first half of the generated tokens by itself, so that no pass over more tokens is needed for it."""
+    half = len(one.ids) // 2
+    first, second = explain(one.part(0, half)), explain(one.part(half, len(one.ids)))
+    after = [(0, 0)] * (first.scores.ndim - 1) + [(0, second.scores.shape[-1] - first.scores.shape[-1])]
+    sinks = [result.sink for result in (first, second)]
+    if any(sink is not None for sink in sinks):  # a text may have none while it is short
+        sinks = [np.zeros(r.scores.shape[:-1], np.float32) if r.sink is None else r.sink for r in (first, second)]
+    bias, sink = (
+        None if early is None or late is None else np.concatenate([early, late])
+        for early, late in ((first.bias, second.bias), sinks)
+    )
+    return replace(
+        second,
+        scores=np.concatenate([np.pad(first.scores, after), second.scores]),
+        prompt_tokens=first.prompt_tokens,
+        predictions=first.predictions + second.predictions,
+        generated=first.generated + second.generated,
+        targets=first.targets + second.targets,
+        diagnostics={name: (*values, *second.diagnostics[name]) for name, values in first.diagnostics.items()},
+        bias=bias,
+        sink=sink,
+        sinks=tuple(sorted({*first.sinks, *second.sinks})),
+    )
 
 
 def _with_source(model: Seq2SeqModel, one: Explained) -> GenerationAttribution:
@@ -164,8 +203,10 @@ def _with_source(model: Seq2SeqModel, one: Explained) -> GenerationAttribution:
             )
         return _explain(model, [one])[0]
     run = method.forward(model, model.with_source(one.context), one.options.layers, predict=False)
+    if not is_causal(model, run, one.start):
+        del run  # for memory
+        return _in_halves(one, lambda part: _with_source(model, part))
     with torch.inference_mode():
-        prove_causal(model, run)
         said = _said(model, run.hidden[0], one)
     count = len(one.ids)
     request = Request(model, run, _target(model, torch.tensor([one.ids]), one.contrast, run), ())
@@ -195,7 +236,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
         model.check_finite(scores.values.numpy(), run.batch)
         result = _result(model, one, layers, scores, predictions)
         same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
-        notes = (*result.notes, *autocast_note(run.batch.inputs, run.hidden.dtype), *same)
+        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *same)
         results.append(replace(result, notes=notes))
     return results
 
@@ -270,7 +311,7 @@ def _result(
         settings=options.method.settings,
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=(*sequence.notes, NO_SOURCE) if alone else sequence.notes,
+        notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sinks)),
         version=__version__,
         diagnostics={name: tuple(values.tolist()) for name, values in found.diagnostics.items()},
         bias=None if found.bias is None else found.bias[axes].contiguous().numpy(),
@@ -355,25 +396,3 @@ def _said(model: TaskModel, states: Tensor, one: Explained) -> tuple[list[Predic
             for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
                 said.append(Prediction(name_of(model, index), index, value, chance))
     return best, own
-
-
-def prove_causal(model: TaskModel, run: ForwardPass) -> None:
-    """Read the first half again by itself, once for each model: a causal trunk gives the same states.
-
-    Raises:
-        UnsupportedModelError: If it does not.
-    """
-    count = min(len(run.batch.encodings[0]) // 2, 64)
-    if model.proved_causal or count < 1:
-        return
-    half = model.batch([run.batch.encodings[0].take(range(count))], [0])
-    again = model.run(half, predict=False).hidden[0].float()  # (C, H)
-    first = run.hidden[0, run.batch.mask[0]][:count].float()  # (C, H)
-    rounding = 1e-3 if run.hidden.dtype in (torch.float32, torch.float64) else 0.05
-    if (again - first).norm() > rounding * first.norm():
-        why = " (its activations are quantised by the largest of all tokens)" if model.copy.mixes_texts else ""
-        raise UnsupportedModelError(
-            f"{type(model.module).__name__} reads ahead: what it writes at a place depends on later tokens{why}, so "
-            "one pass cannot explain each token by those before it"
-        )
-    model.proved_causal = True

@@ -1,5 +1,6 @@
 """From a forward pass and options to attributions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,9 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
+from ..errors import HeadMismatchError
 from ..methods import Request, check_finite, run_method
+from ..methods.registry import alternatives
 from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
 from ..models.predictions import answers, predictions, top_predictions
@@ -19,7 +22,7 @@ from ..results.base import FloatArray
 from ..surgery.isolated import autocast_note
 from .options import Options
 
-__all__ = ["ScoreColumns", "explain_batch", "score_batch", "to_host"]
+__all__ = ["ScoreColumns", "explain_batch", "score_batch", "sink_note", "to_host"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class ScoreColumns:
         bias: What belongs to no token, (B, K, L); None where scores do not add up.
         sink: What attention sinks contribute, (B, K, L); None without sinks.
         sinks: Which tokens are attention sinks, (N,); None without sinks.
+        lengths: The number of tokens of each text, B of them, which add up to N.
     """
 
     scores: FloatArray
@@ -55,6 +59,7 @@ class ScoreColumns:
     bias: FloatArray | None
     sink: FloatArray | None
     sinks: FloatArray | None
+    lengths: tuple[int, ...]
 
 
 def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreColumns:
@@ -66,11 +71,14 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         options: What is wanted.
     """
     method, batch = options.method, run.batch
-    wanted = layer_numbers(options.layers, model)
     each = None if options.targets is None else [options.targets[i] for i in batch.indices]
     target = resolve(model, run, options.target, options.contrast, each)
-    request = Request(model, run, target, wanted)
-    scores = run_method(method, request)
+    try:
+        wanted = layer_numbers(options.layers, model)
+        request = Request(model, run, target, wanted)
+        scores = run_method(method, request)
+    except HeadMismatchError as error:
+        raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
     span = model.task.kind == "span"
     values, *others = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
@@ -84,12 +92,15 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         None if scores.sinks is None else batch.real(scores.sinks),
     )
     measured = {name: found.tolist() for name, found in scores.diagnostics.items()}
-    ids, contrast, places, said, heard, *besides = others
+    ids, contrast, places, said, heard, bias, sink, sinks = others
     if said is not None:
         model.check_finite(said[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
     spans = answers(run) if span else None
-    return ScoreColumns(values, ids, contrast, places, said, heard, spans, target, wanted, measured, *besides)
+    lengths = tuple(len(encoding) for encoding in batch.encodings)
+    return ScoreColumns(
+        values, ids, contrast, places, said, heard, spans, target, wanted, measured, bias, sink, sinks, lengths
+    )
 
 
 def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
@@ -108,7 +119,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.heard is None else predictions(model, columns.heard)
     target = columns.target
     infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
-    precision = autocast_note(run.batch.inputs, run.hidden.dtype)
+    precision = autocast_note(run.batch.inputs, run.dtype)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
@@ -124,7 +135,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                **about | {"notes": (*about["notes"], *precision, *same)},
+                **about | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding.tokens, sinks))},
                 prediction=texts[row],  # type: ignore[index]
                 target=info,
                 layers=columns.layers or None,
@@ -143,6 +154,19 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         )
         start = part.stop
     return results
+
+
+def sink_note(tokens: Sequence[str], sinks: Sequence[int]) -> tuple[str, ...]:
+    """Return a note that names attention sinks, if there are any.
+
+    Args:
+        tokens: The tokens of the text.
+        sinks: Which of them are sinks.
+    """
+    if not sinks:
+        return ()
+    names = ", ".join(repr(tokens[i]) for i in sinks)
+    return (f"attention sink: {names}; what a sink contributes is told apart and in no score",)
 
 
 def to_host(*tensors: Tensor | None) -> list[Any]:
@@ -179,6 +203,8 @@ def _token_predictions(model: TaskModel, run: ForwardPass, wanted: bool | None) 
     if wanted is False or (wanted is None and model.task.vocabulary):
         return None
     if model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing
+        return None
+    if wanted is None and not isinstance(run.final, Tensor):
         return None
     with torch.inference_mode():
         if run.token_logits is not None:

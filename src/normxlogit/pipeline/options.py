@@ -21,7 +21,7 @@ class ExplainOptions(TypedDict, total=False):
     targets: Sequence[Choice] | None
     contrast: Choice | None
     layers: Layers
-    method: str | Method
+    method: str | Method | None
     position: Position
     long_text: LongText | None
     token_predictions: bool | None

@@ -52,7 +52,8 @@ class RetrievalMixin:
         Args:
             first: A text, such as a query.
             second: Another, or several such as documents, which are read in batches.
-            method: As in `__call__`, by default `frozen-gradient`; perturbation methods take tokens out of one text while the other stays.
+            method: As in `__call__`, by default `frozen-gradient`; perturbation methods take tokens out of one text
+                while the other stays.
             matrix: Score pairs of tokens too; frozen gradient only. It takes a backward pass through the first text for
                 each dimension of its vector, and through each other text one for each token of the first.
 

@@ -8,6 +8,7 @@ import torch
 from .._version import __version__
 from ..errors import InputError, MethodError
 from ..methods import FrozenGradient, Method, Request
+from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.seq2seq import Seq2SeqModel
 from ..models.targets import Target
@@ -18,7 +19,8 @@ from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
 from .ablations import Ablations, Array, score_by_ablation
 from .completed import Completed
-from .completion import explain_completion, prove_causal
+from .completion import explain_completion
+from .explain import sink_note
 from .options import Options
 
 __all__ = ["explain_sources", "sources_and_parts"]
@@ -101,7 +103,7 @@ def explain_sources(
         settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=completed.encoding.notes,
+        notes=(*completed.encoding.notes, *sink_note(completed.joined().encoding.tokens, sinks)),
         version=__version__,
         diagnostics=passes | measured,
     )
@@ -150,8 +152,8 @@ def _direct(
             return None
         batch = model.with_source(context)
     run = method.forward(model, batch, None, predict=False)
-    with torch.inference_mode():
-        prove_causal(model, run)
+    if not is_causal(model, run, start):
+        return None
     ids = torch.tensor([sequence.ids[start:]], device=run.hidden.device)  # (1, G)
     request = Request(model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model))
     places = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G)

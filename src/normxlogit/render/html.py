@@ -313,7 +313,10 @@ def _cell(a: Attribution, drawn: Layout, row: Row, column: int, text: str) -> Ce
         title = f"{title}  ({_name(a, row)})"
     if alone := _alone(a, about):
         title = f"{title}\nthe head at this token alone: {alone}"
-    kind = "special" if about.special else "" if abs(strength) < FAINT else "for" if strength > 0 else "against"
+    if about.sink:
+        title = f"{title}\nan attention sink: what it contributes besides is in no score"
+    faint = "sink" if about.sink else ""
+    kind = "special" if about.special else faint if abs(strength) < FAINT else "for" if strength > 0 else "against"
     return Cell(text, kind, abs(strength), title, column)
 
 

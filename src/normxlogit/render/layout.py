@@ -53,11 +53,13 @@ class Column(NamedTuple):
         name: Its text, never empty, white space made visible.
         tokens: Indices of its tokens.
         special: Whether the tokenizer added it.
+        sink: Whether a token of it is an attention sink.
     """
 
     name: str
     tokens: tuple[int, ...]
     special: bool
+    sink: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         scores = (
             np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
         )
+    columns = [c._replace(sink=not set(a.sinks).isdisjoint(c.tokens)) for c in columns]
     scores = np.nan_to_num(np.asarray(scores, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
     plain = np.array([not c.special for c in columns], dtype=bool)
     scales, floors = _scales(scores, plain if plain.any() else ~plain, a.has_label_axis)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, InputError
 from ..results.attribution import Attribution, Merge
 from ..results.base import FloatArray
 from ..results.characters import one_line
@@ -66,13 +66,14 @@ def plot_attribution(
         merge: How, see `Attribution.words`.
 
     Raises:
-        DataError: If scores do not add up and a waterfall is asked for, or words are and the result cannot tell them.
-        ValueError: If bars or a waterfall are asked for and there are several labels or layers; use `select` first.
+        DataError: If scores do not add up and a waterfall is asked for, words are and the result cannot tell them, or
+            bars or a waterfall are and there are several labels or layers: use `select` first.
+        InputError: If there is no such kind, or no word to draw.
     """
     if kind not in (None, "bars", "waterfall", "heatmap"):
-        raise ValueError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
+        raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
     if k is not None and k < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
+        raise InputError(f"k must be at least 1, not {k}")
     if a.scores.ndim == 1 and kind != "waterfall":
         if isinstance(a, ImageAttribution) and a.rows and kind != "bars":
             return _patches(a)
@@ -92,7 +93,7 @@ def plot_attribution(
     if kind == "heatmap":
         return _heatmap_of_rows(a, drawn, said, k or COLUMNS)
     if a.scores.ndim != 1:
-        raise ValueError(f"{kind} need one score for each token; choose with select(label=..., layer=...)")
+        raise DataError(f"{kind} need one score for each token; choose with select(label=..., layer=...)")
     return _waterfall(a, drawn, said, k or 10) if kind == "waterfall" else _bars(a, drawn, said, k or COLUMNS)
 
 
@@ -105,13 +106,13 @@ def plot_comparison(results: Sequence[Attribution], *, k: int | None = None) -> 
         k: How many words: those that are strongest by any method, in the order of the text.
 
     Raises:
-        DataError: If there is no result, or the texts differ.
-        ValueError: If a result has several labels or layers; use `select` on each first.
+        DataError: If there is no result, the texts differ, or a result has several labels or layers: use `select` on
+            each first.
     """
     if not results:
         raise DataError("no results to show")
     if any(a.scores.ndim != 1 for a in results):
-        raise ValueError("a comparison needs one score for each token; choose with select(label=..., layer=...)")
+        raise DataError("a comparison needs one score for each token; choose with select(label=..., layer=...)")
     layouts = [layout(a) for a in results]
     names = [_shown(c.name) for c in layouts[0].columns]
     if any([_shown(c.name) for c in drawn.columns] != names for drawn in layouts):

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from io import StringIO
 from typing import TextIO
 
@@ -65,8 +65,9 @@ def to_text(a: Attribution, *, words: bool | None = None, merge: Merge | None = 
     color = wants_color(sys.stdout) if color is None else color
     drawn, said = layout(a, words=words, merge=merge), facts(a)
     parts: list[RenderableType] = [_header(said), Text()]
+    sinks = {i for i, column in enumerate(drawn.columns) if column.sink}
     if len(drawn.rows) == 1:
-        parts += [sentence(pieces, drawn.rows[0], color) for pieces in drawn.texts]
+        parts += [sentence(pieces, drawn.rows[0], color, sinks) for pieces in drawn.texts]
         parts += [Text(), _strongest(drawn, said, a.signed, color)]
     else:
         parts += [_rows(a, drawn, color), Text()]
@@ -149,8 +150,8 @@ def _header(said: Facts) -> Table:
     return table
 
 
-def sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
-    """Draw one text, every piece in its shade, or with marks after it."""
+def sentence(pieces: tuple[Segment, ...], row: Row, color: bool, sinks: Collection[int] = ()) -> Text:
+    """Draw one text, every piece in its shade, or with marks after it; attention sinks, by their columns, in grey."""
     line = Text(overflow="fold")
     for piece in pieces:
         strength = 0.0 if piece.column is None else float(row.strengths[piece.column])
@@ -160,7 +161,7 @@ def sentence(pieces: tuple[Segment, ...], row: Row, color: bool) -> Text:
         elif piece.column is None:
             line.append(shown, DIM if shown.strip() else None)
         elif color:
-            line.append(shown, shade(strength))
+            line.append(shown, shade(strength) or (DIM if piece.column in sinks else None))
         else:
             line.append(shown + _mark(strength))
     return line

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, MethodError, TargetError
 from .base import FORMAT_VERSION, FloatArray, Result
 from .fields import (
     Check,
@@ -186,26 +186,28 @@ class Attribution(Result):
             The same result without the axis (or axes) chosen from.
 
         Raises:
-            KeyError: If the result has no such axis, label or layer.
+            TargetError: If the result has no such label, or no label axis.
+            MethodError: If it has no such layer, or no layer axis.
         """
         scores, target, layers, diagnostics = self.scores, self.target, self.layers, self.diagnostics
-        besides = {"bias": self.bias, "sink": self.sink}
+        besides = [self.bias, self.sink]
         if label is not None:
             names: tuple[str | int, ...] = target.labels if isinstance(label, str) else target.ids
             if not self.has_label_axis or label not in names:
-                raise KeyError(f"no label {label!r} among {list(target.labels)}")
+                raise TargetError(f"no label {label!r} among {list(target.labels)}")
             index = names.index(label)
-            scores, besides = scores[index], {n: None if v is None else v[index] for n, v in besides.items()}
+            scores, besides = scores[index], [None if v is None else v[index] for v in besides]
             target = replace(target, labels=(target.labels[index],), ids=(target.ids[index],))
             diagnostics = {name: values[index] for name, values in diagnostics.items()}
         if layer is not None:
             if layers is None or layer not in layers:
-                raise KeyError(f"no layer {layer} among {layers}")
+                raise MethodError(f"no layer {layer} among {layers}")
             index = layers.index(layer)
             scores, layers = np.take(scores, index, axis=-2), None
-            besides = {n: None if v is None else v[..., index] for n, v in besides.items()}
-        copied = {name: None if value is None else np.array(value) for name, value in besides.items()}
-        return replace(self, scores=scores.copy(), target=target, layers=layers, diagnostics=diagnostics, **copied)
+            besides = [None if v is None else v[..., index] for v in besides]
+        bias, sink = (None if value is None else np.array(value) for value in besides)
+        about = {"target": target, "layers": layers, "diagnostics": diagnostics}
+        return replace(self, scores=scores.copy(), bias=bias, sink=sink, **about)  # type: ignore[arg-type]
 
     @property
     def has_words(self) -> bool:
@@ -226,6 +228,7 @@ class Attribution(Result):
 
         Raises:
             DataError: If the tokenizer gave no offsets or the input was already encoded.
+            InputError: If there is no such way to merge.
         """
         if self.offsets is None or self.text is None:
             raise DataError("words need the original text and a tokenizer that reports character offsets")
@@ -241,10 +244,10 @@ class Attribution(Result):
             special: Whether special tokens may appear.
 
         Raises:
-            ValueError: If the result has a label or layer axis; use `select` first.
+            DataError: If the result has a label or layer axis; use `select` first.
         """
         if self.scores.ndim != 1:
-            raise ValueError("top() needs one score for each token; choose with select(label=..., layer=...)")
+            raise DataError("top() needs one score for each token; choose with select(label=..., layer=...)")
         order = np.argsort(-self.scores, kind="stable")
         kept = [int(i) for i in order if special or not self.special_tokens_mask[i]]
         return [Token(i, self.tokens[i], float(self.scores[i])) for i in kept[:k]]
@@ -326,7 +329,7 @@ class Attribution(Result):
 
     def _shap(self) -> Shap:
         if self.layers is not None:
-            raise ValueError("SHAP's plots know no layers; choose one with select(layer=...)")
+            raise DataError("SHAP's plots know no layers; choose one with select(layer=...)")
         pieces = text_pieces(self.tokens, (self.text, self.text_pair), self.offsets, self.sequence_ids)
         names = self.target.labels if self.has_label_axis else self.target.labels[0]
         return Shap(self.scores.T, self._base(), pieces, names)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeVar, overl
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction
 from .base import FORMAT_VERSION, Result
 from .citations import Citations
 from .fields import document, setting_text
 from .files import json_text, read_json, write_text
 from .generation import GenerationAttribution
+from .gold import read_gold
 from .parquet import read_parquet, to_dataset, write_parquet
 from .signals import AudioAttribution, ImageAttribution
 from .similarity import Similarity
@@ -82,37 +83,56 @@ class Attributions(list[R]):
         predicate: Callable[[R], bool] | None = None,
         *,
         label: str | None = None,
-        gold: Iterable[str | int | None] | None = None,
-        correct: bool = True,
+        gold: Iterable[Any] | None = None,
+        correct: bool | None = None,
     ) -> "Self":
         """Return the results for which everything given holds.
 
         Args:
             predicate: A function of one result.
             label: What the model said.
-            gold: The right label of each text, by name or index, which may be written in digits. A text whose label is
-                missing (None, NaN) is neither right nor wrong.
-            correct: Whether to keep the texts where the model said the right label, or those where it did not; has a
-                meaning with `gold` only.
+            gold: The right label of each text, by name or index: a list or a column of strings, numbers or booleans. A
+                name that exists wins over an index, so that "3" or 3 is the label "3" where labels are called "1" to
+                "5". A text whose label is missing (None, NaN, "") is neither right nor wrong.
+            correct: Whether to keep the texts where the model said the right label, which is the default, or those
+                where it did not; goes with `gold`.
 
         Raises:
-            ValueError: If there is not one gold label for each result.
+            InputError: If there is not one gold label for each result, `correct` is given without them, or the results
+                are of a regression, which has no labels.
         """
+        if gold is None and correct is not None:
+            raise InputError(f"correct={correct} needs the right labels: give gold=, one label for each result")
         if isinstance(gold, str | bytes):
-            raise ValueError("gold= takes one label for each result, such as a list or a column")
-        labels = None if gold is None else list(gold)  # of a column in its order, whatever its index
-        if labels is not None and len(labels) != len(self):
-            raise ValueError(f"{len(labels)} gold labels for {len(self)} results")
+            raise InputError("gold= takes one label for each result, such as a list or a column")
+        right = None if gold is None else self._right(list(gold))  # of a column in its order, whatever its index
         kept = []
         for i, result in enumerate(self):
             said = getattr(result, "prediction", None)
             if label is not None and (said is None or said.label != label):
                 continue
-            if labels is not None and (said is None or _is_right(said, labels[i]) is not correct):
+            if right is not None and right[i] is not (correct is None or correct):
                 continue
             if predicate is None or predicate(result):
                 kept.append(result)
         return type(self)(kept)
+
+    def _right(self, gold: list[Any]) -> list[bool | None]:
+        """Return whether each prediction is the right label; None where a result has none, or its label is missing.
+
+        Raises:
+            InputError: If there is not one label for each result, or the results are of a regression.
+        """
+        if len(gold) != len(self):
+            raise InputError(f"{len(gold)} gold labels for {len(self)} results")
+        said: list[Prediction | None] = [getattr(result, "prediction", None) for result in self]
+        targets = [target for result in self if (target := getattr(result, "target", None)) is not None]
+        if any(target.kind == "value" for target in targets):
+            raise InputError("a regression has no right and wrong labels: filter by a function of the results")
+        labels = {(one.id, one.label) for one in said if one is not None}
+        labels |= {pair for target in targets for pair in zip(target.ids, target.labels, strict=True)}
+        read = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
+        return [None if one is None else right.agrees(one.label, one.id) for one, right in zip(said, read, strict=True)]
 
     def top(self, k: int = 10, *, merge: Merge | None = None, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
@@ -123,8 +143,7 @@ class Attributions(list[R]):
             min_texts: Leave out words of fewer texts.
 
         Raises:
-            DataError: If a result cannot tell its words.
-            ValueError: If a result has several scores for a word; use `select` on each first.
+            DataError: If a result cannot tell its words, or has several scores for one; use `select` on each first.
         """
         found: dict[str, list[float]] = {}
         texts: Counter[str] = Counter()
@@ -132,7 +151,7 @@ class Attributions(list[R]):
             own = set()
             for word in result.words(merge):  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
-                    raise ValueError("top() needs one score for each word; choose with select(label=..., layer=...)")
+                    raise DataError("top() needs one score for each word; choose with select(label=..., layer=...)")
                 if any(c.isalnum() for c in word.text):
                     own.add(word.text.casefold())
                     found.setdefault(word.text.casefold(), []).append(word.score)
@@ -295,15 +314,6 @@ class Attributions(list[R]):
                 for name, table in zip(told, tables, strict=True)
             ]
         return stacked(tables, places)
-
-
-def _is_right(said: Prediction, gold: Any) -> bool | None:
-    """Return whether a prediction is the right label, by name or index; None where that is missing."""
-    try:
-        missing = gold is None or bool(gold != gold)  # NaN
-    except TypeError:  # pandas.NA
-        missing = True
-    return None if missing else bool(gold in (said.label, said.id)) or str(gold) == str(said.id)
 
 
 def _method(result: Result) -> str:

@@ -253,7 +253,7 @@ def current_bias(state: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         ValueError: If scores or bias are not numbers.
     """
-    state = WITHOUT_SINKS | state
+    state = {**WITHOUT_SINKS, **state}
     diagnostics = state.get("diagnostics", {})
     if "bias" in state or not isinstance(diagnostics, Mapping):
         return state

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, InputError, MethodError
 from .attribution import PREDICTION, SPAN, TARGET, Attribution, Prediction, TargetInfo, Token
 from .base import FORMAT_VERSION, FloatArray, Result
 from .fields import (
@@ -125,12 +125,13 @@ class GenerationAttribution(Result):
             index: Which generated token, 0 to G - 1; negative from the end.
 
         Raises:
-            IndexError: If there is no such token.
+            InputError: If there is no such token.
         """
         if not -len(self) <= index < len(self):
-            raise IndexError(f"no generated token {index}; there are {len(self)}")
+            raise InputError(f"no generated token {index}; there are {len(self)}")
         index %= len(self)
         seen = self.prompt_tokens + index
+        sinks = tuple(i for i in self.sinks if i < seen)
         text = None
         if self.text is not None and self.offsets is not None:
             # As far as what was read reaches: a token before may hold bytes of the same character.
@@ -157,8 +158,8 @@ class GenerationAttribution(Result):
             version=self.version,
             diagnostics={name: values[index] for name, values in self.diagnostics.items()},
             bias=None if self.bias is None else np.array(self.bias[index]),
-            sink=None if self.sink is None else np.array(self.sink[index]),
-            sinks=tuple(i for i in self.sinks if i < self.prompt_tokens + index),
+            sink=None if self.sink is None or not sinks else np.array(self.sink[index]),
+            sinks=sinks,
             merge=self.merge,
         )
 
@@ -188,10 +189,10 @@ class GenerationAttribution(Result):
             special: Whether special tokens may appear.
 
         Raises:
-            ValueError: If the result has a layer axis; use `select` first.
+            DataError: If the result has a layer axis; use `select` first.
         """
         if self.layers is not None:
-            raise ValueError("top() needs one score for each token; choose with select(layer=...)")
+            raise DataError("top() needs one score for each token; choose with select(layer=...)")
         total = self.scores[:, : self.prompt_tokens].sum(0)  # (P,)
         order = np.argsort(-total, kind="stable")
         kept = [int(i) for i in order if special or not self.special_tokens_mask[i]]
@@ -219,14 +220,13 @@ class GenerationAttribution(Result):
                 parts of the answer, or with "max".
 
         Raises:
-            DataError: If the tokenizer gave no offsets.
-            InputError: If there is no such kind, part or span.
-            ValueError: If the result has a layer axis; use `select` first.
+            DataError: If the tokenizer gave no offsets, or the result has a layer axis; use `select` first.
+            InputError: If there is no such kind, part, span or `merge`.
         """
         if self.layers is not None:
-            raise ValueError("sources() needs one score for each token; choose with select(layer=...)")
+            raise DataError("sources() needs one score for each token; choose with select(layer=...)")
         if merge not in get_args(Merging):
-            raise ValueError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")
+            raise InputError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")
         sequence = self._sequenced()
         found = prompt_sources(sequence, by if by is not None else self.named or "sentence")
         if not found:
@@ -296,10 +296,10 @@ class GenerationAttribution(Result):
         """Take one layer out of a result that has several.
 
         Raises:
-            KeyError: If the result has no such layer.
+            MethodError: If the result has no such layer.
         """
         if self.layers is None or layer not in self.layers:
-            raise KeyError(f"no layer {layer} among {self.layers}")
+            raise MethodError(f"no layer {layer} among {self.layers}")
         index = self.layers.index(layer)
         bias, sink = (None if v is None else v[:, index].copy() for v in (self.bias, self.sink))  # (G,)
         return replace(self, scores=self.scores[:, index].copy(), layers=None, bias=bias, sink=sink)  # (G, T)

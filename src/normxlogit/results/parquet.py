@@ -1,7 +1,8 @@
 """Results as Parquet files and data sets: one row a result."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from .tables import optional_module
 if TYPE_CHECKING:
     from .base import Result
 
-__all__ = ["read_parquet", "to_dataset", "write_parquet"]
+__all__ = ["UNREADABLE", "read_parquet", "reading", "to_dataset", "write_parquet"]
 
 PLAIN = ("kind", "text", "text_pair", "completion", "tokens", "token_ids", "method", "model")
 """Fields with a column of their own."""
@@ -41,8 +42,12 @@ _TYPES: dict[str, str | tuple[str]] = {
 }
 
 
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+"""What reading a file that is damaged, or something else, may raise."""
+
+
 def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
-    """Write results to a Parquet file, whole or not at all.
+    """Write results to a Parquet file, whole or not at all, with checksums of its pages.
 
     Raises:
         DataError: If the file cannot be written, a result has no tokens, or pyarrow is missing.
@@ -50,7 +55,7 @@ def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
     parquet = optional_module("pyarrow.parquet", _NO_ARROW)
     table = _arrow(results)
     with replacing(path) as beside:
-        parquet.write_table(table, beside)
+        parquet.write_table(table, beside, write_page_checksum=True)
 
 
 def to_dataset(results: "Sequence[Result]") -> Any:
@@ -63,31 +68,60 @@ def to_dataset(results: "Sequence[Result]") -> Any:
     return datasets.Dataset(datasets.table.InMemoryTable(_arrow(results)))
 
 
+@contextmanager
+def reading(open_file: Callable[[], Any], name: str | Path, advice: str = "") -> Iterator[Any]:
+    """Open a Parquet file, whose pages are compared with their checksums.
+
+    Args:
+        open_file: Opens the file in binary mode.
+        name: What errors call it.
+        advice: What to do about a damaged file.
+
+    Yields:
+        A `pyarrow.parquet.ParquetFile`.
+
+    Raises:
+        DataError: If it cannot be opened, or anything in it is not what the block expects; names the file.
+    """
+    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+    arrow_errors = optional_module("pyarrow", _NO_ARROW).ArrowException
+    try:
+        with open_file() as file:
+            yield parquet.ParquetFile(file, page_checksum_verification=True)
+    except (*UNREADABLE, arrow_errors) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise DataError(f"cannot read {name}: {error.strerror}") from None
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        what = f"not Parquet of normxlogit, or damaged ({type(error).__name__}: {reason})"
+        raise DataError(f"{name}: {what}" + (f"; {advice}" if advice else "")) from None
+
+
 def read_parquet(path: str | Path) -> list[dict[str, Any]]:
     """Return the states of the results in a file, of `write_parquet` or of a corpus, as `from_dict` reads them.
 
     Raises:
         DataError: If it is not such a file, or pyarrow is missing.
     """
-    parquet = optional_module("pyarrow.parquet", _NO_ARROW)
+    with reading(lambda: Path(path).open("rb"), path) as file:
+        table = file.read()
+        table.validate(full=True)
+        if METADATA in (table.schema.metadata or {}):  # of a corpus
+            return results_of(table)
+        return [_state(row, place) for place, row in enumerate(table.to_pylist())]
+
+
+def _state(row: dict[str, Any], place: int) -> dict[str, Any]:
+    """Return the state of a result.
+
+    Raises:
+        DataError: If the row is something else.
+    """
     try:
-        with Path(path).open("rb") as file:
-            table = parquet.read_table(file)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise DataError(f"not Parquet: {error}") from None
-    if METADATA in (table.schema.metadata or {}):  # of a corpus
-        return results_of(table)
-    states = []
-    for place, row in enumerate(table.to_pylist()):
-        try:
-            state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
-            values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise DataError(f"result {place}: not an attribution: {error!r}") from None
-        states.append({"text": None, "text_pair": None} | state | {"scores": plain(values)})
-    return states
+        state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
+        values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])
+    except UNREADABLE as error:
+        raise DataError(f"result {place}: not an attribution: {error!r}") from None
+    return {"text": None, "text_pair": None} | state | {"scores": plain(values)}
 
 
 def _arrow(results: "Sequence[Result]") -> Any:

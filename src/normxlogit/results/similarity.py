@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..errors import DataError
 from .attribution import Attribution
 from .base import FloatArray
 from .fields import Check, agree, integer, optional, scores
@@ -60,11 +61,10 @@ class Similarity(Attribution):
         """Return the matrix summed to words, special tokens and biases left out: (first's words, second's words).
 
         Raises:
-            DataError: If the tokenizer gave no offsets.
-            ValueError: If the matrix was not asked for.
+            DataError: If the tokenizer gave no offsets, or the matrix was not asked for.
         """
         if self.matrix is None:
-            raise ValueError("there is no matrix; ask for it with similarity(a, b, matrix=True)")
+            raise DataError("there is no matrix; ask for it with similarity(a, b, matrix=True)")
         rows = np.stack([self.matrix[list(word.tokens)].sum(0) for word in self.words_of(0)])  # (W1, T2 + 1)
         places = [[token - self.first_tokens for token in word.tokens] for word in self.words_of(1)]
         return np.stack([rows[:, own].sum(1) for own in places], 1)  # (W1, W2)

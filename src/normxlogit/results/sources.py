@@ -180,7 +180,7 @@ class Sources(Result):
 
     @classmethod
     def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        return WITHOUT_SINKS | state
+        return {**WITHOUT_SINKS, **state}
 
     @classmethod
     def _checks(cls) -> dict[str, Check]:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ..errors import InputError
 from .fields import FloatArray
 
 __all__ = ["MERGES", "Merge", "Word", "merge_words", "merged"]
@@ -62,10 +63,10 @@ def merge_words(
         The words in the order of the text.
 
     Raises:
-        ValueError: If there is no such way to merge.
+        InputError: If there is no such way to merge.
     """
     if merge not in MERGES:
-        raise ValueError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
+        raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
     words: list[Word] = []
     for sequence, text in enumerate(texts):
         tokens = [i for i, s in enumerate(sequences) if s == sequence]

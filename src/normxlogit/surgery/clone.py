@@ -12,6 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
@@ -78,6 +79,7 @@ def clone(model: nn.Module) -> nn.Module:
 
     The copy has its own hook tables, configuration and mode (evaluation), and the original's parameters and buffers,
     so that changes to the weights in place show in both. What was compiled is plain again, for hooks to be seen.
+    Weights that were made in inference mode, which autograd refuses, are other tensors on the same storage.
     """
     twins: dict[int, Any] = {}
     configs: dict[int, Any] = {}
@@ -89,6 +91,7 @@ def clone(model: nn.Module) -> nn.Module:
     made = list({id(twin): twin for twin in twins.values()}.values())
     whole = isinstance(unwrapped(model), PreTrainedModel)
     _own_containers(made, twins)
+    _leave_inference_mode(made)
     for copied in made:
         state = copied.__dict__
         state["_modules"] = {name: twins.get(id(child)) for name, child in state["_modules"].items()}
@@ -106,6 +109,24 @@ def clone(model: nn.Module) -> nn.Module:
                 state[name] = _rebound(value, twins)
     found: nn.Module = twins[id(model)]
     return found
+
+
+def _leave_inference_mode(made: list[nn.Module]) -> None:
+    """Replace the weights of copied modules that were made in inference mode; tied ones stay tied."""
+    aliases: dict[int, Tensor] = {}
+    for copied in made:
+        for table in (copied._parameters, copied._buffers):
+            for name, value in table.items():
+                if value is not None and value.is_inference() and type(value) in (Tensor, nn.Parameter):
+                    table[name] = aliases.setdefault(id(value), _without_inference(value))
+
+
+def _without_inference(value: Tensor) -> Tensor:
+    """Return another tensor on the same storage, which autograd takes."""
+    with torch.inference_mode(False):
+        alias = torch.empty(0, dtype=value.dtype, device=value.device)
+        alias.set_(value.untyped_storage(), value.storage_offset(), value.shape, value.stride())
+        return nn.Parameter(alias, requires_grad=False) if isinstance(value, nn.Parameter) else alias
 
 
 def _own_config(config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], whole: bool) -> Any:

@@ -30,6 +30,9 @@ from .frozen_ops import rule_for
 from .frozen_proof import blocking, hiding, nonlinear
 from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_on_the_way_back
+from .memory import refuse_to_hide
+from .same_answer import apart
+from .trace import tensor_of, with_tensor
 
 __all__ = ["FrozenNetwork", "Report"]
 
@@ -218,7 +221,7 @@ class FrozenNetwork:
         Nothing is kept of what is below, so the last layer costs little more than the forward pass.
 
         Args:
-            path: Of a module that returns a tensor, or a tuple that begins with one, such as a layer.
+            path: Of a module that returns a tensor, or a tuple or list that begins with one, such as a layer.
             calls: Which of its calls in this block, where layers share one module.
 
         Yields:
@@ -244,8 +247,8 @@ class FrozenNetwork:
     def _begin(self, path: str, _: nn.Module, __: Any, output: Any) -> Any:
         """Let the frozen pass begin with what a module returned."""
         held = self._held
-        found = output[0] if isinstance(output, tuple) and output else output
-        if held.waiting is None or held.start != path or not isinstance(found, Tensor):
+        found = tensor_of(output)
+        if held.waiting is None or held.start != path or found is None:
             return None
         held.calls -= 1
         if held.calls:
@@ -255,8 +258,7 @@ class FrozenNetwork:
         leaf = mode.report.leaf = found.detach().requires_grad_()
         torch.set_grad_enabled(True)
         mode.__enter__()  # type: ignore[no-untyped-call]
-        flowing = leaf.clone()  # some models work on it in place
-        return (flowing, *output[1:]) if isinstance(output, tuple) else flowing
+        return with_tensor(output, leaf.clone())  # some models work on it in place
 
     @contextmanager
     def _running(self, mode: _Mode) -> Iterator[None]:
@@ -320,8 +322,9 @@ class FrozenNetwork:
             try:  # once more, with the model's own autograd functions seen through
                 self.opened = True
                 return self._proved(run, own, tolerance)
-            except Exception:
+            except Exception as error:
                 self.opened = False
+                refuse_to_hide(error)
             raise
 
     def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:
@@ -331,7 +334,7 @@ class FrozenNetwork:
         name = type(self.model).__name__
         if not answer.requires_grad:
             raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
-        difference = (answer.detach().float() - own.to(answer.device).float()).abs().max().item()
+        difference = apart(answer.detach().float(), own.to(answer.device).float())
         if not difference <= tolerance:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"
@@ -349,8 +352,7 @@ class FrozenNetwork:
         try:
             culprits = nonlinear(answer, leaf, mode.places)
         except (AssertionError, NotImplementedError, RuntimeError) as error:
-            if isinstance(error, torch.OutOfMemoryError) or "alloc" in str(error):
-                raise
+            refuse_to_hide(error)
             text = (str(error).strip().splitlines() or [""])[0]
             raise UnsupportedModelError(f"{name} cannot be frozen: it has no usual backward pass: {text}") from error
         if culprits:

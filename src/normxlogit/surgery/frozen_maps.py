@@ -145,7 +145,7 @@ def local(x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
 
 class _Measured(Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, leaf: Tensor, width: int, held: Callable[[], Held]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
         ctx.save_for_backward(x.detach())
         ctx.width, ctx.held = width, held
         return x.clone()  # some models work on it in place
@@ -159,13 +159,13 @@ class _Measured(Function):
         return grad if detached is None else grad.masked_fill(detached, 0.0), share, None, None
 
 
-def measured(x: Tensor, leaf: Tensor, width: int, held: Callable[[], Held]) -> Tensor:
+def measured(x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
     """Give x itself, with <gradient, x> for the gradient of a leaf.
 
     Args:
         x: What flows.
-        leaf: Of the shape of x without its axis `width`.
-        width: The axis that the product is summed over.
+        leaf: Of the shape of x without its axes `width`.
+        width: The axes that the product is summed over.
         held: Asked in each backward pass: what the gradient is multiplied by in the place of x, and where no gradient
             goes on to x, of the shape of x with one for its width; None for neither.
     """

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from .memory import refuse_to_hide
+
 __all__ = ["is_activation", "name_of", "opened"]
 
 _HOMES = ("transformers.activations", "torch.nn.modules.activation")
@@ -41,7 +43,8 @@ def is_activation(module: nn.Module) -> bool:
                 and torch.allclose(value[1:, 2:, 3:], module.forward(probe[1:, 2:, 3:]))
             )
             return bool(elementwise and (own or (_bent(probe, value) and _straight(module))))
-    except Exception:  # whatever it is, it is not called with one tensor
+    except Exception as error:  # whatever it is, it is not called with one tensor
+        refuse_to_hide(error)
         return False
 
 

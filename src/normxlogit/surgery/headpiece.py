@@ -94,12 +94,21 @@ class Headpiece:
             they are given, for the head does not need them.
         filler: A token id that is neither padding nor absent from the vocabulary: heads that look for the last real
             token or the end-of-sequence token find it in every one-token sequence.
+        time_first: Whether the trunk gives (T, B, H).
     """
 
     def __init__(
-        self, model: PreTrainedModel, trunk: str, output: Any, filler: int, skipped: Mapping[str, Any] | None = None
+        self,
+        model: PreTrainedModel,
+        trunk: str,
+        output: Any,
+        filler: int,
+        skipped: Mapping[str, Any] | None = None,
+        *,
+        time_first: bool = False,
     ) -> None:
         self.trunk = trunk
+        self.time_first = time_first
         self.filler = filler
         self.copies = 1  # how often a token stands in its sequence of one: heads may pool two places
         module = shallow_copy(model.get_submodule(trunk))  # heads also read a trunk's attributes, such as a scale
@@ -126,6 +135,10 @@ class Headpiece:
         if path is not None:
             self._rows = _WantedRows(embedding)
             self._row_model = replaced(self._model, path, self._rows)
+
+    def by_text(self, hidden: Tensor) -> Tensor:
+        """Return what the trunk gives as (B, T, H); the same turns it back."""
+        return hidden.transpose(0, 1) if self.time_first else hidden
 
     def whole(self, hidden: Tensor, inputs: Inputs) -> Tensor:
         """Apply the head to whole sequences: what the model itself would answer.
@@ -217,7 +230,7 @@ class Headpiece:
             return self.tokens(hidden)
 
     def _call(self, model: nn.Module, hidden: Tensor, inputs: Inputs) -> Tensor:
-        self._through.held.hidden = hidden
+        self._through.held.hidden = self.by_text(hidden)
         try:
             with without_autocast(inputs):
                 logits = answer_of(model(**inputs))

@@ -95,17 +95,17 @@ def without_autocast(inputs: Mapping[str, Any]) -> contextlib.AbstractContextMan
     return torch.autocast(device, enabled=False)
 
 
-def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype) -> tuple[str, ...]:
+def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple[str, ...]:
     """Return a note where the caller has autocast on, in which the model would answer otherwise.
 
     Args:
         inputs: What was read.
-        dtype: The precision in which it was.
+        dtype: The precision in which it was, if it is known.
     """
     if not torch.is_autocast_enabled(_device_of(inputs)):
         return ()
-    own = str(dtype).removeprefix("torch.")
-    return (f"explained in the model's own precision, {own}; in autocast, which is on here, it answers otherwise",)
+    own = "" if dtype is None else f", {str(dtype).removeprefix('torch.')}"
+    return (f"explained in the model's own precision{own}; in autocast, which is on here, it answers otherwise",)
 
 
 def _device_of(inputs: Mapping[str, Any]) -> str:

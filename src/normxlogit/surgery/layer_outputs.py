@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from .trace import Axes, Call, axes_of, tensor_of
+from .trace import Axes, Call, axes_of, several_states, tensor_of
 
 __all__ = ["LayerOutput", "embedding_output", "layer_outputs"]
 
@@ -16,7 +16,7 @@ class LayerOutput:
     Attributes:
         path: The module that returns it.
         call: At which of its calls in a pass, counted from 1; layers may share one module.
-        axes: How the module holds what is (B, T, H).
+        axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on.
     """
 
     path: str
@@ -24,21 +24,22 @@ class LayerOutput:
     axes: Axes
 
 
-def layer_outputs(calls: list[Call], trunk: Call, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
+def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:
     """Find the modules that return the layers' outputs.
 
     Args:
         calls: What the modules did in a trial.
-        trunk: The call of the trunk.
+        trunk: The path of the trunk; None where it is not known.
         states: The embedding layer's output and every layer's, L + 1 of (B, T, H); the last may be further on its way
             to the head.
 
     Returns:
-        One place for each of the L layers; None if there is no kind of module that returns them all in turn.
+        One place for each of the L layers; None if there is no kind of module that returns them all in turn, if they
+        are not of the text's tokens, as in trunks that pool, or if a layer returns more than one state.
     """
     families: dict[str, list[Call]] = {}
     for call in calls:
-        if call.path.startswith(f"{trunk.path}."):
+        if call.path and (trunk is None or call.path.startswith(f"{trunk}.")):
             families.setdefault(call.family, []).append(call)
     inner, last = states[1:-1], states[-1]
     for family in families.values():
@@ -47,6 +48,8 @@ def layer_outputs(calls: list[Call], trunk: Call, states: tuple[Tensor, ...]) ->
         for call in family:
             seen[call.path] = seen.get(call.path, 0) + 1
             output = tensor_of(call.returned)
+            if several_states(call.returned):
+                continue
             if len(found) < len(inner):
                 axes = axes_of(output, inner[len(found)])
             else:  # the last layer's own output need not be among the states: a norm may follow
@@ -54,7 +57,16 @@ def layer_outputs(calls: list[Call], trunk: Call, states: tuple[Tensor, ...]) ->
             if axes is not None and len(found) <= len(inner):
                 found.append(LayerOutput(call.path, seen[call.path], axes))
         if len(found) == len(states) - 1:
-            return tuple(found)
+            ends = (call.hidden for call in calls if call.path == trunk)
+            tokenwise = states[0] if states[0].ndim == 3 else next(ends, None)  # (B, T, H)
+            orders = [_tokens_first(state, tokenwise) for state in (*inner, last)]
+            known = [order for order in orders if order is not None]
+            if len(known) < len(orders):
+                return None
+            return tuple(
+                LayerOutput(output.path, output.call, tuple(output.axes[axis] for axis in order))
+                for output, order in zip(found, known, strict=True)
+            )
     return None
 
 
@@ -69,6 +81,23 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
         if call.path and axes is not None:
             found.append((call.end, LayerOutput(call.path, seen[call.path], axes)))
     return min(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def _tokens_first(state: Tensor, tokenwise: Tensor | None) -> Axes | None:
+    """Return the order of a state's axes that begins with texts and tokens, None if it cannot be told.
+
+    Args:
+        state: What a layer returned, (B, T, H), or with an axis of streams before or after the first two.
+        tokenwise: A state of which these are the first two axes, (B, T, H).
+    """
+    if tokenwise is None:
+        return None
+    shape = tokenwise.shape[:2]
+    starts = [axis for axis in range(state.ndim - 2) if state.shape[axis : axis + 2] == shape]
+    if len(starts) != 1:
+        return None
+    texts, tokens = starts[0], starts[0] + 1
+    return (texts, tokens, *(axis for axis in range(state.ndim) if axis not in (texts, tokens)))
 
 
 def _axes_like(output: Tensor | None, state: Tensor, known: Axes | None) -> Axes | None:

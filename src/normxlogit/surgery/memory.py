@@ -1,13 +1,16 @@
 """Telling a lack of memory from every other error."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 
 from ..errors import InputError
 
-__all__ = ["enough_memory", "out_of_memory", "refuse_to_hide"]
+__all__ = ["enough_memory", "out_of_memory", "refuse_to_hide", "result_or_none"]
+
+Result = TypeVar("Result")
 
 
 def out_of_memory(error: BaseException) -> bool:
@@ -24,6 +27,18 @@ def refuse_to_hide(error: BaseException) -> None:
     """Raise an error again if it is a lack of memory: a wrong guess may fail in any way, but not in this one."""
     if out_of_memory(error):
         raise error
+
+
+def result_or_none(work: Callable[[], Result]) -> Result | None:
+    """Return the result of some work, None if memory ran out; by then everything that the work held is free again."""
+    try:
+        return work()
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
 
 
 @contextmanager

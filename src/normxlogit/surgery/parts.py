@@ -20,7 +20,7 @@ from .memory import refuse_to_hide
 from .non_finite import is_number, no_number
 from .same_answer import EXCLUDED, apart, check_repeatable, prove_on_another, tolerance_for
 from .token_pooling import TokenPooling
-from .trace import Axes, Call, axes_of, embedded_of, main_input, states_of, tensor_of, trace
+from .trace import Axes, Call, axes_of, embedded_of, hidden_of, main_input, states_of, tensor_of, trace
 
 __all__ = ["EmbeddingTap", "Parts", "find_parts"]
 
@@ -67,10 +67,10 @@ class Parts:
     """Where the parts of a model are, as module paths.
 
     Attributes:
-        head: The proved head.
+        proved_head: The head; where none reproduces the model's logits, the error that says so to what needs one.
         tokenwise: Whether the head on one token gives what it gives at that token in the text; heads that compare
             tokens with each other, such as Splinter's with the question's, answer only in the text.
-        trunk: The module whose output the head reads.
+        trunk: The module whose output the head reads; None without a head.
         trunk_gives_states: Whether the trunk's own output holds the layers' outputs, so that the head need not run.
         embedding_tap: Where the embedding layer's output passes by; None if it must be taken from `hidden_states`.
         states_late: Whether `hidden_states` begins with the first layer's output, as Mamba's does, and ends with the
@@ -83,9 +83,9 @@ class Parts:
         embedding_output: Where the embedding layer's output is returned; None where no module returns it.
     """
 
-    head: Headpiece
+    proved_head: Headpiece | HeadMismatchError
     tokenwise: bool
-    trunk: str
+    trunk: str | None
     trunk_gives_states: bool
     embedding_tap: EmbeddingTap | None
     states_late: bool
@@ -95,6 +95,45 @@ class Parts:
     token_pooling: TokenPooling | None
     outputs: tuple[LayerOutput, ...] | None
     embedding_output: LayerOutput | None
+
+    @property
+    def head(self) -> Headpiece:
+        """The proved head.
+
+        Raises:
+            HeadMismatchError: If there is none.
+        """
+        if isinstance(self.proved_head, HeadMismatchError):
+            raise self.lacks_head
+        return self.proved_head
+
+    @property
+    def lacks_head(self) -> HeadMismatchError:
+        """The error of a model without a proved head: a new one each time, for an error keeps its traceback."""
+        return HeadMismatchError(*getattr(self.proved_head, "args", ()))
+
+    def hidden(self, model: nn.Module, returned: Any) -> Tensor:
+        """Return the hidden states in what the trunk returned, (B, T, H).
+
+        Raises:
+            HeadMismatchError: If there are none.
+        """
+        if (hidden := hidden_of(returned)) is None:
+            raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
+        return self.head.by_text(hidden)
+
+    def embedded(self, held: Tensor | None, length: int) -> Tensor | UnsupportedModelError | None:
+        """Return the embedding layer's output, (B, T, H), T being `length`, of what passed at the tap.
+
+        Returns:
+            None where nothing passed or there is no tap; the error where the layers read fewer positions than tokens.
+        """
+        if held is None or self.embedding_tap is None:
+            return None
+        try:
+            return self.embedding_tap.read(held, length)
+        except UnsupportedModelError as error:
+            return error.with_traceback(None)
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """Return a layer's output as the head would read it, (B, T, H).
@@ -106,7 +145,7 @@ class Parts:
             length: T.
         """
         if self.early_exit is not None:
-            return self.by_token(self.early_exit(inputs, layer), length)
+            return self.by_token(self.head.by_text(self.early_exit(inputs, layer)), length)
         final = states[layer] if self.tail is None else self.tail(states[layer], inputs)
         return self.by_token(final, length)
 
@@ -118,13 +157,16 @@ class Parts:
 def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -> Parts:
     """Watch a copy of the model answer `inputs` and find its trunk, head, embedding output and final norm.
 
+    A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
+
     Args:
         model: A structural clone in evaluation mode.
         inputs: A small batch.
         filler: See `Headpiece`.
 
     Raises:
-        HeadMismatchError: If no trunk is found with which the head reproduces the model's logits; names what was tried.
+        HeadMismatchError: If the model returns no logits.
+        UnsupportedModelError: If its logits are NaN, or change when it is asked again or beside another text.
     """
     model = cast(PreTrainedModel, clone(model))
     if not isinstance(model, PreTrainedModel):  # of one text, the axes of texts and tokens can be told
@@ -142,6 +184,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         layers_found = handing_layers(calls)
         skipped = {call.path: call.returned for call in layers_found}
         embedded = layers_found[0].given if layers_found else None
+        if embedded is not None and _time_first(model, embedded, inputs["input_ids"].shape):
+            embedded = embedded.transpose(0, 1)  # (B, T, H)
         candidates = _latest_candidates(model, calls, layers_found, logits, inputs["input_ids"].shape)
     else:
         candidates = None
@@ -150,35 +194,35 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         states, embedded = (first, *states[:-1]), first
     count = inputs["input_ids"].shape[1]
     candidates = candidates or _trunk_candidates(model, calls, states)
-    head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
     filled = _padded_inside(calls, inputs["input_ids"])
-    prove_on_another(model, head, inputs, None if filled else logits, tokenwise)
-    tail, early_exit, layers, token_pooling = None, None, None, None
-    if trunk.hidden is not None and trunk.hidden.shape[1] != count and not filled:
-        try:
-            token_pooling = TokenPooling(model, trunk, calls, filler)
-            token_pooling(trunk.hidden, count)
-        except Exception as error:  # the trunk without its layers may fail in any way
-            refuse_to_hide(error)
-            raise HeadMismatchError(
-                f"the trunk of {type(model).__name__} gives {trunk.hidden.shape[1]} states for {count} tokens, and "
-                f"which of them stands for a token cannot be told: {error}"
-            ) from error
-    elif states and len(states) > 1:
+    own = None if filled else logits
+    head: Headpiece | HeadMismatchError
+    trunk: Call | None
+    try:
+        head, trunk, tokenwise = _proved_head(model, candidates, inputs, logits, filler, skipped)
+        prove_on_another(model, head, inputs, own, tokenwise)
+        token_pooling = None if filled else _find_token_pooling(model, head, trunk, calls, count, filler)
+    except HeadMismatchError as error:
+        head, trunk, tokenwise, token_pooling = error.with_traceback(None), None, False, None
+        prove_on_another(model, None, inputs, own, tokenwise)
+    tail, early_exit, layers = None, None, None
+    if trunk is not None and states and len(states) > 1 and token_pooling is None:
         try:
             tail = find_layer_to_head(model, inputs, calls, trunk, states, tolerance_for(states[-1]))
             layers = len(states) - 1
         except LookupError:
             pass
-    if layers is None:
+    if trunk is not None and layers is None:
         early_exit = _find_early_exit(model, trunk, calls, inputs)
         layers = None if early_exit is None else early_exit.count
-    gives = states_of(trunk.returned) is not None
+    gives = trunk is not None and states_of(trunk.returned) is not None
+    path = None if trunk is None else trunk.path
+    found = layer_outputs(calls, path, states) if states and len(states) > 1 else None
     embedding_tap = _find_embedding_tap(model, calls, embedded)
     return Parts(
-        head=head,
+        proved_head=head,
         tokenwise=tokenwise,
-        trunk=head.trunk,
+        trunk=path,
         trunk_gives_states=gives,
         embedding_tap=embedding_tap,
         states_late=first is not None,
@@ -186,7 +230,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         early_exit=early_exit,
         layers=layers,
         token_pooling=token_pooling,
-        outputs=layer_outputs(calls, trunk, states) if states and len(states) > 1 else None,
+        outputs=None if found is not None and layers not in (None, len(found)) else found,
         embedding_output=embedding_output(calls, embedded),
     )
 
@@ -196,6 +240,29 @@ def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
     given = (call.given for call in calls if call.given is not None and not call.given.is_floating_point())
     longer = (found for found in given if found.ndim == 2 and found.shape[1] > ids.shape[1])
     return any(torch.equal(found[:, : ids.shape[1]], ids) for found in longer)
+
+
+def _find_token_pooling(
+    model: PreTrainedModel, head: Headpiece, trunk: Call, calls: list[Call], count: int, filler: int
+) -> TokenPooling | None:
+    """Return which state stands for which token; None where the trunk gives a state for each.
+
+    Raises:
+        HeadMismatchError: If it gives more or fewer, and they cannot be told.
+    """
+    hidden = trunk.hidden
+    if hidden is None or head.by_text(hidden).shape[1] == count:
+        return None
+    try:
+        found = TokenPooling(model, trunk, calls, filler)
+        found(hidden, count)
+    except Exception as error:  # the trunk without its layers may fail in any way
+        refuse_to_hide(error)
+        raise HeadMismatchError(
+            f"the trunk of {type(model).__name__} gives {hidden.shape[1]} states for {count} tokens, and which of them "
+            f"stands for a token cannot be told: {error}"
+        ) from error
+    return found
 
 
 def _find_early_exit(
@@ -211,7 +278,7 @@ def _find_early_exit(
             whole, less = early_exit(inputs, early_exit.count), early_exit(inputs, early_exit.count - 1)
             if less.shape != hidden.shape or torch.equal(less, hidden):
                 return None
-            return early_exit if (whole - hidden).abs().max().item() <= tolerance_for(hidden) else None
+            return early_exit if apart(whole, hidden) <= tolerance_for(hidden) else None
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         refuse_to_hide(error)
         return None
@@ -261,15 +328,18 @@ def _latest_candidates(
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """
     start = layers[-1].end if layers else -1
-    # What works with time before texts is part of the trunk, and gives its states in an order that no head is fed in.
-    turned = [c.end for c in calls if (h := c.hidden) is not None and h.shape[:2] == shape[::-1] != shape]
-    start = max([start, *turned])
     hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
     after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
-    fitting = [(call, h) for call, h in after if h.shape[:2] == shape and h.is_floating_point()]
+    turned = [(call, h.transpose(0, 1) if _time_first(model, h, shape) else h) for call, h in after]
+    fitting = [(call, h) for call, h in turned if h.shape[:2] == shape and h.is_floating_point()]
     named = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
     order = sorted(fitting, key=lambda found: (found[1].shape == logits.shape, found[0].path not in named))
     yield from (call for call, _ in order)
+
+
+def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
+    """Return whether a plain module holds states as (T, B, H), where its token ids are of a shape of (B, T)."""
+    return not isinstance(model, PreTrainedModel) and states.shape[:2] == shape[::-1] != shape
 
 
 def _proved_head(
@@ -286,9 +356,11 @@ def _proved_head(
         hidden = call.hidden
         if hidden is None:
             continue
+        time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)
         try:
             with torch.inference_mode():
-                head = Headpiece(model, call.path, call.returned, filler, skipped)
+                head = Headpiece(model, call.path, call.returned, filler, skipped, time_first=time_first)
+                hidden = head.by_text(hidden)
                 found = head.whole(hidden, inputs)
                 difference = apart(found, logits)
                 each = head.prove_tokens(hidden[0])  # (T, C)
@@ -315,5 +387,5 @@ def _agree(each: Tensor, logits: Tensor, tolerance: float) -> bool:
     """Return whether the head says of each token alone, (T, C), what it says in the text, if anything."""
     if each.shape != logits.shape:
         return False
-    difference = (each - logits).abs()[logits.abs() < EXCLUDED]
-    return bool((difference <= tolerance).all())
+    kept = logits.abs() < EXCLUDED
+    return apart(each[kept], logits[kept]) <= tolerance if kept.any() else apart(each, logits) <= tolerance

@@ -24,7 +24,7 @@ class Readout:
 
     Attributes:
         leaf: Its gradient is the contribution of each token, (B, T), or (T, B) where the module holds time first.
-        axes: How the module holds what is (B, T, H).
+        axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
         sinks: Which tokens are attention sinks there, (B, T); None where none was looked for.
         detached: Which of them no gradient passes in the backward passes from now on, (B, T).
         direction: What the gradient is multiplied by in the place of the state, of its shape; None for the state.
@@ -49,7 +49,9 @@ class Readout:
         if self.detached is None:
             return self.direction, None
         tokens = self.detached.T if self._time_first else self.detached
-        return self.direction, tokens.unsqueeze(self.axes[2])
+        for axis in sorted(self.axes[2:]):
+            tokens = tokens.unsqueeze(axis)
+        return self.direction, tokens
 
 
 def read_out(state: Tensor, axes: Axes = PLAIN, sinks: Tensor | None = None) -> tuple[Tensor, Readout]:
@@ -57,30 +59,30 @@ def read_out(state: Tensor, axes: Axes = PLAIN, sinks: Tensor | None = None) -> 
 
     Args:
         state: What flows, held as `axes` say.
-        axes: Where (B, T, H) are among its axes.
+        axes: Where (B, T, H) are among its axes; the product is summed over all but the first two.
         sinks: Tokens that no gradient passes, (B, T).
 
     Returns:
         What flows on in the place of the state, and the readout.
     """
-    shape = [size for axis, size in enumerate(state.shape) if axis != axes[2]]
+    shape = [size for axis, size in enumerate(state.shape) if axis in axes[:2]]
     leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
     readout = Readout(leaf, axes, sinks, sinks)
-    return measured(state, leaf, axes[2], readout.held), readout
+    return measured(state, leaf, axes[2:], readout.held), readout
 
 
 def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:
     """Find the tokens whose hidden state is many times larger than their text's median (Sun et al., 2024).
 
     Args:
-        state: (B, T, H).
+        state: (B, T, H), or with an axis of streams.
         mask: Real tokens, (B, T).
         threshold: How many times.
 
     Returns:
         (B, T).
     """
-    norms = state.detach().float().norm(dim=-1)  # (B, T)
+    norms = state.detach().float().flatten(2).norm(dim=-1)  # (B, T)
     real = mask.to(norms.device)  # (B, T)
     median = norms.masked_fill(~real, torch.nan).nanmedian(-1, keepdim=True).values  # (B, 1)
     found: Tensor = (norms > threshold * median) & real  # (B, T)

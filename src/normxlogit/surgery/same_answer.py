@@ -29,13 +29,26 @@ EXCLUDED = 1e4
 def tolerance_for(logits: Tensor) -> float:
     """Return the difference that rounding explains, for logits of this size and precision."""
     rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
+    return float(rounding * _size(logits))
+
+
+def _size(logits: Tensor) -> float:
+    """Return the largest logit that is not excluded, 1 or more."""
     size = logits.abs()
-    return float(rounding * max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0))
+    return max(1.0, size[size < EXCLUDED].max().item() if (size < EXCLUDED).any() else 1.0)
 
 
 def apart(found: Tensor, wanted: Tensor) -> float:
-    """Return the largest difference between two answers, infinite where their shapes differ."""
-    return (found - wanted).abs().max().item() if found.shape == wanted.shape else float("inf")
+    """Return the largest difference between two answers, infinite where their shapes differ.
+
+    A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
+    `tolerance_for` holds for it too; the same infinity is no difference.
+    """
+    if found.shape != wanted.shape:
+        return float("inf")
+    difference = (found - wanted).abs().masked_fill(found == wanted, 0.0)
+    size = wanted.abs()
+    return (difference / torch.where(size < EXCLUDED, 1.0, size / _size(wanted))).max().item()
 
 
 def check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: Tensor) -> None:
@@ -60,13 +73,13 @@ def check_repeatable(model: PreTrainedModel, inputs: Mapping[str, Any], logits: 
 
 
 def prove_on_another(
-    model: PreTrainedModel, head: Headpiece, inputs: Mapping[str, Any], logits: Tensor | None, tokenwise: bool
+    model: PreTrainedModel, head: Headpiece | None, inputs: Mapping[str, Any], logits: Tensor | None, tokenwise: bool
 ) -> None:
     """Compare the head with the model on another text, and the model on texts side by side with it on one.
 
     Args:
         model: A structural clone.
-        head: Its head.
+        head: Its head; None without one, where only the model's answers are compared.
         inputs: A small batch.
         logits: The model's answer to it; None where texts are known to differ side by side, and are read so that they
             do not.
@@ -82,27 +95,31 @@ def prove_on_another(
     count = len(inputs[name])
     both = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
     private, seen = private_clone(model), list[Any]()
-    private.get_submodule(head.trunk).register_forward_hook(lambda _, __, output: seen.append(output))
+    if head is not None:
+        private.get_submodule(head.trunk).register_forward_hook(lambda _, __, output: seen.append(output))
     try:
         with torch.inference_mode():
             answers = answer_of(private(**{**inputs, **both}))
     except Exception as error:  # the same tokens in this order may be no text that the model reads
         refuse_to_hide(error)
         return
-    hidden = hidden_of(seen[-1]) if seen else None
-    if answers is None or hidden is None or not is_number(answers):
+    if answers is None or not is_number(answers):
         return
-    with torch.inference_mode():
-        difference = apart(head.whole(hidden, {**inputs, **both}), answers)
-        tokens = head.tokens(hidden[0]) if tokenwise else hidden[0, :1]  # (T, C)
-        alone = head.tokens(hidden[0, :1]) if tokenwise else tokens  # (1, C)
-    if not difference <= tolerance_for(answers):
-        raise HeadMismatchError(
-            f"the head of {type(model).__name__} reproduces the model's logits on one text and not on another, by "
-            f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a pass "
-            "before"
-        )
-    mixed = max(0.0 if logits is None else apart(answers[:count], logits), apart(tokens[:1], alone))
+    mixed = 0.0 if logits is None else apart(answers[:count], logits)
+    hidden = hidden_of(seen[-1]) if seen else None
+    if head is not None and hidden is not None:
+        hidden = head.by_text(hidden)  # (B, T, H)
+        with torch.inference_mode():
+            difference = apart(head.whole(hidden, {**inputs, **both}), answers)
+            tokens = head.tokens(hidden[0]) if tokenwise else hidden[0, :1]  # (T, C)
+            alone = head.tokens(hidden[0, :1]) if tokenwise else tokens  # (1, C)
+        if not difference <= tolerance_for(answers):
+            raise HeadMismatchError(
+                f"the head of {type(model).__name__} reproduces the model's logits on one text and not on another, by "
+                f"{difference:.2g}: it reads something else than {head.trunk} gives it, such as a state kept from a "
+                "pass before"
+            )
+        mixed = max(mixed, apart(tokens[:1], alone))
     if not mixes_by_rounding(model) and not mixed <= _batch_tolerance(answers):
         raise UnsupportedModelError(
             f"{type(model).__name__} answers a text differently beside another one, by {mixed:.2g}: something in it "

@@ -2,9 +2,11 @@
 
 import copy
 import operator
+import types
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig
 
@@ -14,6 +16,20 @@ HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_
 RECORDING = "transformers.utils.output_capturing"
 """The module of the hooks that transformers leaves on a model that was once asked for its hidden states."""
 RECORDS = "_output_capturing_hooks_installed"
+
+
+TABLES = frozenset(nn.Module().__dict__)
+"""Torch's own tables of a module: its parameters, children and hooks."""
+
+CONTAINERS = (dict, list, set, tuple)
+
+PLAIN = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
+
+NOT_SETTINGS = (Tensor, nn.Module, PretrainedConfig, types.ModuleType)
+"""What is compared in another way, or by identity."""
+
+NOT_SETTINGS_OF = ("accelerate.", "torch.", "transformers.cache_utils", "transformers.tokenization")
+"""Packages whose objects write on themselves in every pass, or never change an answer."""
 
 
 class _Anything:
@@ -41,8 +57,12 @@ class Snapshot:
         self._kinds = list(map(type, self._modules))
         self._now = [module.__dict__ for module in self._modules]
         self._then = [_kept(state) for state in self._now]
+        self._nested = _nested(self._now)
+        self._nested_then = [value.copy() for value in self._nested]
         # Different tensors of one element would be compared by value.
         self._single = [(table, name, value) for table, name, value in _tensors(self._now) if value.numel() < 2]
+        # Copies share the storage of what was made in inference mode, and not the tensor.
+        self._stored = [(value, value.data_ptr()) for _, _, value in _tensors(self._now) if value.is_inference()]
         found = [v for state in self._now for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
         distinct = {id(config): config for config in found}.values()
         self._settings = [config.__dict__ for config in distinct]
@@ -50,9 +70,11 @@ class Snapshot:
 
     def unchanged(self) -> bool:
         """Return whether everything is as it was, but for modes, values of weights and transformers' own recorders."""
+        if any(value.data_ptr() != place for value, place in self._stored):
+            return False
         try:
             same = self._now == self._then and list(map(type, self._modules)) == self._kinds
-            same = same and self._settings == self._settings_then
+            same = same and self._nested == self._nested_then and self._settings == self._settings_then
         except Exception:  # different tensors compare element by element, and may be on different devices
             same = False
         if same:
@@ -67,7 +89,7 @@ class Snapshot:
             if (now.keys() ^ then.keys()) - {RECORDS} or not all(_same(k, now[k], then[k]) for k in now.keys() & then):
                 return False
         try:
-            if self._settings != self._settings_then:
+            if self._settings != self._settings_then or self._nested != self._nested_then:
                 return False
         except Exception:  # a setting may be of any type
             return False
@@ -81,6 +103,31 @@ def _kept(state: dict[str, Any]) -> dict[str, Any]:
     kept = {name: value.copy() if isinstance(value, dict | list | set) else value for name, value in state.items()}
     kept["training"] = _Anything()
     return kept
+
+
+def _nested(states: list[dict[str, Any]]) -> list[Any]:
+    """List what is inside the containers and settings that modules hold: it may be changed in place, however deep.
+
+    An object of settings, such as a dataclass or `generation_config`, is the dictionary of its attributes.
+    """
+    found: dict[int, Any] = {}
+    waiting = [v for state in states for name, v in state.items() if v.__class__ not in PLAIN and name not in TABLES]
+    first = len(waiting)
+    for number, value in enumerate(waiting):
+        inside = value if isinstance(value, CONTAINERS) else _settings_of(value)
+        if inside is None or id(inside) in found:
+            continue
+        if not isinstance(inside, tuple) and (number >= first or inside is not value):
+            found[id(inside)] = inside
+        waiting += [v for v in (inside.values() if isinstance(inside, dict) else inside) if v.__class__ not in PLAIN]
+    return list(found.values())
+
+
+def _settings_of(value: Any) -> dict[str, Any] | None:
+    """Return the attributes of an object that holds settings, None for any other object."""
+    if callable(value) or isinstance(value, NOT_SETTINGS) or type(value).__module__.startswith(NOT_SETTINGS_OF):
+        return None
+    return getattr(value, "__dict__", None)
 
 
 def _tensors(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, Tensor]]:

@@ -20,6 +20,7 @@ __all__ = [
     "hidden_of",
     "in_form",
     "main_input",
+    "several_states",
     "states_of",
     "tensor_of",
     "trace",
@@ -118,9 +119,19 @@ def with_tensor(output: Any, tensor: Tensor) -> Any:
     """Return what a module returned with another tensor in the place of its main one, see `tensor_of`."""
     if isinstance(output, ModelOutput):
         return type(output)(**{**output, "last_hidden_state": tensor})
-    if isinstance(output, tuple | list):
-        return type(output)((tensor, *output[1:]))
-    return tensor
+    if not isinstance(output, tuple | list):
+        return tensor
+    parts = [tensor, *output[1:]]
+    return type(output)(*parts) if hasattr(output, "_fields") else type(output)(parts)
+
+
+def several_states(output: Any) -> bool:
+    """Return whether a module returns more than one state, as reversible layers do: neither alone is what flows on."""
+    main = tensor_of(output)
+    if main is None or isinstance(output, Tensor):
+        return False
+    parts = output.values() if isinstance(output, Mapping) else output
+    return sum(isinstance(part, Tensor) and part.shape == main.shape for part in parts) > 1
 
 
 def hidden_of(output: Any) -> Tensor | None:

@@ -1,16 +1,19 @@
 """Recording the calls of a model's layers in one pass, to run any of them again by itself."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import Cache, PretrainedConfig, PreTrainedModel
 
+from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
 from ...models.task_model import TaskModel
 from ...surgery.clone import clone
-from ...surgery.trace import hidden_of
+from ...surgery.memory import refuse_to_hide
+from ...surgery.trace import hidden_of, several_states
 
 __all__ = ["LayerCall", "own_clone", "pieces", "record"]
 
@@ -21,8 +24,9 @@ class LayerCall:
 
     Attributes:
         layer: The layer, of a clone.
-        args: Its positional arguments after the hidden states.
-        kwargs: Its keyword arguments without the hidden states.
+        args: Its positional arguments, without the hidden states.
+        kwargs: Its keyword arguments, without the hidden states.
+        name: The keyword that the hidden states were given by; None if they were the first positional argument.
         given: The hidden states it was given, (B, T, H).
         returned: The hidden states it gave back, (B, T, H).
     """
@@ -30,6 +34,7 @@ class LayerCall:
     layer: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    name: str | None
     given: Tensor
     returned: Tensor
 
@@ -43,23 +48,39 @@ class LayerCall:
             (N, T, H).
 
         Raises:
-            ValueError: If the layer returns no hidden states.
+            UnsupportedModelError: If the layer cannot be called again.
         """
         count = len(self.given)
         given = self.given if texts is None else self.given[texts.to(self.given.device)]  # (N, T, H)
         # What goes with a single text serves any number of copies: it broadcasts.
         rest = (self.args, self.kwargs)
         args, kwargs = rest if texts is None or count == 1 else _taken(rest, texts, count)
-        hidden = hidden_of(self.layer(given, *args, **kwargs))
+        args, kwargs = _copied(args), _copied(kwargs)
+        try:
+            returned = (
+                self.layer(given, *args, **kwargs)
+                if self.name is None
+                else self.layer(*args, **kwargs, **{self.name: given})
+            )
+        except Exception as error:  # a layer may be of any form, and made for so many texts
+            refuse_to_hide(error)
+            raise UnsupportedModelError(
+                f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(given)} "
+                f"copies of a text: {type(error).__name__}"
+            ) from error
+        hidden = hidden_of(returned)
         if hidden is None:
-            raise ValueError(f"{type(self.layer).__name__} returned no hidden states")
+            raise UnsupportedModelError(
+                f"needs layers that return hidden states, and {type(self.layer).__name__} does not"
+            )
         return hidden
 
 
 def own_clone(model: TaskModel) -> PreTrainedModel:
     """Clone the model for one call of one method, so that its hooks, attention kernel and cache touch no other."""
     shallow_copy: PreTrainedModel = clone(model.module)  # type: ignore[assignment]
-    for config in (shallow_copy.config, shallow_copy.config.get_text_config()):
+    own = getattr(shallow_copy, "config", None)
+    for config in (own, own.get_text_config()) if isinstance(own, PretrainedConfig) else ():
         config.use_cache = False  # layers that are called again must not remember
     return shallow_copy
 
@@ -74,22 +95,24 @@ def record(model: TaskModel, shallow_copy: nn.Module, layers: list[nn.Module], b
         batch: What to read.
 
     Returns:
-        The calls in their order; a module that is called several times appears as often.
+        The calls in their order; a module that is called several times appears as often, one that returns no state or
+        several does not.
     """
     calls: list[LayerCall] = []
-    open_calls: list[tuple[Tensor, tuple[Any, ...], dict[str, Any]]] = []
+    open_calls: list[tuple[Tensor, tuple[Any, ...], dict[str, Any], str | None]] = []
     handles = []
 
     def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         rest = dict(kwargs)
-        given = args[0] if args else rest.pop("hidden_states")
-        open_calls.append((given, args[1:], rest))
+        name = "hidden_states" if "hidden_states" in rest else None if args else next(iter(rest))
+        given = args[0] if name is None else rest.pop(name)
+        open_calls.append((given, _copied(args if name else args[1:]), _copied(rest), name))
 
     def leave(layer: nn.Module, _: Any, output: Any) -> None:
-        given, args, kwargs = open_calls.pop()
+        given, args, kwargs, name = open_calls.pop()
         hidden = hidden_of(output)
-        if hidden is not None:
-            calls.append(LayerCall(layer, args, kwargs, given, hidden))
+        if hidden is not None and not several_states(output):
+            calls.append(LayerCall(layer, args, kwargs, name, given, hidden))
 
     for layer in layers:
         handles.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
@@ -119,6 +142,15 @@ def pieces(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[
     for start in range(0, texts, together):
         parts = [slice(i, min(i + step, rows)) for i in range(0, rows, step)]
         yield slice(start, min(start + together, texts)), parts
+
+
+def _copied(value: Any) -> Any:
+    """Copy the caches among a call's arguments: a layer writes into them each time that it is called."""
+    if isinstance(value, Cache):
+        return copy.deepcopy(value)
+    if isinstance(value, dict):
+        return {name: _copied(part) for name, part in value.items()}
+    return tuple(map(_copied, value)) if type(value) is tuple else value
 
 
 def _taken(value: Any, texts: Tensor, count: int) -> Any:

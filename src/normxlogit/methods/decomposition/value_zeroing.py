@@ -1,5 +1,6 @@
 """Value Zeroing: how far a position's output moves when another token's value vectors are set to zero."""
 
+import itertools
 from collections.abc import Collection, Iterator
 
 import torch
@@ -9,7 +10,6 @@ from torch.nn.functional import normalize
 from ...errors import UnsupportedModelError
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
-from ...surgery.memory import refuse_to_hide
 from ...surgery.same_answer import tolerance_for
 from ..registry import register
 from .layer_calls import LayerCall, own_clone, record
@@ -58,6 +58,12 @@ class ValueZeroing(MatrixMethod):
         calls = record(model, copy, list(found), run.batch)
         if len(calls) != model.layer_count() or any(len(found[call.layer]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
+        for before, call in itertools.pairwise(calls):
+            if not torch.equal(before.returned, call.given):
+                raise UnsupportedModelError(
+                    f"needs layers that read what the layer before returned, and the {type(call.layer).__name__} of a "
+                    f"{type(model.module).__name__} is a part of one"
+                )
         for number, call in enumerate(calls, 1):
             if number in layers:
                 yield number, _moved(call, found[call.layer][0], run.batch.mask, model.batch_tokens)
@@ -99,12 +105,6 @@ def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tens
         handle = value.register_forward_hook(zero)
         try:
             moved = normalize(call.again(texts).float(), dim=-1)  # (N, T, H)
-        except Exception as error:  # a layer may be of any form, and made for so many texts
-            refuse_to_hide(error)
-            raise UnsupportedModelError(
-                f"needs layers that can be run by themselves, and {type(call.layer).__name__} cannot on {len(texts)} "
-                f"copies of a text: {type(error).__name__}"
-            ) from error
         finally:
             handle.remove()
         # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.

@@ -1,0 +1,119 @@
+"""The shards of a corpus run as a table that DuckDB queries."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..errors import DataError
+from ..results.tables import optional_module
+from .folder import Folder
+from .formats import arrow_module
+
+__all__ = ["RunTables", "quoted_name"]
+
+
+class RunTables:
+    """The shards of a run, read by pyarrow, which compares pages with their checksums, and queried by DuckDB.
+
+    Args:
+        place: Folder or URL of the run.
+
+    Attributes:
+        folder: Where the shards are.
+        manifest: What they were made of.
+        done: The shards that are there.
+        common: What all rows share.
+        kinds: The Arrow types of the columns, by their names in the files.
+        unit: "words" or "tokens".
+
+    Raises:
+        DataError: If there is no such run, a shard is damaged, or DuckDB is missing.
+    """
+
+    def __init__(self, place: str | Path) -> None:
+        self._duckdb = optional_module("duckdb", "summaries need DuckDB: pip install 'normxlogit[scale]'")
+        self.folder = Folder(place)
+        manifest = self.folder.read_manifest() if self.folder.exists() else None
+        if manifest is None:
+            raise DataError(f"{place}: no corpus run there; make one with `normxlogit attribute`")
+        self.manifest = manifest
+        self.done = self.folder.written(manifest, refuse_broken=True)
+        self._files = self.folder.shard_files(self.done)
+        if not self._files:
+            why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
+            raise DataError(f"{place}: {why}")
+        self.common: Mapping[str, Any] = self.folder.common(self._files[0])
+        if self.common.get("kind") == "sources":
+            raise DataError(f"{place}: sources of completions, which have no words to summarise; query the shards")
+        self._connection = self._duckdb.connect()
+        self._connection.execute("SET preserve_insertion_order = false")
+        with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
+            self._connection.execute("SET enable_progress_bar = false")
+        self._shards = self._dataset()
+        self.kinds = dict(zip(self._shards.schema.names, self._shards.schema.types, strict=True))
+        self.register("shards", self._shards)
+        # DuckDB does not tell capitals apart: it calls "Target" beside "target" something else.
+        described = self.ask("DESCRIBE SELECT * FROM shards")
+        self._names = dict(zip(self.kinds, (row[0] for row in described), strict=True))
+        self.unit = "words" if "words" in self.kinds else "tokens"
+
+    def _dataset(self) -> Any:
+        """Return the shards as a data set whose columns are those of the files, whatever their paths say.
+
+        Raises:
+            DataError: If a file is damaged.
+        """
+        dataset = optional_module("pyarrow.dataset", "")
+        options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+        form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
+        system = None if self.folder.local else self.folder.system
+        try:
+            return dataset.dataset(self._files, format=form, filesystem=system, partitioning=None)
+        except (OSError, ValueError, arrow_module().ArrowException) as error:
+            raise self._damage(error) from None
+
+    def column(self, name: str) -> str:
+        """Return a column of the shards as it stands in a query."""
+        return quoted_name(self._names[name])
+
+    def register(self, name: str, table: Any) -> None:
+        """Let queries know an Arrow table or data set by a name."""
+        self._connection.register(name, table)
+
+    def register_other(self, name: str, other: "RunTables") -> None:
+        """Let queries know the shards of another run by a name."""
+        self.register(name, other._shards)
+
+    def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query.
+
+        Raises:
+            DataError: If it cannot be answered, such as from a damaged file; the message names that.
+        """
+        try:
+            found: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
+        except (self._duckdb.OutOfMemoryException, MemoryError):
+            raise
+        except (self._duckdb.Error, UnicodeError) as error:
+            raise self._damage(error) from None
+        return found
+
+    def _damage(self, error: Exception) -> DataError:
+        """Return the error of the first damaged file; where none is, that of the query."""
+        try:
+            for path in self._files:
+                self.folder.check(path)
+        except DataError as damaged:
+            return damaged
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        return DataError(f"{self.folder.place}: the results cannot be summed up: {reason}")
+
+    def close(self) -> None:
+        """Close the files."""
+        self._connection.close()
+
+
+def quoted_name(column: str) -> str:
+    """Return the name of a column in the quotes of SQL."""
+    return '"' + column.replace('"', '""') + '"'

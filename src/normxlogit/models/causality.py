@@ -1,0 +1,77 @@
+"""Whether one pass over a text gives each place what it has when the text ends there."""
+
+import torch
+from torch import Tensor
+
+from ..errors import UnsupportedModelError
+from ..inputs.encoding import Encoding
+from .forward_pass import ForwardPass
+from .map_batches import STATES_AGREE
+from .task_model import TaskModel
+
+__all__ = ["is_causal"]
+
+TOKENS = 64
+"""Most tokens of the beginning that is read again, unless what stands there differs at longer beginnings."""
+
+SHORT = 128
+"""Tokens up to which all texts are proved at once, so that each that is longer than those before costs one pass."""
+
+
+@torch.inference_mode()
+def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
+    """Return whether neither later tokens nor the length of the text change the states from some token on.
+
+    Beginnings of the longest text are read by themselves: a causal trunk gives the same states. With a rotary embedding
+    that stretches from some length on, a beginning below that length has others, and one of `shortest` tokens may have
+    the same. What was proved holds for the lengths between and is not tried again for those.
+
+    Args:
+        model: A causal language model, or one that may not be.
+        run: A pass over texts.
+        shortest: Tokens of the shortest beginning whose last state counts.
+
+    Raises:
+        UnsupportedModelError: If quantisation changes states with every other token that is read.
+    """
+    proved, longest = model.copy.causal, run.batch.mask.shape[1]
+    if shortest == longest or proved.cover(shortest, longest):
+        return True
+    encodings = run.batch.encodings
+    row = max(range(len(encodings)), key=lambda i: len(encodings[i]))
+    text, size = encodings[row], len(encodings[row])
+    half, short = max(min(size // 2, TOKENS), 1), min(SHORT, model.encoder.limit or SHORT)
+    if longest < short and not proved.refuted:
+        repeated = _states(model, text.take(i % size for i in range(short)))  # (S, H)
+        if _same_beginnings(model, text, repeated, (1, half)):
+            proved.add(1, short)
+            return True
+        proved.refuted = True  # for all short texts at once
+    states = run.hidden[row, run.batch.mask[row]]  # (T, H)
+    # The first tokens alone may show less than half of the text; of a long one, few tokens may do.
+    for counts in [(shortest, half)] if shortest < half else sorted({(min(shortest, TOKENS),), (shortest,)}):
+        if _same_beginnings(model, text, states, counts):
+            proved.add(counts[0], longest)
+            return True
+    if model.copy.mixes_texts:
+        raise UnsupportedModelError(
+            f"{type(model.module).__name__} quantises its activations by the largest of all tokens, so that later "
+            "tokens change earlier states: one pass cannot explain each token by those before it; load the model in "
+            "another precision"
+        )
+    return False
+
+
+def _same_beginnings(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
+    """Return whether beginnings of a text have the states by themselves that they have in it, (T, H)."""
+    rounding = STATES_AGREE if states.dtype in (torch.float32, torch.float64) else 0.05
+    for count in counts:
+        alone, followed = _states(model, text.take(range(count))).float(), states[:count].float()  # (C, H)
+        if not (alone - followed).norm() <= rounding * followed.norm():
+            return False
+    return True
+
+
+def _states(model: TaskModel, text: Encoding) -> Tensor:
+    """Return what the head reads of a text, (T, H)."""
+    return model.run(model.batch([text], [0]), predict=False).hidden[0]

@@ -1,0 +1,139 @@
+"""Classifiers inside objects of sentence-transformers and SetFit, by their attributes: neither package is needed."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from ..errors import UnsupportedModelError
+from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
+from .task_classes import is_bare
+
+__all__ = ["unpacked"]
+
+
+class SetFitForSequenceClassification(PreTrainedModel):
+    """A SetFit model as a task model: the vector of a text, and the head that classifies it.
+
+    Args:
+        body: The embedding model; its trunk stays the caller's own.
+        given: The SetFit model, whose head is read at each call: it may be fitted anew.
+    """
+
+    base_model_prefix = "body"
+
+    def __init__(self, body: SentenceEmbedding, given: Any) -> None:
+        nn.Module.__init__(self)  # that of a pretrained model would write on the trunk's configuration
+        _linear(given)  # an error now is better than one at the first text
+        names = _names(given)
+        self.config = copy.deepcopy(body.config)
+        self.config.num_labels = len(names)
+        self.config.id2label = dict(enumerate(names))
+        multiple = bool(getattr(given.model_head, "multitarget", False))
+        self.config.problem_type = "multi_label_classification" if multiple else "single_label_classification"
+        self.body = body
+        self.given = given
+        self.training = body.training
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the trunk's table of word embeddings."""
+        return self.body.get_input_embeddings()
+
+    def get_output_embeddings(self) -> None:
+        """Return nothing: no vocabulary is answered with."""
+        return
+
+    def forward(self, **inputs: Any) -> SequenceClassifierOutput:
+        """Classify texts.
+
+        Args:
+            inputs: What the trunk takes.
+        """
+        output = self.body(**inputs)
+        vector = output.logits  # (B, H)
+        if self.body.steps.normalize or self.given.normalize_embeddings:
+            vector = functional.normalize(vector, dim=-1)
+        return SequenceClassifierOutput(logits=_linear(self.given)(vector), hidden_states=output.hidden_states)
+
+
+def unpacked(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
+    """Return the task model and the tokenizer of a `CrossEncoder` or a `SetFitModel`; None for anything else.
+
+    Raises:
+        UnsupportedModelError: If it does more than these do.
+    """
+    body = getattr(model, "model_body", None)
+    if body is not None and is_sentence_transformer(body):
+        embedding = sentence_embedding(body)
+        _check_plain(model, embedding.steps.prompt or embedding.steps.lower)
+        return SetFitForSequenceClassification(embedding, model), _limited(body, body.tokenizer)
+    if isinstance(model, PreTrainedModel) or not callable(getattr(model, "rank", None)):
+        return None
+    held = getattr(model, "transformers_model", None) or getattr(model, "model", None)
+    if not isinstance(held, nn.Module) or is_bare(held):
+        return None
+    steps = [type(module).__name__ for module in model.children()] if isinstance(model, nn.Sequential) else []
+    _check_plain(model, len(steps) > 1 or getattr(model, "default_prompt_name", None))
+    return held, _limited(model, cast(Any, model).tokenizer)
+
+
+def _check_plain(model: Any, more: object) -> None:
+    """Refuse an object that does more than its transformers model and its head do.
+
+    Raises:
+        UnsupportedModelError: If it does.
+    """
+    if more:
+        raise UnsupportedModelError(
+            f"this {type(model).__name__} has modules or prompts around its model of transformers, which would be left "
+            "out; pass the model of transformers inside it, with its tokenizer, and texts as it reads them"
+        )
+
+
+def _limited(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
+    """Return the tokenizer, a copy where the object reads fewer tokens than it."""
+    longest = getattr(model, "max_seq_length", None) or getattr(model, "max_length", None)
+    if not isinstance(longest, int) or longest >= tokenizer.model_max_length:
+        return tokenizer
+    found = copy.copy(tokenizer)
+    found.model_max_length = longest
+    return found
+
+
+def _linear(given: Any) -> Callable[[Tensor], Tensor]:
+    """Return the head of a SetFit model: from vectors, (B, H), to logits, (B, C).
+
+    Raises:
+        UnsupportedModelError: If its head is neither a `SetFitHead` nor a logistic regression.
+    """
+    head = given.model_head
+    if isinstance(head, nn.Module) and hasattr(head, "linear") and hasattr(head, "temperature"):
+        return lambda vector: head.linear(vector) / (head.temperature + head.eps)
+    weight, bias = getattr(head, "coef_", None), getattr(head, "intercept_", None)
+    classes = getattr(head, "classes_", ())
+    together = getattr(head, "solver", "liblinear") != "liblinear" or len(classes) == 2  # else one model for each class
+    if type(head).__name__ != "LogisticRegression" or weight is None or not together:
+        raise UnsupportedModelError(
+            f"the head of this {type(given).__name__} is a {type(head).__name__}: a LogisticRegression of scikit-learn "
+            "that was fitted, for one label of several, and a SetFitHead are read"
+        )
+
+    def apply(vector: Tensor) -> Tensor:
+        table, start = (torch.as_tensor(array).to(vector) for array in (weight, bias))  # (C, H) or (1, H), (C,)
+        found = functional.linear(vector, table, start)
+        return torch.cat((-found / 2, found / 2), -1) if len(classes) == 2 else found  # of two, the log-odds of one
+
+    return apply
+
+
+def _names(given: Any) -> list[str]:
+    """Return the names of the classes in the order of the head's outputs."""
+    labels: Sequence[str] | None = given.labels
+    linear = getattr(given.model_head, "linear", None)
+    classes = range(linear.out_features) if linear is not None else given.model_head.classes_.tolist()
+    return [str(labels[c]) if labels and isinstance(c, int) and c < len(labels) else str(c) for c in classes]

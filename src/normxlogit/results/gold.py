@@ -1,0 +1,111 @@
+"""Gold labels as users have them: names, indices, digits, booleans, or nothing, from any column."""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, NamedTuple
+
+from ..errors import InputError
+
+__all__ = ["Gold", "read_gold"]
+
+BOOLEANS = {"true": 1, "false": 0}
+
+DIGITS = 18
+"""Most digits of a number that may be an index."""
+
+
+class Gold(NamedTuple):
+    """The right label of a text, by name or by index; neither where it is missing.
+
+    Attributes:
+        name: The label's name.
+        index: Its index.
+    """
+
+    name: str | None = None
+    index: int | None = None
+
+    def agrees(self, name: str, index: int) -> bool | None:
+        """Return whether a predicted label is the right one, None where that is missing."""
+        if self.name is not None:
+            return name == self.name
+        return None if self.index is None else index == self.index
+
+
+def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, tokens: bool = False) -> list[Gold]:
+    """Read gold labels.
+
+    A value that is the name of a label means that label. Other numbers, digits and booleans are indices, unless the
+    labels are called by numbers that are not their indices (such as "1" to "5") or by "true" and "false": then they are
+    names too. A 0 among numbers says that they are indices, where labels are called "1", "2" and so on.
+
+    Args:
+        values: The values: strings, numbers of any type, booleans, and None, NaN or "" where a label is missing.
+        labels: Index and name of every label that is known.
+        tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices, and digits are where
+            there is no such token.
+
+    Raises:
+        InputError: If a value is something else, or below 0 where it would be an index.
+    """
+    plain = [_plain(value) for value in values]
+    known = {name: index for index, name in labels}
+    numbered = {number: name for name in known if (number := _number(name)) is not None}
+    as_names = not tokens and any(number != known[name] for number, name in numbered.items())
+    from_one = len(numbered) == len(known) and all(number == known[name] + 1 for number, name in numbered.items())
+    if from_one and 0 in map(_number, plain):
+        known, as_names = {}, False
+    words = {name.casefold(): name for name in known if name.casefold() in BOOLEANS}
+
+    def read(value: Any) -> Gold:
+        if value is None or (str(value) in known and not (tokens and not isinstance(value, str))):
+            return Gold(None if value is None else str(value))
+        word = str(value).casefold()
+        if word in BOOLEANS:
+            return Gold(words.get(word, word)) if words else Gold(index=BOOLEANS[word])
+        number = _number(value)
+        if number is None or number != int(number) or as_names:
+            return Gold(str(value) if number is None else numbered.get(number, str(value)))
+        if number < 0:
+            raise InputError(f"gold label {value} is neither a label nor the index of one; None marks a missing label")
+        return Gold(index=int(number))
+
+    return [read(value) for value in plain]
+
+
+def _plain(value: Any) -> bool | int | float | Decimal | str | None:
+    """Return a value as Python's own type, None where it is missing.
+
+    Raises:
+        InputError: If it can be no label.
+    """
+    for unpack in ("as_py", "item"):  # of Arrow; of numpy and torch
+        if hasattr(value, unpack):
+            try:
+                value = getattr(value, unpack)()
+            except (RuntimeError, ValueError):  # several numbers
+                break
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="replace")
+    if isinstance(value, str):
+        return value if value.strip() else None
+    try:
+        missing = value is None or bool(value != value)  # NaN and NaT
+    except (TypeError, ValueError, ArithmeticError):  # pandas.NA, and a signalling NaN
+        missing = not hasattr(value, "__len__")
+    if missing:
+        return None
+    if isinstance(value, bool | int | float | Decimal):
+        return value
+    if hasattr(value, "__iter__"):
+        raise InputError(f"a gold label is a name, a number or a boolean, not a {type(value).__name__}: {value!r}")
+    return str(value)
+
+
+def _number(value: Any) -> Decimal | None:
+    """Return the number that a value is or is written as, None if it is none or has more digits than an index."""
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and number.adjusted() < DIGITS else None

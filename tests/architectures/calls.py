@@ -1,0 +1,337 @@
+"""The calls that a user makes, on one shrunk model of a class: what each gives, refuses, or fails with.
+
+Every outcome is "yes", "refused: ..." for an error that the library raises on purpose, "fails: ..." where the model's
+own call fails too, or "error: ..." for everything that must not happen: another exception, or numbers that do not
+agree.
+"""
+
+import re
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from normxlogit import ALL, Explainer
+from normxlogit.errors import InputError, NormXLogitError
+from normxlogit.methods import list_methods
+from tests.architectures.base import SIGNALS, Broken, build, stir, tokenizer_for
+from tests.architectures.checks import check
+from tests.architectures.signals import samples_for, unread
+
+TOLERANCE = 2e-4
+"""Relative to the largest score, or to the sum of their sizes where they are added up."""
+
+TEXTS = ["the movie is never bad , but the plot was awful !", "a great film"]
+INPUTS: dict[str, list[Any]] = {
+    "masked-lm": ["the movie is never [MASK] , but the plot was awful !", "a [MASK] film"],
+    "question-answering": [("is it bad ?", TEXTS[0]), ("a cat ?", "the cat sat")],
+    "multiple-choice": [("is it bad ?", [TEXTS[0], "a film with charm"]), ("a cat", ["sat here", "is not bad"])],
+}
+COMPLETIONS = ["with charm and wit", "was bad"]
+NEW_TOKENS = 3
+SMALLER = {
+    "integrated-gradients": "integrated-gradients:steps=3",
+    "lime": "lime:samples=12",
+    "kernel-shap": "kernel-shap:samples=12",
+    "guided-lime": "guided-lime:samples=12",
+}
+"""Methods with fewer passes than by default."""
+
+METHODS = (*(info.name for info in list_methods()), "normxlogit:norm_of=word_embedding")
+"""The methods of `explainer(text, method=...)`."""
+
+
+def call_all(task: str, family: str) -> dict[str, Any]:
+    """Make every call on a model of a class.
+
+    Args:
+        task: The mapping.
+        family: The model type.
+
+    Returns:
+        The class, what `check` says of its parts, and the outcome of each call by its name.
+    """
+    try:
+        model = build(task, family)
+    except Exception as error:  # such as a package that is not installed
+        return {"head": f"fails: {_line(error)}", "calls": {}}
+    facts: dict[str, Any] = {"class": type(model).__name__, "calls": {}}
+    try:
+        calls: Any = SignalCalls(model) if task in SIGNALS else TextCalls(model, tokenizer_for(task, family))
+    except NormXLogitError as error:
+        return facts | {"head": f"refused: {_line(error)}"}
+    facts["head"] = attempt(lambda: facts.update(check(task, family)), calls.answers)
+    stir(model, facts.get("strength", 2.0))
+    facts["calls"] = calls.outcomes()
+    return facts
+
+
+def attempt(call: Callable[[], Any], own: Callable[[], Any] | None = None) -> str:
+    """Make one call and put its outcome in a word or a line.
+
+    Args:
+        call: The library's call, with its comparisons.
+        own: The model's own call of the same kind, which says whether a failure is the model's.
+    """
+    try:
+        call()
+    except NormXLogitError as error:
+        if isinstance(error, InputError) and error.__cause__ is not None:  # the model's own code failed on the input
+            return _failure(error.__cause__, own)
+        return f"refused: {_line(error)}"
+    except Exception as error:
+        return _failure(error, own)
+    return "yes"
+
+
+def _failure(error: BaseException, own: Callable[[], Any] | None) -> str:
+    try:
+        if own is not None:
+            own()
+    except Exception as alike:
+        return f"fails: the model's own call raises {_line(alike)}"
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next((f for f in reversed(frames) if "normxlogit" in f.filename), frames[-1])
+    return f"error: {_line(error)} ({Path(place.filename).name}:{place.lineno})"
+
+
+def _line(error: BaseException) -> str:
+    text = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {text}"[:400]
+
+
+def same(found: Any, expected: Any, what: str, size: float = 0.02) -> None:
+    """Compare scores, relative to the largest of them, or to `size` where that is larger.
+
+    Raises:
+        Broken: If they differ.
+    """
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    if found.shape != expected.shape:
+        raise Broken(f"{what}: shape {found.shape}, not {expected.shape}")
+    if not np.isfinite(found).all():
+        raise Broken(f"{what}: not finite")
+    difference, size = np.abs(found - expected).max(initial=0), max(np.abs(expected).max(initial=0), size)
+    if not difference <= TOLERANCE * size:
+        raise Broken(f"{what}: off by {difference:.2g} at a size of {size:.2g}")
+
+
+def adds_up(result: Any, logits: Any, what: str, scores: Any = None) -> None:
+    """Compare scores plus bias (and attention sinks) with the model's own logits, relative to the sizes of the parts.
+
+    Args:
+        result: A result with a bias, of the shape of `logits`.
+        logits: What is explained: one number for each of the result's rows.
+        what: Names the comparison.
+        scores: What is summed, in the place of the result's scores; its last axis is summed over.
+
+    Raises:
+        Broken: If they differ, or there is no bias.
+    """
+    if result.bias is None:
+        raise Broken(f"{what}: the result has no bias")
+    parts = [np.asarray(result.scores if scores is None else scores, np.float64), np.asarray(result.bias)[..., None]]
+    if result.sink is not None:
+        parts.append(np.asarray(result.sink)[..., None])
+    every = np.concatenate(parts, -1)
+    difference, size = np.abs(every.sum(-1) - np.asarray(logits)), np.abs(every).sum(-1)
+    if not (difference <= TOLERANCE * np.maximum(size, 0.02)).all():
+        raise Broken(f"{what}: off by {difference.max():.2g} at a size of {size.max():.2g}")
+
+
+class TextCalls:
+    """The calls on a model of text.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+    """
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.explainer = Explainer(model, tokenizer)
+        self.task = self.explainer.model.task.name  # XLM's language model is in two mappings
+        self.inputs = INPUTS.get(self.task, TEXTS)
+
+    def outcomes(self) -> dict[str, str]:
+        """Make the calls."""
+        found = {name: attempt(lambda name=name: self.explains(name), self.answers) for name in METHODS}
+        for name in ("normxlogit", "frozen-gradient"):
+            found[f"{name}, layers"] = attempt(lambda name=name: self.layers(name), self.answers)
+        if self.task == "causal-lm":
+            found["generate"] = attempt(self.generates, self.generates_alone)
+            found["completion"] = attempt(self.completes, self.answers)
+            found["sources"] = attempt(self.sources, self.answers)
+        return found
+
+    def logits(self, given: Any) -> Tensor:
+        """Return the caller's own model's logits, without the axis of texts: (C,), (T, C) or (T, 2)."""
+        if self.task == "multiple-choice":
+            prompt, choices = given
+            encoded = self.tokenizer([prompt] * len(choices), choices, padding=True, return_tensors="pt")
+            encoded = {name: value[None] for name, value in encoded.items()}
+        elif isinstance(given, tuple):
+            encoded = self.tokenizer(*given, return_tensors="pt")
+        else:
+            encoded = self.tokenizer(given, return_tensors="pt")
+        with torch.no_grad():
+            output = self.model(**encoded)
+        if output.get("start_logits") is not None:
+            return torch.stack((output["start_logits"], output["end_logits"]), -1)[0]
+        return output["logits"][0]
+
+    def answers(self) -> None:
+        """Call the model on each text."""
+        for given in self.inputs:
+            self.logits(given)
+
+    def logit(self, given: Any, result: Any, *, centred: bool = True) -> float:
+        """Return the caller's own model's logit of what a result explains, less the mean over a vocabulary."""
+        logits, target = self.logits(given), result.target
+        logits = logits if target.position is None else logits[target.position]
+        if centred and self.task in ("masked-lm", "causal-lm"):
+            logits = logits - logits.mean()
+        return float(logits[target.ids[0]])
+
+    def explains(self, name: str) -> None:
+        """Explain texts of different lengths alone and in a batch, and compare with the model's own logits."""
+        method = SMALLER.get(name, name)
+        alone = [self.explainer(given, method=method) for given in self.inputs]
+        for given, result in zip(self.inputs, alone, strict=True):
+            if len(result.scores) != len(result.tokens):
+                raise Broken(f"{result.scores.shape} scores for {len(result.tokens)} tokens")
+            if self.task != "question-answering":
+                logits, place = self.logits(given), result.target.position
+                same(result.prediction.value, (logits if place is None else logits[place]).max(), "the predicted logit")
+            if name == "frozen-gradient" and self._reads_one_target(result):
+                adds_up(result, self.logit(given, result), "scores and bias")
+            if name == "decompx" and self._reads_one_target(result):  # it shares the biases out
+                logit = self.logit(given, result, centred=False)
+                same(result.scores.sum(), logit, "the sum of the scores", float(np.abs(result.scores).sum()))
+        for result, single in zip(self.explainer(self.inputs, method=method), alone, strict=True):
+            same(result.scores, single.scores, "in a batch and alone")
+
+    def _reads_one_target(self, result: Any) -> bool:
+        return self.task != "question-answering" or result.target.position is not None
+
+    def layers(self, name: str) -> None:
+        """Explain every layer; the last one is the default where NormXLogit reads it."""
+        alone = [self.explainer(given, method=name, layers=ALL) for given in self.inputs]
+        for given, result in zip(self.inputs, alone, strict=True):
+            if result.scores.shape != (len(result.layers), len(result.tokens)):
+                raise Broken(f"{result.scores.shape} scores of {len(result.layers)} layers")
+            if name == "normxlogit":
+                same(result.scores[-1], self.explainer(given).scores, "the last layer and the default")
+            elif self._reads_one_target(result):
+                adds_up(result, [self.logit(given, result)] * len(result.layers), "scores and bias of a layer")
+        for result, single in zip(self.explainer(self.inputs, method=name, layers=ALL), alone, strict=True):
+            same(result.scores, single.scores, "layers in a batch and alone")
+
+    def generates_alone(self) -> list[list[int]]:
+        """Return the tokens that the model's own `generate` gives each text."""
+        found = []
+        for text in self.inputs:
+            encoded = self.tokenizer(text, return_tensors="pt")
+            with torch.no_grad():
+                ids = self.model.generate(**encoded, max_new_tokens=NEW_TOKENS, do_sample=False)
+            found.append(ids[0].tolist())
+        return found
+
+    def generates(self) -> None:
+        """Generate, alone and together, the tokens of the model's own `generate`."""
+        single = [self.explainer.generate(text, max_new_tokens=NEW_TOKENS) for text in self.inputs]
+        several = self.explainer.generate(self.inputs, max_new_tokens=NEW_TOKENS)
+        for ids, alone, result in zip(self.generates_alone(), single, several, strict=True):
+            if list(alone.token_ids) != ids:
+                raise Broken(f"generated {list(alone.token_ids)}, the model's own generate {ids}")
+            if alone.token_ids != result.token_ids:
+                raise Broken(f"generated {result.token_ids} in a batch and {alone.token_ids} alone")
+            same(result.scores, alone.scores, "generated in a batch and alone")
+
+    def _centred(self, text: str, completion: str) -> Tensor:
+        """Return the model's own logit of each token of a completion, less the mean over the vocabulary, (G,)."""
+        count = len(self.tokenizer(text)["input_ids"])
+        ids = self.tokenizer(f"{text} {completion}", return_tensors="pt")["input_ids"]
+        logits = self.logits(f"{text} {completion}")[count - 1 : -1]  # (G, V)
+        return (logits - logits.mean(-1, keepdim=True)).gather(1, ids[0, count:, None])[:, 0]
+
+    def completes(self) -> None:
+        """Explain completions, alone and together; scores and bias are the model's own centred logits."""
+        pairs = list(zip(self.inputs, COMPLETIONS, strict=True))
+        single = [self.explainer.explain_completion(text, f" {after}") for text, after in pairs]
+        several = self.explainer.explain_completion(self.inputs, [f" {after}" for after in COMPLETIONS])
+        for (text, after), alone, result in zip(pairs, single, several, strict=True):
+            adds_up(alone, self._centred(text, after), "scores and bias of a generated token")
+            same(result.scores, alone.scores, "completions in a batch and alone")
+
+    def sources(self) -> None:
+        """Explain which words of a prompt a completion rests on; everything adds up to the sum of its logits."""
+        text, completion = self.inputs[0], COMPLETIONS[0]
+        found = self.explainer.explain_sources(text, f" {completion}", by="word")
+        parts = np.concatenate([found.table, found.rest[:, None], found.written[:, None]], -1)  # (1, S + 2)
+        adds_up(found, [self._centred(text, completion).sum()], "scores and bias of sources", parts)
+
+
+class SignalCalls:
+    """The calls on a classifier of pictures or sounds, given what a processor would make of them.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model, self.explainer = model, Explainer(model, unread)
+        self.values = samples_for(model)
+
+    def outcomes(self) -> dict[str, str]:
+        """Make the calls."""
+        found = {name: attempt(lambda name=name: self.explains(name), self.answers) for name in METHODS}
+        for name in ("normxlogit", "frozen-gradient"):
+            found[f"{name}, layers"] = attempt(lambda name=name: self.layers(name), self.answers)
+        return found
+
+    def logits(self) -> Tensor:
+        """Return the model's own logits, (2, C)."""
+        with torch.no_grad():
+            return self.model(**{self.model.main_input_name: self.values}).logits
+
+    def answers(self) -> None:
+        """Call the model on both inputs."""
+        self.logits()
+
+    def _given(self, rows: slice) -> dict[str, Tensor]:
+        return {self.model.main_input_name: self.values[rows]}
+
+    def _explained(self, method: str, **options: Any) -> list[Any]:
+        alone = [self.explainer(self._given(slice(i, i + 1)), method=method, **options)[0] for i in range(2)]
+        together = self.explainer(self._given(slice(0, 2)), method=method, **options)
+        for result, single in zip(together, alone, strict=True):
+            same(result.scores, single.scores, "in a batch and alone")
+        return alone
+
+    def explains(self, name: str) -> None:
+        """Explain two inputs, alone and together."""
+        for own, result in zip(self.logits(), self._explained(SMALLER.get(name, name)), strict=True):
+            same(result.prediction.value, own.max(), "the predicted logit")
+            if name == "frozen-gradient":
+                adds_up(result, own[result.target.ids[0]], "scores and bias")
+
+    def layers(self, name: str) -> None:
+        """Explain every layer; the last one is the default where NormXLogit reads it."""
+        for i, result in enumerate(self._explained(name, layers=ALL)):
+            if name == "normxlogit":
+                default = self.explainer(self._given(slice(i, i + 1)))[0]
+                same(result.scores[-1], default.scores, "the last layer and the default")
+            else:
+                logit = self.logits()[i, result.target.ids[0]]
+                adds_up(result, [logit] * len(result.layers), "scores and bias of a layer")
+
+
+def kind(outcome: str) -> str:
+    """Return the first word of an outcome: "yes", "refused", "fails" or "error"."""
+    return re.split(r"[:\s]", outcome, maxsplit=1)[0]

@@ -1,0 +1,137 @@
+"""One model of each unusual shape, through a user's own calls: right, or refused with what would work.
+
+The shapes: word embeddings that are changed in place (CTRL, GIT), returned with something else (I-BERT) or not looked
+up in a table (CANINE); layers that return lists (OpenAI GPT), two streams (Reformer), four streams (Gemma 3n) or fewer
+states than tokens (Funnel); layers in pieces, with a cache (FlauBERT); patches in the place of tokens (ViT).
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer
+from normxlogit.errors import UnsupportedModelError
+from tests import tiny
+from tests.architectures.base import build, stir
+
+TEXT = "the movie is never bad , but the plot was awful !"
+TEXTS = [TEXT, "a great film"]
+CLASSIFIER, WRITER = "sequence-classification", "causal-lm"
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # transformers' own
+
+
+def explainer_for(task, family):
+    model = build(task, family)
+    stir(model, 4.0)
+    return Explainer(model, tiny.tokenizer(specials=task != WRITER)), model
+
+
+def ids_of(explainer, text):
+    return torch.tensor([explainer.encode(text)[0].inputs["input_ids"]])
+
+
+def logits_of(model, task, **inputs):
+    """The caller's own model's logits: of the labels, or of the next token less their mean."""
+    logits = model(**inputs).logits[0]
+    return logits[-1] - logits[-1].mean() if task == WRITER else logits
+
+
+def total(result):
+    return result.scores.sum(-1) + result.bias + (0 if result.sink is None else result.sink)
+
+
+@pytest.mark.parametrize(
+    ("task", "family"),
+    [
+        (CLASSIFIER, "ctrl"),
+        (WRITER, "git"),
+        (CLASSIFIER, "ibert"),
+        (WRITER, "openai-gpt"),
+        (WRITER, "reformer"),
+        (WRITER, "gemma3n_text"),
+        (CLASSIFIER, "funnel"),
+        ("token-classification", "canine"),
+    ],
+)
+def test_the_frozen_gradient_adds_up_alone_and_in_a_batch(task, family):
+    explainer, model = explainer_for(task, family)
+    together = explainer(TEXTS, method="frozen-gradient")
+    for text, result in zip(TEXTS, together, strict=True):
+        with torch.no_grad():
+            logits = logits_of(model, task, input_ids=ids_of(explainer, text))
+        logits = logits if task != "token-classification" else logits[result.target.position]
+        assert total(result) == pytest.approx(logits[result.target.ids[0]].item(), abs=1e-3)
+        alone = explainer(text, method="frozen-gradient").scores
+        np.testing.assert_allclose(result.scores, alone, atol=1e-3 * np.abs(alone).max())
+
+
+@pytest.mark.parametrize(("task", "family"), [(CLASSIFIER, "ctrl"), (WRITER, "git"), (CLASSIFIER, "ibert")])
+def test_gradient_x_input_is_that_of_the_callers_model(task, family):
+    explainer, model = explainer_for(task, family)
+    result = explainer(TEXT, method="gradient-x-input")
+    ids, table = ids_of(explainer, TEXT), model.get_input_embeddings()
+    vectors = torch.nn.functional.embedding(ids, table.weight).detach().requires_grad_()  # (1, T, H)
+    logits = model(inputs_embeds=vectors.clone()).logits[0]  # these models change what they are given
+    explained = (logits[-1] if task == WRITER else logits)[result.target.ids[0]]
+    (slope,) = torch.autograd.grad(explained, vectors)
+    expected = (slope * vectors).sum(-1)[0].detach().numpy()  # (T,)
+    np.testing.assert_allclose(result.scores, expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("family", ["openai-gpt", "gemma3n_text"])
+def test_at_the_last_layer_the_last_token_is_all_that_a_language_model_reads(family):
+    explainer, model = explainer_for(WRITER, family)
+    result = explainer(TEXT, method="frozen-gradient:sink_threshold=none", layers=ALL)
+    with torch.no_grad():
+        logits = logits_of(model, WRITER, input_ids=ids_of(explainer, TEXT))
+    assert result.scores.shape == (2, len(result.tokens))
+    assert total(result) == pytest.approx([logits[result.target.ids[0]].item()] * 2, abs=1e-3)
+    assert (result.scores[-1, :-1] == 0).all()
+    assert result.scores[0, :-1].any()
+
+
+@pytest.mark.parametrize(
+    ("task", "family"), [(WRITER, "reformer"), (CLASSIFIER, "funnel"), ("token-classification", "canine")]
+)
+def test_layers_that_the_frozen_network_cannot_be_read_at_are_refused(task, family):
+    explainer, _ = explainer_for(task, family)
+    with pytest.raises(UnsupportedModelError, match="read_at=0 needs no layer, and normxlogit"):
+        explainer(TEXT, method="frozen-gradient", layers=ALL)
+    assert explainer(TEXT, method="frozen-gradient:read_at=0").bias is not None
+    layered = explainer(TEXT, layers=ALL)
+    np.testing.assert_allclose(layered.scores[-1], explainer(TEXT).scores, rtol=1e-3, atol=1e-4)
+
+
+def test_a_completion_of_a_reversible_model_adds_up():
+    explainer, model = explainer_for(WRITER, "reformer")
+    result = explainer.explain_completion("the movie is", " never bad")
+    with torch.no_grad():
+        logits = model(input_ids=ids_of(explainer, "the movie is never bad")).logits[0, 2:4]  # (2, V)
+    expected = logits.gather(1, torch.tensor(result.token_ids[-2:])[:, None])[:, 0] - logits.mean(-1)
+    assert total(result) == pytest.approx(expected.numpy(), abs=1e-3)
+
+
+def test_methods_that_need_what_a_model_lacks_say_what_would_work():
+    explainer, _ = explainer_for("token-classification", "canine")
+    for method in ("normxlogit:norm_of=word_embedding", "input-norm:norm_of=word_embedding"):
+        with pytest.raises(UnsupportedModelError, match="norm_of=embedding_output"):
+            explainer(TEXT, method=method)
+    with pytest.raises(UnsupportedModelError, match="frozen-gradient and occlusion"):
+        explainer(TEXT, method="gradient-norm")
+    explainer, _ = explainer_for(CLASSIFIER, "flaubert")
+    with pytest.raises(UnsupportedModelError, match=r"value-zeroing needs layers.*normxlogit"):
+        explainer(TEXT, method="value-zeroing")
+    explainer, _ = explainer_for("masked-lm", "reformer")
+    for method in ("gradient-x-input", "value-zeroing"):
+        with pytest.raises(UnsupportedModelError, match="normxlogit"):
+            explainer("the movie is [MASK]", method=method)
+
+
+def test_methods_for_words_refuse_pictures():
+    model = build("image-classification", "vit")
+    explainer = Explainer(model, lambda *_, **__: None)  # no processor: pixels are given as the model takes them
+    pixels = {"pixel_values": torch.zeros(1, 3, model.config.image_size, model.config.image_size)}
+    for method in ("gradient-x-input", "occlusion", "lime", "kernel-shap", "guided-lime"):
+        with pytest.raises(UnsupportedModelError, match="frozen-gradient explain pictures"):
+            explainer(pixels, method=method)

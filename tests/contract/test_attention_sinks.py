@@ -1,0 +1,151 @@
+"""Attention sinks: states many times larger than the others are held, and what they contribute is told apart."""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Attribution, Explainer, GenerationAttribution
+from tests import tiny
+
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+SINK, TEXT = "once", "once the movie is good"
+PLAIN = "the movie is very good"
+
+
+def with_sink(family="llama", kind="CausalLM", times=300.0):
+    """A model in which one word has a massive embedding."""
+    model = tiny.model(family, kind)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[tiny.VOCABULARY[SINK]].mul_(times)
+    return Explainer(model, tiny.tokenizer_for(family)), model
+
+
+def explained(model, a):
+    """What a result's scores should add up to, by the caller's own model."""
+    logits = model(torch.tensor([a.token_ids])).logits.detach()[0]
+    logits = logits[a.target.position] if logits.ndim > 1 and a.target.kind == "token" else logits
+    value = logits[list(a.target.ids)]
+    return (value - logits.mean() if a.target.kind == "token" else value).numpy()
+
+
+@pytest.mark.parametrize("settings", ["", ":read_at=0", ":read_at=middle", ":read_at=-1"])
+def test_scores_sink_and_bias_are_the_answer(settings):
+    explainer, model = with_sink()
+    a = explainer(TEXT, method=f"frozen-gradient{settings}")
+    assert a.sinks == (a.tokens.index(SINK),)
+    assert abs(float(a.sink)) > 1e-3
+    np.testing.assert_allclose(a.scores.sum() + a.sink + a.bias, explained(model, a)[0], **CLOSE)
+    assert any("attention sink: 'once'" in note for note in a.notes)
+    assert Attribution.from_dict(a.to_dict()) == a
+
+
+def test_the_sink_is_what_its_token_had_where_it_is_one_and_the_others_keep_theirs():
+    explainer, _ = with_sink()
+    held = explainer(TEXT, method="frozen-gradient", layers=2)
+    free = explainer(TEXT, method="frozen-gradient:sink_threshold=none", layers=2)
+    place = held.sinks[0]
+    others = [i for i in range(len(held)) if i != place]
+    assert held.scores[0, place] == 0, "all that it has at a layer where it is a sink is the sink's"
+    # From layer 2 on only the last layer reads it, once; what it has there is its part through that layer.
+    np.testing.assert_allclose(held.sink, free.scores[:, place], **CLOSE)
+    np.testing.assert_allclose(held.scores[:, others], free.scores[:, others], **CLOSE)
+    assert (free.sink, free.sinks) == (None, ())
+
+
+def test_below_the_threshold_no_number_changes():
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    for text in (PLAIN, TEXT):
+        a, b = (explainer(text, method=f"frozen-gradient:sink_threshold={t}") for t in ("10.0", "none"))
+        np.testing.assert_array_equal(a.scores, b.scores)
+        assert (a.sink, a.sinks) == (None, ())
+
+
+def test_alone_equals_in_a_batch():
+    explainer, _ = with_sink()
+    for a in explainer([PLAIN, TEXT, "bad", f"{TEXT} and {PLAIN}"], method="frozen-gradient"):
+        alone = explainer(a.text, method="frozen-gradient")
+        np.testing.assert_allclose(a.scores, alone.scores, **CLOSE)
+        assert a.sinks == alone.sinks
+        assert (a.sink is None) == (alone.sink is None)
+        assert a.sink is None or float(a.sink) == pytest.approx(float(alone.sink), abs=1e-4)
+
+
+@pytest.mark.parametrize(("family", "kind", "text"), [("llama", "CausalLM", f"{PLAIN} {SINK}"), ("bert", None, SINK)])
+def test_the_only_token_that_the_answer_is_read_from_is_never_held(family, kind, text):
+    if kind:
+        explainer, model = with_sink(family, kind)
+    else:  # read from [CLS], which is made massive
+        model = tiny.model(family)
+        with torch.no_grad():
+            model.bert.encoder.layer[1].output.LayerNorm = Massive(model.bert.encoder.layer[1].output.LayerNorm)
+        explainer = Explainer(model, tiny.tokenizer_for(family))
+    a = explainer(text, method="frozen-gradient", target=7 if kind else 0)
+    assert (a.sink, a.sinks) == (None, ())
+    b = explainer(text, method="frozen-gradient:sink_threshold=none", target=7 if kind else 0)
+    np.testing.assert_allclose(a.scores, b.scores, **CLOSE)
+    np.testing.assert_allclose(a.scores.sum() + a.bias, explained(model, a)[0], **CLOSE)
+
+
+class Massive(torch.nn.Module):
+    """A norm after which the first token is large, as it is without a norm."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x):
+        times = torch.ones(x.shape[1], 1)
+        times[0] = 50.0
+        return self.norm(x) * times
+
+
+@pytest.mark.parametrize("layers", [None, ALL])
+def test_each_generated_token_adds_up(layers):
+    explainer, model = with_sink()
+    g = explainer.explain_completion(TEXT, " and bad once not", layers=layers)
+    assert {g.tokens[i].strip() for i in g.sinks} == {SINK}
+    assert g.bias.shape == g.sink.shape == g.scores.shape[:-1]
+    logits = model(torch.tensor([g.token_ids])).logits.detach()[0]
+    for row, target in enumerate(g.targets):
+        at = logits[target.position]
+        wanted = (at[target.ids[0]] - at.mean()).item()
+        total = g.scores[row].sum(-1) + g.sink[row] + g.bias[row]
+        np.testing.assert_allclose(total, wanted, **CLOSE)
+        one = g.for_token(row)
+        assert set(one.sinks) <= set(g.sinks)
+        sink = 0 if one.sink is None else one.sink
+        np.testing.assert_allclose(one.scores.sum(-1) + sink + one.bias, wanted, **CLOSE)
+    assert GenerationAttribution.from_dict(g.to_dict()) == g
+
+
+def test_sources_add_up():
+    explainer, _ = with_sink()
+    prompt = "once the movie is good . the plot was bad ."
+    direct = explainer.explain_sources(prompt, " and mediocre", by="sentence")
+    summed = explainer.explain_completion(prompt, " and mediocre").sources("sentence")
+    for s in (direct, summed):
+        assert s.sinks
+        assert s.sink.shape == s.bias.shape
+    total = [s.table.sum() + s.rest.sum() + s.written.sum() + s.sink.sum() + s.bias.sum() for s in (direct, summed)]
+    np.testing.assert_allclose(*total, rtol=1e-3, atol=1e-3)
+
+
+def test_labels_layers_files_and_windows_keep_it(tmp_path):
+    explainer, model = with_sink("llama", "SequenceClassification")
+    a = explainer(TEXT, method="frozen-gradient", target=ALL, layers=ALL)
+    assert a.sink.shape == a.bias.shape == (2, 3)
+    logits = model(torch.tensor([a.token_ids])).logits.detach()[0].numpy()
+    np.testing.assert_allclose(a.scores.sum(-1) + a.sink + a.bias, np.repeat(logits[:, None], 3, 1), **CLOSE)
+    one = a.select(label=1, layer=2)
+    assert float(one.sink) == a.sink[1, 1]
+    many = explainer([TEXT, PLAIN], method="frozen-gradient")
+    many.save(tmp_path / "all.parquet")
+    assert type(many).load(tmp_path / "all.parquet") == many
+
+
+def test_the_drawings_show_it():
+    explainer, _ = with_sink()
+    a = explainer(TEXT, method="frozen-gradient")
+    assert "attention sink: 'once'" in str(a)
+    a.plot("waterfall")
+    assert "an attention sink" in a._repr_html_()

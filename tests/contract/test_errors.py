@@ -1,0 +1,195 @@
+"""Every error is a `NormXLogitError` that says what was wrong; at the command line it is one line and exit code 2.
+
+Bad calls and command lines by the hundred are in tests/catalogue; here are the types, and calls on results.
+"""
+
+import inspect
+import pickle
+
+import pytest
+import torch
+
+import normxlogit
+from normxlogit import (
+    ALL,
+    Attribution,
+    Attributions,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    HeadMismatchError,
+    InputError,
+    MethodError,
+    NormXLogitError,
+    TargetError,
+    UnsupportedModelError,
+    attribute,
+    register,
+    summarize,
+)
+from normxlogit.methods import IntegratedGradients, method_named
+from tests import tiny
+from tests.commands import run
+from tests.factories import labels_and_layers, make_attribution, make_generation, make_image, pair
+
+from .compare import explainer
+
+ERRORS = [DataError, HeadMismatchError, InputError, MethodError, TargetError, UnsupportedModelError]
+
+
+def test_every_error_inherits_from_one():
+    exported = [getattr(normxlogit, name) for name in normxlogit.__all__]
+    errors = {e for e in exported if inspect.isclass(e) and issubclass(e, Exception)}
+    assert errors == {NormXLogitError, *ERRORS}
+    assert all(issubclass(error, NormXLogitError) for error in errors)
+    assert issubclass(HeadMismatchError, UnsupportedModelError), "who handles the one handles the other"
+    assert not any(issubclass(error, ValueError | KeyError | TypeError) for error in errors)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_an_error_crosses_processes_and_stays_short(error):
+    said = error(f"no label {'x' * 100_000!r} \x1b[31m")
+    assert len(str(said)) <= 1000
+    assert "\x1b" not in str(said)
+    copy = pickle.loads(pickle.dumps(said))
+    assert (type(copy), str(copy)) == (error, str(said))
+
+
+# --- calls of an explainer --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "   ", ["fine", ""]])
+def test_an_empty_text(text):
+    with pytest.raises(InputError, match="is empty"):
+        explainer()(text)
+
+
+@pytest.mark.parametrize("text", [[3], 7, [("a", "b", "c")], [b"bytes"], None, object(), 1.5, {"a": 1}])
+def test_what_is_not_a_text(text):
+    with pytest.raises(InputError):
+        explainer()(text)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "normxlogits"}, "normxlogit"),
+        ({"method": "logat:norm_of=word_embedding"}, "norm_of"),
+        ({"method": "normxlogit:norm_of=words"}, "word_embedding"),
+        ({"method": "input-norm", "layers": ALL}, "single layers"),
+        ({"layers": 4}, "layers 1 to 3"),
+    ],
+)
+def test_a_method_that_does_not_exist_or_cannot_do_it(options, message):
+    with pytest.raises(MethodError, match=message):
+        explainer()("fine", **options)
+
+
+def test_no_text_has_no_results():
+    assert explainer()([]) == []
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError, AssertionError, IndexError, TypeError])
+@pytest.mark.parametrize("used", [False, True], ids=["first call", "later call"])
+def test_what_a_models_own_forward_raises_is_told_with_its_reason(error, used):
+    model = tiny.model("bert")
+    e = Explainer(model, tiny.tokenizer_for("bert"))
+    if used:
+        e("the cat")
+
+    def fail(*_):
+        raise error("the model's own reason")
+
+    model.bert.encoder.layer[1].register_forward_pre_hook(fail)
+    with pytest.raises(NormXLogitError, match="the model's own reason"):
+        e("the cat sat")
+
+
+# --- calls on results, methods, corpora and measurements --------------------------------------------------------------
+
+CALLS = {
+    "an unknown label of a result": lambda: labels_and_layers().select(label="neutral"),
+    "an unknown layer of a result": lambda: labels_and_layers().select(layer=9),
+    "a label of a result without labels": lambda: make_attribution().select(label="negative"),
+    "an unknown way to merge": lambda: make_attribution().words("median"),
+    "the top of several rows": lambda: labels_and_layers().top(),
+    "the words of nothing": lambda: make_attribution(offsets=None).words(),
+    "the top words of several rows": lambda: Attributions([labels_and_layers()]).top(),
+    "gold labels of another number": lambda: Attributions([pair()]).filter(gold=["a", "b"]),
+    "gold labels in one string": lambda: Attributions([pair()]).filter(gold="abc"),
+    "a generated token that is not there": lambda: make_generation().for_token(99),
+    "a layer that was not asked for": lambda: make_generation().select(layer=1),
+    "an unknown way to merge sources": lambda: make_generation().sources(merge="median"),
+    "an unknown kind of source": lambda: make_generation().sources("chapter"),
+    "an unknown kind of plot": lambda: make_attribution().plot("pie"),
+    "a plot of no word": lambda: make_attribution().plot(k=0),
+    "bars of several rows": lambda: labels_and_layers().plot("bars"),
+    "a page of a name that cannot be": lambda: make_attribution().to_html("a\0b.html"),
+    "a file of another kind": lambda: make_attribution().save("why.xyz"),
+    "a file that is not there": lambda: Attribution.load("nowhere.json"),
+    "a result of another kind": lambda: GenerationAttribution.from_dict(make_image().to_dict()),
+    "a dictionary of nothing": lambda: Attribution.from_dict({}),
+    "an unknown setting": lambda: method_named("lime:colour=red"),
+    "an unknown method": lambda: method_named("nope"),
+    "a method class that scores nothing": lambda: register("x", paper="", needs="")(type("X", (), {})),
+    "no number of steps": lambda: IntegratedGradients(steps=0),
+    "a corpus that is not there": lambda: attribute(explainer(), "nowhere.jsonl", "out"),
+    "a summary of nothing": lambda: summarize("nowhere"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_bad_call_is_an_error_of_the_library(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NormXLogitError) as error:
+        call()
+    assert 10 < len(str(error.value)) <= 1000
+    assert "\n" not in str(error.value).strip()
+    assert list(tmp_path.iterdir()) in ([], [tmp_path / "out"])
+
+
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["explain", "x", "--target", "nope"],
+        ["explain", "x", "--method", "nope"],
+        ["explain", "x", "--model", "./nowhere"],
+        ["attribute", "nowhere.jsonl", "--output", "out"],
+        ["summarize", "nowhere"],
+        ["generate", "x"],
+        ["cite", "--question", "who"],
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_is_one_line_and_exit_code_two(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_a_fault_of_the_library_keeps_its_traceback(monkeypatch, capsys):
+    """Only the library's own errors are one line: a defect must be seen."""
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(Explainer, "__call__", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(capsys, "explain", "x")
+
+
+def test_the_memory_running_out_is_not_taken_for_something_else():
+    model = tiny.model("bert")
+    e = Explainer(model, tiny.tokenizer_for("bert"))
+
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    model.bert.encoder.layer[1].register_forward_pre_hook(full)
+    with pytest.raises(InputError, match="not enough memory"):
+        e("the cat sat")

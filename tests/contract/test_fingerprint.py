@@ -1,0 +1,212 @@
+"""What was kept belongs to the model that made it: its weights, adapters, hooks and settings."""
+
+import copy
+import json
+
+import pytest
+import torch
+
+from normxlogit import DataError, Explainer, attribute
+from normxlogit.evaluation.datasets import Example
+from normxlogit.evaluation.runs import run_methods
+from normxlogit.methods import method_named
+from tests import tiny
+
+peft = pytest.importorskip("peft")
+pytest.importorskip("pyarrow")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),  # peft's call
+    pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),  # torch's own
+]
+
+ROWS = [{"text": text} for text in tiny.TEXTS * 3]
+EXAMPLES = [Example("the movie is not good", 0), Example("a great film with charm", 1)]
+LORA = {"task_type": "SEQ_CLS", "r": 4, "target_modules": ["query", "value"]}
+
+
+def adapted():
+    """A model with two LoRA adapters, "default" and "other", of which the first is active."""
+    model = peft.get_peft_model(tiny.model("bert", "SequenceClassification"), peft.LoraConfig(**LORA))
+    model.add_adapter("other", peft.LoraConfig(**LORA))
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora_B" in name:
+                weight.normal_(std=0.5)
+    return model.eval()
+
+
+def query(model):
+    return model.base_model.model.bert.encoder.layer[0].attention.self.query
+
+
+def double(value):
+    return value * SCALE
+
+
+SCALE = 2.0
+
+
+class Steering:
+    """A hook with a setting."""
+
+    def __init__(self, strength):
+        self.strength = strength
+
+    def __call__(self, module, inputs, output):
+        return output * self.strength
+
+
+def closure_hook(strength):
+    return lambda module, inputs, output: output + strength
+
+
+def scaled(model):
+    query(model).scaling["default"] *= 3
+
+
+def disabled(model):
+    model.base_model.disable_adapter_layers()
+
+
+def in_place(model):
+    with torch.no_grad():
+        query(model).base_layer.weight[0, 0] += 1
+
+
+def forward_on_the_instance(model):
+    model.base_model.model.bert.pooler.forward = lambda hidden: hidden[:, 0]
+
+
+CHANGES = {
+    "active adapter": lambda model: model.set_adapter("other"),
+    "scaling": scaled,
+    "adapters off": disabled,
+    "weight": in_place,
+    "hook": lambda model: query(model).register_forward_hook(Steering(2.0)),
+    "pre-hook": lambda model: query(model).register_forward_pre_hook(lambda module, inputs: (double(inputs[0]),)),
+    "backward hook": lambda model: query(model).register_full_backward_hook(lambda *_: None),
+    "setting of a module": lambda model: setattr(
+        model.base_model.model.bert.encoder.layer[0].output.LayerNorm, "eps", 1
+    ),
+    "forward of one module": forward_on_the_instance,
+}
+"""What makes another model of one that `adapted` returned."""
+
+
+def attributed(model, folder, rows=ROWS, **options):
+    return attribute(Explainer(model, tiny.tokenizer(), name="tiny"), rows, folder, shard_rows=4, **options)
+
+
+def stopped(progress):
+    raise KeyboardInterrupt
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A corpus folder with the first shards of a run that was stopped."""
+    folder = tmp_path_factory.mktemp("corpus") / "run"
+    with pytest.raises(KeyboardInterrupt):
+        attributed(adapted(), folder, watch=stopped)
+    return folder
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_corpus_is_not_continued_with_another_model(begun, name):
+    model = adapted()
+    CHANGES[name](model)
+    before = (begun / "manifest.json").read_bytes()
+    with pytest.raises(DataError, match="other weights, settings, active adapters, hooks"):
+        attributed(model, begun)
+    assert (begun / "manifest.json").read_bytes() == before
+
+
+def test_a_corpus_is_continued_with_the_same_model(begun, tmp_path):
+    """It may be another object, that was used, was in training mode, and had another adapter and a hook meanwhile."""
+    model = adapted()
+    with torch.no_grad():
+        model(input_ids=torch.ones(1, 5, dtype=torch.long), output_hidden_states=True)
+    query(model).register_forward_hook(Steering(2.0)).remove()
+    model.set_adapter("other")
+    model.set_adapter("default")
+    folder = tmp_path / "run"
+    model.train().eval()
+    with pytest.raises(KeyboardInterrupt):
+        attributed(model, folder, watch=stopped)
+    manifests = [json.loads((place / "manifest.json").read_text()) for place in (begun, folder)]
+    assert manifests[0]["model"] == manifests[1]["model"]
+    assert attributed(adapted(), folder).rows == len(ROWS)
+
+
+def test_a_model_that_was_saved_and_loaded_is_the_same(tmp_path):
+    model = tiny.model("bert", "SequenceClassification")
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        attributed(model, folder, watch=stopped)
+    model.save_pretrained(tmp_path / "model")
+    loaded = type(model).from_pretrained(tmp_path / "model", attn_implementation="eager")
+    assert attributed(loaded, folder).rows == len(ROWS)
+
+
+@pytest.mark.parametrize(("one", "other"), [(Steering(2.0), Steering(3.0)), (closure_hook(1.0), closure_hook(2.0))])
+def test_a_hook_counts_by_what_it_does(tmp_path, one, other):
+    def hooked(hook):
+        model = tiny.model("bert", "SequenceClassification")
+        model.bert.pooler.register_forward_hook(hook)
+        return model
+
+    with pytest.raises(KeyboardInterrupt):
+        attributed(hooked(one), tmp_path, watch=stopped)
+    with pytest.raises(DataError, match="hooks"):
+        attributed(hooked(other), tmp_path)
+    assert attributed(hooked(copy.deepcopy(one)), tmp_path).rows == len(ROWS)
+
+
+def test_a_hook_counts_by_the_names_that_it_looks_up(tmp_path, monkeypatch):
+    model = tiny.model("bert", "SequenceClassification")
+    model.bert.pooler.register_forward_hook(lambda module, inputs, output: double(output))
+    with pytest.raises(KeyboardInterrupt):
+        attributed(model, tmp_path, watch=stopped)
+    monkeypatch.setattr(f"{__name__}.SCALE", 5.0)
+    with pytest.raises(DataError, match="hooks"):
+        attributed(model, tmp_path)
+
+
+def test_a_change_while_a_corpus_is_explained_is_refused(tmp_path):
+    model = adapted()
+    with pytest.raises(DataError, match="changed while the corpus was explained"):
+        attributed(model, tmp_path, watch=lambda _: model.set_adapter("other"))
+    again = attributed(adapted(), tmp_path)
+    assert (again.rows, again.errors) == (len(ROWS), 0)
+
+
+def test_offloaded_weights_count(tmp_path):
+    accelerate = pytest.importorskip("accelerate")
+
+    def offloaded(change):
+        model = tiny.model("bert", "SequenceClassification")
+        with torch.no_grad():
+            model.bert.encoder.layer[0].output.dense.weight.mul_(change)
+        return accelerate.cpu_offload(model, execution_device="cpu")
+
+    with pytest.raises(KeyboardInterrupt):
+        attributed(offloaded(1), tmp_path, watch=stopped)
+    with pytest.raises(DataError, match="other weights"):
+        attributed(offloaded(2), tmp_path)
+    assert attributed(tiny.model("bert", "SequenceClassification"), tmp_path).rows == len(ROWS)
+
+
+def test_measurements_of_one_adapter_are_not_those_of_another(tmp_path):
+    method = [method_named("occlusion")]
+
+    def measured(model, folder):
+        (found,) = run_methods(Explainer(model, tiny.tokenizer(), name="tiny"), EXAMPLES, method, folder=folder)
+        return found.aopc
+
+    model = adapted()
+    first = measured(model, tmp_path)
+    assert measured(model, tmp_path) == first
+    assert len(list(tmp_path.iterdir())) == 1, "read, not measured again"
+    model.set_adapter("other")
+    assert measured(model, tmp_path) == measured(model, None) != first

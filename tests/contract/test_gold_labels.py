@@ -1,0 +1,176 @@
+"""Right labels as users have them: any column of names, numbers or booleans, with values missing."""
+
+import itertools
+from decimal import Decimal
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import DataError, Explainer, InputError, attribute, summarize
+from tests import tiny
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("duckdb")
+
+TEXTS = [" ".join(words) for words in itertools.islice(itertools.permutations(tiny.WORDS[:9], 3), 0, 400, 16)]
+
+
+def explainer(*labels, kind="SequenceClassification"):
+    """A model that gives every label to some of the texts: its head is that of a small random one, centred."""
+    model = tiny.model("bert", kind, num_labels=len(labels))
+    with torch.no_grad():
+        model.classifier.weight.mul_(50)
+        logits = model(**tiny.tokenizer()(TEXTS, return_tensors="pt", padding=True)).logits
+        model.classifier.bias.sub_(logits.mean(0))
+    return Explainer(model, tiny.tokenizer(), labels=list(labels))
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Results of models by their labels."""
+    made = {}
+
+    def of(*labels):
+        if labels not in made:
+            made[labels] = explainer(*labels), explainer(*labels)(TEXTS)
+        return made[labels]
+
+    return of
+
+
+def right_or_wrong(found, labels):
+    """Indices of gold labels of which every other one is right, and which are."""
+    ids = [result.prediction.id for result in found]
+    assert len(set(ids)) > 1
+    right = [i % 2 == 0 for i in range(len(ids))]
+    return [i if ok else (i + 1) % len(labels) for i, ok in zip(ids, right, strict=True)], right
+
+
+STARS = ("1", "2", "3", "4", "5")
+YES = ("no", "yes")
+SPELLED = {
+    "names": (STARS, lambda i, labels: labels[i]),
+    "names that are numbers": (STARS, lambda i, labels: int(labels[i])),
+    "names that are decimals": (STARS, lambda i, labels: Decimal(labels[i])),
+    "names that are floats": (STARS, lambda i, labels: float(labels[i])),
+    "indices": (YES, lambda i, _: i),
+    "indices of stars": (STARS, lambda i, _: i),  # a 0 among them says that they are
+    "indices in digits": (YES, lambda i, _: str(i)),
+    "floats": (YES, lambda i, _: float(i)),
+    "floats in digits": (YES, lambda i, _: f"{i}.0"),
+    "decimals": (YES, lambda i, _: Decimal(i).quantize(Decimal("1.00"))),
+    "booleans": (YES, lambda i, _: bool(i)),
+    "boolean words": (YES, lambda i, _: str(bool(i))),
+    "booleans that are names": (("true", "false"), lambda i, _: i == 0),
+    "digits that are other names": (("1", "0"), lambda i, labels: labels[i]),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_every_spelling_says_what_is_right(results, tmp_path, name):
+    labels, spelled = SPELLED[name]
+    model, found = results(*labels)
+    ids, right = right_or_wrong(found, labels)
+    gold = [spelled(i, labels) for i in ids]
+    assert found.filter(gold=gold) == found[::2]
+    assert found.filter(gold=gold, correct=False) == found[1::2]
+    some = [*gold[:-2], None, None]
+    assert found.filter(gold=some, correct=False) == found[1:-2:2]
+    attribute(model, pa.table({"text": TEXTS, "gold": some}), tmp_path, keep=["gold"])
+    assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(np.mean(right[:-2]))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda ids: np.array(ids),
+        lambda ids: np.array(ids, np.float32),
+        lambda ids: torch.tensor(ids),
+        lambda ids: pa.chunked_array([ids]),
+        lambda ids: [str(i).encode() for i in ids],
+        lambda ids: pytest.importorskip("pandas").Series(ids, index=range(5, 5 + len(ids)), dtype="Int64"),
+        lambda ids: pytest.importorskip("pandas").Categorical([YES[i] for i in ids]),
+        lambda ids: pytest.importorskip("polars").Series(ids),
+    ],
+)
+def test_columns_of_any_library(results, column):
+    _, found = results(*YES)
+    ids, _ = right_or_wrong(found, YES)
+    assert found.filter(gold=column(ids)) == found[::2]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), "", Decimal("NaN"), np.float32("nan"), np.datetime64("NaT")])
+def test_a_missing_label_is_neither_right_nor_wrong(results, missing):
+    _, found = results(*YES)
+    gold = [found[0].prediction.id, *[missing] * (len(found) - 1)]
+    assert found.filter(gold=gold) == found[:1]
+    assert found.filter(gold=gold, correct=False) == []
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.string(), pa.int64(), pa.bool_(), pa.decimal128(9, 2)])
+def test_a_column_with_nothing_in_it(results, tmp_path, kind):
+    model, _ = results(*YES)
+    table = pa.table({"text": TEXTS, "gold": pa.nulls(len(TEXTS), kind)})
+    attribute(model, table, tmp_path, keep=["gold"])
+    summary = summarize(tmp_path, gold="gold")
+    assert summary.accuracy is None
+    assert summary.mistakes == []
+
+
+def test_nan_beside_numbers(results, tmp_path):
+    model, found = results(*YES)
+    ids, right = right_or_wrong(found, YES)
+    gold = [float("nan"), *map(float, ids[1:])]
+    attribute(model, pa.table({"text": TEXTS, "gold": pa.array(gold, pa.float64())}), tmp_path, keep=["gold"])
+    assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(np.mean(right[1:]))
+
+
+@pytest.mark.parametrize("name", ["Target", "SCORES", "Row", "gold", "value label", 'a"b', "n", "k", "units", "Text"])
+def test_a_column_of_any_name(results, tmp_path, name):
+    """DuckDB does not tell capitals apart; the run's own columns are called "target" and "scores"."""
+    model, found = results(*YES)
+    ids, right = right_or_wrong(found, YES)
+    rows = pa.table({"text": TEXTS, name: ids, "other": ids[::-1]})
+    attribute(model, rows, tmp_path, keep=[name, "other"], words=True)
+    assert summarize(tmp_path, gold=name).accuracy == pytest.approx(np.mean(right))
+
+
+def test_columns_that_differ_in_capitals_only(results, tmp_path):
+    model, found = results(*YES)
+    ids, right = right_or_wrong(found, YES)
+    rows = pa.table({"text": TEXTS, "gold": [1 - i for i in ids], "Gold": ids})
+    attribute(model, rows, tmp_path, keep=["gold", "Gold"])
+    assert summarize(tmp_path, gold="Gold").accuracy == pytest.approx(np.mean(right))
+    assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(1 - np.mean(right))
+
+
+def test_what_can_be_no_label_is_refused(results, tmp_path):
+    model, found = results(*YES)
+    with pytest.raises(InputError, match="correct=False needs the right labels: give gold="):
+        found.filter(correct=False)
+    with pytest.raises(InputError, match="not a list"):
+        found.filter(gold=[[0]] * len(found))
+    with pytest.raises(InputError, match="-1 is neither a label nor the index of one"):
+        found.filter(gold=[-1] * len(found))
+    attribute(model, pa.table({"text": TEXTS, "gold": [-1] * len(TEXTS)}), tmp_path, keep=["gold"])
+    with pytest.raises(DataError, match="column 'gold': gold label -1"):
+        summarize(tmp_path, gold="gold")
+
+
+def test_a_regression_has_no_right_labels(tmp_path):
+    model = explainer("score")
+    with pytest.raises(InputError, match="regression"):
+        model(TEXTS[:2]).filter(gold=[0.5, 0.1])
+    attribute(model, pa.table({"text": TEXTS, "gold": [0.5] * len(TEXTS)}), tmp_path, keep=["gold"])
+    with pytest.raises(DataError, match="regression"):
+        summarize(tmp_path, gold="gold")
+
+
+def test_a_number_is_a_token_id_and_a_string_a_token():
+    model = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
+    found = model(tiny.TEXTS)
+    ids, names = ([getattr(result.prediction, field) for result in found] for field in ("id", "label"))
+    for gold in (ids, list(map(float, ids)), names):
+        assert found.filter(gold=gold) == found
+        assert found.filter(gold=gold, correct=False) == []

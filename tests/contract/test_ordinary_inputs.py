@@ -1,0 +1,134 @@
+"""What people hand over every day is read: columns, rows, bytes, token ids, pictures of any mode, large values."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from normxlogit import Explainer, InputError
+from tests import tiny
+
+TEXTS = ["the cat is on the mat", "a dog"]
+
+
+@pytest.fixture(scope="module")
+def bert():
+    return tiny.model("bert"), tiny.tokenizer_for("bert")
+
+
+@pytest.fixture(scope="module")
+def explainer(bert):
+    return Explainer(*bert)
+
+
+def columns():
+    arrow, polars, datasets = (pytest.importorskip(name) for name in ("pyarrow", "polars", "datasets"))
+    table = {"text": TEXTS, "label": [0, 1]}
+    data = datasets.Dataset.from_dict(table)
+    yield "pandas column of bytes", pd.Series([text.encode() for text in TEXTS])
+    yield "pandas frame of one column", pd.DataFrame({"text": TEXTS})
+    yield "pandas frame of one column of texts", pd.DataFrame(table)
+    yield "polars frame of one column", polars.DataFrame({"text": TEXTS})
+    yield "polars frame of one column of texts", polars.DataFrame(table)
+    yield "Arrow column", arrow.array(TEXTS)
+    yield "Arrow column of bytes", arrow.array([text.encode() for text in TEXTS])
+    yield "Arrow column in chunks", arrow.chunked_array([TEXTS[:1], TEXTS[1:]])
+    yield "Arrow column with a dictionary", arrow.array(TEXTS).dictionary_encode()
+    yield "Arrow table", arrow.table(table)
+    yield "data set", data
+    yield "rows of a data set", [data[0], data[1]]
+    yield "slice of a data set", data[:2]
+    yield "data set that is streamed", data.to_iterable_dataset()
+    yield "array of one column", np.array(TEXTS)[:, None]
+
+
+@pytest.mark.parametrize("given", [pytest.param(value, id=name) for name, value in columns()])
+def test_columns_of_any_library(explainer, given):
+    results = explainer(given)
+    assert [result.text for result in results] == TEXTS
+    np.testing.assert_array_equal(results[1].scores, explainer(TEXTS)[1].scores)
+
+
+def test_one_text_in_other_clothes(explainer):
+    arrow = pytest.importorskip("pyarrow")
+    wanted = explainer(TEXTS[0])
+    for given in ({"text": TEXTS[0], "label": 1}, TEXTS[0].encode(), arrow.scalar(TEXTS[0])):
+        result = explainer(given)
+        assert result.text == TEXTS[0]
+        np.testing.assert_array_equal(result.scores, wanted.scores)
+    pair = explainer((b"a cat", "a dog"))
+    assert (pair.text, pair.text_pair) == ("a cat", "a dog")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (pd.DataFrame({"a": TEXTS, "b": TEXTS}), r"or pairs, as list\(zip\(data\['a'\], data\['b'\]\)\)"),
+        ({"a": "one", "b": "two"}, r"or a pair, as \(data\['a'\], data\['b'\]\)"),
+        (pd.DataFrame({"label": [0, 1]}), "without a column of texts"),
+        ([b"fine", b"caf\xe9"], "input 1 is bytes that are not UTF-8"),
+        ([0, 1], "token ids are passed as"),
+        ([["a", "b"]], "a pair is a tuple"),
+    ],
+)
+def test_what_could_mean_several_things_is_refused_with_the_line_to_write(explainer, given, says):
+    with pytest.raises(InputError, match=says):
+        explainer(given)
+
+
+def test_a_frame_that_is_not_computed_and_splits_are_refused(explainer):
+    polars, datasets = pytest.importorskip("polars"), pytest.importorskip("datasets")
+    with pytest.raises(InputError, match="collect"):
+        explainer(polars.LazyFrame({"text": TEXTS}))
+    with pytest.raises(InputError, match="splits train"):
+        explainer(datasets.DatasetDict({"train": datasets.Dataset.from_dict({"text": TEXTS})}))
+
+
+def test_token_ids_in_a_tensor(bert, explainer):
+    ids = bert[1](TEXTS[0], return_tensors="pt").input_ids
+    wanted = explainer(TEXTS[0]).scores
+    np.testing.assert_allclose(explainer(ids)[0].scores, wanted, atol=1e-6)
+    np.testing.assert_allclose(explainer(ids.numpy())[0].scores, wanted, atol=1e-6)
+    np.testing.assert_allclose(explainer(ids[0]).scores, wanted, atol=1e-6)
+    several = explainer([ids[0], ids[0, :3]])
+    np.testing.assert_allclose(several[0].scores, wanted, atol=1e-5)
+    assert several[1].token_ids == tuple(ids[0, :3].tolist())
+    with pytest.raises(InputError, match="whole numbers"):
+        explainer(torch.zeros(1, 3))
+
+
+@pytest.mark.parametrize("method", ["normxlogit", "frozen-gradient", "occlusion", "decompx"])
+@pytest.mark.parametrize("size", [1e5, 1e7])
+def test_large_values_of_a_regression(size, method):
+    model = tiny.model("bert", num_labels=1, problem_type="regression")
+    tokenizer = tiny.tokenizer_for("bert")
+    with torch.no_grad():
+        model.classifier.weight.mul_(size)
+        model.classifier.bias.fill_(size)
+    results = Explainer(model, tokenizer)(TEXTS, method=method)
+    for text, result in zip(TEXTS, results, strict=True):
+        with torch.no_grad():
+            value = float(model(**tokenizer(text, return_tensors="pt")).logits)
+        assert result.prediction.value == pytest.approx(value, rel=1e-5)
+        if method == "frozen-gradient":
+            assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(value, rel=1e-4)
+
+
+def test_large_values_are_still_compared():
+    model = tiny.model("bert", num_labels=1, problem_type="regression")
+    with torch.no_grad():
+        model.classifier.bias.fill_(1e5)
+    model.classifier.register_forward_hook(lambda _, __, output: output + 100 * torch.rand(()))
+    with pytest.raises(Exception, match="differently each time"):
+        Explainer(model, tiny.tokenizer_for("bert"))(TEXTS[0])
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama", "t5", "bert"])
+def test_a_first_text_of_one_token(family):
+    model, tokenizer = tiny.model(family), tiny.tokenizer(specials=family == "t5")
+    explainer = Explainer(model, tokenizer)
+    alone = explainer("a")
+    assert len(alone) == (3 if family == "t5" else 1)
+    fresh = Explainer(model, tokenizer)(TEXTS)
+    for result, other in zip(explainer(TEXTS), fresh, strict=True):
+        np.testing.assert_allclose(result.scores, other.scores, atol=1e-5)

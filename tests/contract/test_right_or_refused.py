@@ -1,0 +1,271 @@
+"""The numbers are those of the model as it answers now, or there is a typed error that says why.
+
+Weights that were not in the checkpoint, a tokenizer that was not there, code and pickle that nobody asked for, numbers
+that are not finite, a model without a head: what is refused. The counterpart, that the answers explained are the
+caller's, is in test_own_answers.py and test_formulas.py.
+"""
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertModel
+
+from normxlogit import (
+    ALL,
+    Explainer,
+    HeadMismatchError,
+    InputError,
+    NormXLogitError,
+    UnsupportedModelError,
+    list_methods,
+)
+from tests import tiny
+from tests.commands import run
+
+from .compare import close
+
+TEXT = tiny.TEXTS[2]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of a model and its tokenizer."""
+    return save(tmp_path / "model", tiny.model("bert"))
+
+
+def save(path, model, family="bert"):
+    model.save_pretrained(path)
+    tiny.tokenizer_for(family).save_pretrained(path)
+    return path
+
+
+def configure(folder, **changes):
+    """Change the configuration that was saved in a folder."""
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def keep_weights(folder, keep):
+    """Leave out of a file the weights whose names a function does not accept."""
+    file = folder / "model.safetensors"
+    save_file({name: value for name, value in load_file(file).items() if keep(name)}, file, {"format": "pt"})
+
+
+def refuse(folder, message, error=InputError, capsys=None, **options):
+    """Load a folder from Python and by command: the error, and one line."""
+    with pytest.raises(error, match=message):
+        Explainer.from_pretrained(folder, **options)
+    if capsys is not None:
+        code, out, err = run(capsys, "explain", "the cat", "--model", folder)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+# --- weights that are not in the checkpoint ---------------------------------------------------------------------------
+
+
+def test_a_head_that_is_not_in_the_file_would_be_random(folder, capsys):
+    keep_weights(folder, lambda name: "classifier" not in name)
+    refuse(folder, r"lacks classifier.bias, classifier.weight: .*allow_missing_weights=True", capsys=capsys)
+    allowed = Explainer.from_pretrained(folder, allow_missing_weights=True)
+    assert len(allowed("the cat sat")) == 5
+
+
+@pytest.mark.parametrize("part", ["pooler", "encoder.layer.1.attention.self.query.weight", "word_embeddings"])
+def test_any_other_weight_that_is_not_in_the_file_would_be_random(folder, part, capsys):
+    keep_weights(folder, lambda name: part not in name)
+    refuse(folder, f"lacks .*{part}", capsys=capsys)
+
+
+def test_a_language_model_has_no_head_for_classes(tmp_path):
+    save(tmp_path, tiny.model("bert", "MaskedLM"))
+    refuse(tmp_path, r"as a BertForSequenceClassification lacks .*classifier.weight", task="sequence-classification")
+
+
+def test_a_class_of_another_head_has_no_weights_here(folder):
+    configure(folder, architectures=["RobertaForMaskedLM"])
+    refuse(folder, r"as a BertForMaskedLM lacks cls.predictions")
+
+
+def test_many_missing_weights_are_counted(folder):
+    configure(folder, num_hidden_layers=5)
+    refuse(folder, r"lacks (bert\.encoder\.layer\.3[^,]*, ){5}[^,]* and 26 more: ")
+
+
+def test_weights_of_other_shapes_would_be_random(folder):
+    configure(folder, id2label={str(i): f"L{i}" for i in range(5)}, label2id={f"L{i}": i for i in range(5)})
+    refuse(folder, r"has other shapes of classifier.bias \(2,\) for \(5,\), classifier.weight")
+    allowed = Explainer.from_pretrained(folder, allow_missing_weights=True)
+    assert allowed("the cat", target=ALL).target.labels == ("L0", "L1", "L2", "L3", "L4")
+
+
+def test_layers_that_the_configuration_does_not_count_would_be_left_out(folder):
+    configure(folder, num_hidden_layers=2)
+    refuse(folder, r"more layers than its configuration counts \(bert.encoder.layer.2.attention")
+    assert Explainer.from_pretrained(folder, num_hidden_layers=1)("the cat", layers=ALL).layers == (1,)
+
+
+def test_weights_that_the_model_has_no_use_for_change_nothing(folder):
+    expected = Explainer.from_pretrained(folder)(TEXT).scores
+    more = {"cls.predictions.bias": torch.zeros(9), "layer.9.x": torch.ones(1)}
+    file = folder / "model.safetensors"
+    save_file(load_file(file) | more, file, {"format": "pt"})
+    close(Explainer.from_pretrained(folder)(TEXT).scores, expected)
+
+
+def test_a_bare_encoder_has_no_head(tmp_path, capsys):
+    save(tmp_path, BertModel(tiny.model("bert").config))
+    refuse(tmp_path, r"BertModel is a bare encoder.*BertForSequenceClassification", UnsupportedModelError, capsys)
+    with pytest.raises(UnsupportedModelError, match="BertForSequenceClassification"):
+        Explainer(tiny.model("bert").bert, tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="not a transformers model"):
+        Explainer(torch.nn.Linear(2, 2), tiny.tokenizer_for("bert"))
+
+
+def test_a_saved_model_is_explained_as_the_one_in_memory(folder):
+    expected = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))(TEXT, layers=ALL)
+    close(Explainer.from_pretrained(folder)(TEXT, layers=ALL).scores, expected.scores)
+
+
+# --- a tokenizer that is not there ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("bert", "SequenceClassification"), ("gpt2", "CausalLM"), ("xlnet", "SequenceClassification")]
+)
+def test_a_folder_without_a_tokenizer(tmp_path, family, kind, capsys):
+    tiny.model(family, kind).save_pretrained(tmp_path)
+    refuse(tmp_path, r"has no tokenizer: its files \(such as tokenizer.json\) are missing", capsys=capsys)
+
+
+def test_a_model_in_memory_without_a_tokenizer():
+    with pytest.raises(NormXLogitError, match="tokenizer"):
+        Explainer(tiny.model("bert"))(TEXT)
+
+
+def test_a_tokenizer_of_another_vocabulary():
+    """An id that the model does not have is an error, not a row of another table."""
+    model, tokenizer = tiny.model("bert", vocab_size=30), tiny.tokenizer_for("bert")
+    with pytest.raises(InputError, match="token"):
+        Explainer(model, tokenizer)(TEXT)
+
+
+# --- no code and no pickle but by name --------------------------------------------------------------------------------
+
+
+def test_pickled_weights_only_when_asked_by_name(folder, capsys):
+    model = tiny.model("bert")
+    (folder / "model.safetensors").unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    refuse(folder, "allow_pickle=True", capsys=capsys)
+    close(
+        Explainer.from_pretrained(folder, allow_pickle=True)(TEXT).scores,
+        Explainer(model, tiny.tokenizer_for("bert"))(TEXT).scores,
+    )
+
+
+@pytest.mark.parametrize("kind", ["bert", "of-the-repository"])
+def test_code_of_a_repository_runs_only_when_asked_by_name(folder, tmp_path, kind):
+    ran = tmp_path / "ran"
+    (folder / "own.py").write_text(
+        f"open({str(ran)!r}, 'w').close()\n"
+        "from transformers import BertConfig, BertForSequenceClassification\n"
+        "class Config(BertConfig): pass\n"
+        "class Model(BertForSequenceClassification): config_class = Config\n"
+    )
+    configure(
+        folder,
+        model_type=kind,
+        auto_map={"AutoConfig": "own.Config", "AutoModelForSequenceClassification": "own.Model"},
+    )
+    try:
+        Explainer.from_pretrained(folder)
+    except InputError:
+        assert kind != "bert", "whose code transformers has"
+    assert not ran.exists()
+    with contextlib.suppress(Exception):  # whatever it makes of it
+        Explainer.from_pretrained(folder, trust_remote_code=True)
+    assert ran.exists()
+
+
+# --- no numbers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "CausalLM")])
+@pytest.mark.parametrize("first", [True, False])
+def test_nan_is_an_error_that_says_where_it_began(family, kind, first):
+    model = tiny.model(family, kind)
+    explainer = Explainer(model, tiny.tokenizer_for(family))
+    if not first:
+        explainer(TEXT)
+    layer = [path for path, _ in model.named_modules() if path.endswith(("mlp.up_proj", "output.dense"))]
+    with torch.no_grad():
+        model.get_submodule(layer[1]).weight[0, 0] = torch.nan
+    with pytest.raises(UnsupportedModelError, match=rf"first in what {layer[1]} returns, whose weight is not finite"):
+        explainer(TEXT)
+
+
+def test_overflow_is_an_error_that_says_where_it_began():
+    model = tiny.model("bert")
+    model.bert.encoder.layer[1].output.register_forward_hook(lambda _, __, output: output * torch.inf)
+    with pytest.raises(UnsupportedModelError, match=r"first in what bert\.encoder\.layer\.1\.output returns; load"):
+        Explainer(model, tiny.tokenizer_for("bert"))(TEXT)
+
+
+@pytest.mark.parametrize("method", [info.name for info in list_methods()])
+def test_no_method_returns_nan(method):
+    model = tiny.model("bert")
+    with torch.no_grad():
+        model.bert.encoder.layer[1].output.dense.weight[0, 0] = torch.nan
+    with pytest.raises(NormXLogitError, match=r"finite|NaN"):
+        Explainer(model, tiny.tokenizer_for("bert"))(TEXT, method=method)
+
+
+@pytest.mark.parametrize("call", ["generate", "explain_completion"])
+def test_no_generation_is_explained_with_nan(call):
+    model = tiny.model("llama", "CausalLM")
+    with torch.no_grad():
+        model.model.layers[1].mlp.up_proj.weight[0, 0] = torch.nan
+    explainer = Explainer(model, tiny.tokenizer_for("llama"))
+    with pytest.raises(NormXLogitError, match=r"finite|NaN|nan"):
+        explainer.generate(TEXT, max_new_tokens=2) if call == "generate" else explainer.explain_completion(TEXT, " bad")
+
+
+def test_one_text_with_nan_is_an_error_and_the_others_alone_are_right():
+    """The embedding of one word is not finite: texts without it are explained as ever."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    expected = Explainer(model, tokenizer)("the cat sat").scores
+    with torch.no_grad():
+        model.get_input_embeddings().weight[tiny.VOCABULARY["bad"], 0] = torch.nan
+    explainer = Explainer(model, tokenizer)
+    for inputs in ("bad", ["the cat sat", "bad"], ["bad", "the cat sat"]):
+        with pytest.raises(UnsupportedModelError, match="finite"):
+            explainer(inputs)
+    close(explainer("the cat sat").scores, expected)
+
+
+# --- a model that does not answer twice alike -------------------------------------------------------------------------
+
+
+def test_a_model_that_draws_its_answer_is_refused():
+    model = tiny.model("bert")
+    model.classifier.register_forward_hook(lambda _, __, output: output + torch.rand_like(output))
+    with pytest.raises((HeadMismatchError, UnsupportedModelError)):
+        Explainer(model, tiny.tokenizer_for("bert"))(TEXT)
+
+
+def test_the_scores_follow_a_hook_that_changes_the_answer():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    explainer = Explainer(model, tokenizer)
+    before = explainer(TEXT, target=0)
+    handle = model.bert.encoder.layer[2].register_forward_hook(lambda _, __, output: output * 2)
+    changed = explainer(TEXT, target=0)
+    with torch.no_grad():
+        logits = model(torch.tensor([changed.token_ids])).logits[0]
+    assert changed.prediction.value == pytest.approx(float(logits.max()), abs=1e-4)
+    assert not np.allclose(changed.scores, before.scores)
+    handle.remove()
+    close(explainer(TEXT, target=0).scores, before.scores)

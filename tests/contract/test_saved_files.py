@@ -1,0 +1,235 @@
+"""What the library or any command writes as JSON or Parquet the library loads, and a full disk keeps the old file."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from normxlogit import (
+    ALL,
+    Attribution,
+    Attributions,
+    Citations,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    Prediction,
+    Similarity,
+    Sources,
+)
+from tests import tiny
+from tests.commands import run
+from tests.factories import labels_and_layers, make_attribution, make_audio, make_generation, make_image, pair
+
+from .compare import explainer
+from .faults import full_disk
+
+
+@pytest.fixture
+def several():
+    makers = (make_attribution, pair, labels_and_layers, make_generation, make_image, make_audio)
+    return Attributions(make() for make in makers)
+
+
+def strict(path):
+    """Read JSON as any other parser does."""
+
+    def refuse(name):
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(path.read_text("utf-8"), parse_constant=refuse)
+
+
+# --- by the library ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet", "a.JSON"])
+def test_every_kind_of_result_is_saved_and_loaded(name, several, tmp_path):
+    several.save(tmp_path / name)
+    loaded = Attributions.load(tmp_path / name)
+    assert loaded == several
+    assert [type(a) for a in loaded] == [type(a) for a in several]
+    Attributions().save(tmp_path / name)
+    assert Attributions.load(tmp_path / name) == []
+
+
+def test_numbers_that_are_not_finite_are_saved_and_loaded(tmp_path):
+    odd = Attributions([make_attribution(("a",), (np.nan,), text="a", prediction=Prediction("x", 0, np.inf, np.nan))])
+    for name in ("a.json", "a.parquet"):
+        odd.save(tmp_path / name)
+        assert Attributions.load(tmp_path / name) == odd
+
+
+def test_what_one_result_saved_is_a_collection_of_one_and_back(tmp_path):
+    make_generation().save(tmp_path / "a.json")
+    assert Attributions.load(tmp_path / "a.json") == [make_generation()]
+    Attributions([pair()]).save(tmp_path / "b.json")
+    assert Attribution.load(tmp_path / "b.json") == pair()
+    Attributions([pair()] * 2).save(tmp_path / "b.json")
+    with pytest.raises(DataError, match=r"b\.json: 2 results; read them with Attributions\.load"):
+        Attribution.load(tmp_path / "b.json")
+
+
+@pytest.mark.parametrize("column", ["rest", "shape", "scores", "tokens", "kind"])
+def test_damaged_parquet_is_refused(column, tmp_path):
+    import pyarrow
+    import pyarrow.parquet
+
+    Attributions([make_attribution()]).save(tmp_path / "a.parquet")
+    table = pyarrow.parquet.read_table(tmp_path / "a.parquet")
+    pyarrow.parquet.write_table(table.drop_columns([column]), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
+        Attributions.load(tmp_path / "b.parquet")
+    rows = table.to_pylist()
+    rows[0][column] = {"rest": "[]", "shape": [-5, 7], "scores": [1.0], "tokens": ["a"], "kind": "x"}[column]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, table.schema), tmp_path / "b.parquet")
+    with pytest.raises(DataError, match=r"b\.parquet.* 0: not an attribution"):
+        Attributions.load(tmp_path / "b.parquet")
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.parquet"])
+def test_other_files_are_refused(name, tmp_path):
+    with pytest.raises(DataError, match=f"cannot read .*{name}"):
+        Attributions.load(tmp_path / name)
+    for content in (b"", b"nonsense", b"PAR1" + b"\x00" * 50 + b"PAR1", b'{"format_version": 2, "attributions": 3}'):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=name):
+            Attributions.load(tmp_path / name)
+
+
+def test_files_from_every_kind_of_call(tmp_path):
+    classifier, writer = explainer("bert"), explainer("llama", "CausalLM")
+    completion = writer.explain_completion("the cat sat .", " on the mat")
+    results = {
+        "text": classifier(tiny.TEXTS[0], layers=ALL, target=ALL),
+        "pair": classifier(tiny.PAIR, method="integrated-gradients:steps=2"),
+        "completion": completion,
+        "sources": completion.sources("word"),
+        "citations": writer.cite("a cat ?", ["the cat sat .", "bad"], max_new_tokens=3),
+    }
+    for name, result in results.items():
+        file = tmp_path / f"{name}.json"
+        result.save(file)
+        strict(file)
+        assert type(result).load(file) == result
+
+
+# --- by the command line ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folders of a classifier, a language model and an encoder."""
+    root = tmp_path_factory.mktemp("models")
+    for name, model in {
+        "bert": tiny.model("bert"),
+        "llama": tiny.model("llama", "CausalLM"),
+        "encoder": tiny.model("bert").bert,
+    }.items():
+        model.save_pretrained(root / name)
+        tiny.tokenizer_for("bert" if name != "llama" else "llama").save_pretrained(root / name)
+    (root / "encoder/modules.json").write_text(
+        '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},'
+        ' {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]'
+    )
+    (root / "encoder/1_Pooling").mkdir()
+    (root / "encoder/1_Pooling/config.json").write_text(
+        '{"word_embedding_dimension": 32, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'
+    )
+    (root / "a.txt").write_text("the cat sat . it was good .")
+    (root / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in tiny.TEXTS))
+    return root
+
+
+WRITTEN = {
+    "explain": (["explain", *tiny.TEXTS, "--model", "bert"], Attributions),
+    "explain all labels": (["explain", "the cat", "--model", "bert", "--all-labels", "--layers", "all"], Attributions),
+    "explain in words": (["explain", "the cat", "--model", "bert", "--words"], Attributions),
+    "generate": (["generate", "the cat", "--model", "llama", "--max-new-tokens", "2"], GenerationAttribution),
+    "cite": (["cite", "a.txt", "--question", "a cat ?", "--model", "llama", "--max-new-tokens", "3"], Citations),
+    "similarity": (["similarity", "the cat", "a mat", "--model", "encoder", "--matrix"], Attributions),
+    "similarities": (["similarity", "the cat", "a mat", "bad", "--model", "encoder"], Attributions),
+}
+
+
+@pytest.mark.parametrize("to", ["a file", "standard output"])
+@pytest.mark.parametrize(("words", "kind"), WRITTEN.values(), ids=WRITTEN)
+def test_what_a_command_writes_is_loaded(words, kind, to, models, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(models)
+    file = tmp_path / "out.json"
+    code, out, err = run(capsys, *words, *(["--output", file] if to == "a file" else ["--format", "json"]))
+    assert (code, err) == (0, "")
+    if to == "standard output":
+        file.write_text(out, encoding="utf-8")
+    strict(file)
+    loaded = kind.load(file)
+    assert kind.from_dict(loaded.to_dict()) == loaded
+    if words[0] == "similarity":
+        assert {type(result) for result in loaded} == {Similarity}
+    if kind is Citations:
+        assert isinstance(loaded, Sources)
+
+
+def test_what_a_corpus_run_writes_is_loaded(models, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(models)
+    code, _, err = run(
+        capsys, "attribute", "texts.jsonl", "--output", tmp_path / "out", "--model", "bert", "--keep-text"
+    )
+    assert code == 0, err
+    (shard,) = (tmp_path / "out/shards").glob("*.parquet")
+    loaded = Attributions.load(shard)
+    own = Explainer.from_pretrained("bert")(tiny.TEXTS)
+    assert [result.text for result in loaded] == tiny.TEXTS
+    for result, expected in zip(loaded, own, strict=True):
+        np.testing.assert_allclose(result.scores, expected.scores, rtol=1e-4, atol=1e-5)
+        assert result.tokens == expected.tokens
+    strict(tmp_path / "out/manifest.json")
+    code, out, err = run(capsys, "summarize", tmp_path / "out", "--format", "json")
+    assert code == 0, err
+    (tmp_path / "summary.json").write_text(out)
+    strict(tmp_path / "summary.json")
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+
+SAVED = {
+    "a result as JSON": ("why.json", lambda path: make_attribution().save(path)),
+    "a result as Parquet": ("why.parquet", lambda path: make_attribution().save(path)),
+    "a result as CSV": ("why.csv", lambda path: make_attribution().save(path)),
+    "a result as a page": ("why.html", lambda path: make_attribution().to_html(path)),
+    "results as JSON": ("why.json", lambda path: Attributions([pair(), pair()]).save(path)),
+    "results as Parquet": ("why.parquet", lambda path: Attributions([pair(), pair()]).save(path)),
+    "results as a page": ("why.html", lambda path: Attributions([pair(), pair()]).to_html(path)),
+    "generated text": ("why.json", lambda path: make_generation().save(path)),
+    "sources": ("why.json", lambda path: make_generation().sources("word").save(path)),
+}
+
+
+@pytest.mark.parametrize(("name", "save"), SAVED.values(), ids=SAVED)
+def test_a_full_disk_keeps_the_old_file(name, save, tmp_path):
+    file = tmp_path / name
+    save(file)
+    old = file.read_bytes()
+    assert len(old) > 64, "larger than what fits"
+    file.write_bytes(b"old and good")
+    with full_disk(), pytest.raises(DataError, match=f"cannot write .*{name}"):
+        save(file)
+    assert file.read_bytes() == b"old and good"
+    assert os.listdir(tmp_path) == [name]
+    save(file)
+    assert len(file.read_bytes()) > 64
+
+
+@pytest.mark.parametrize("name", ["why.json", "why.html", "why.csv", "why.txt"])
+def test_a_full_disk_is_one_line_of_a_command(name, models, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(models)
+    file = tmp_path / name
+    file.write_text("old and good")
+    with full_disk():
+        code, out, err = run(capsys, "explain", "the cat sat on the mat", "--model", "bert", "--output", file)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "cannot write" in err
+    assert file.read_text() == "old and good"
+    assert os.listdir(tmp_path) == [name]

@@ -1,0 +1,124 @@
+"""What scores sum to: logits for DecompX and the frozen network, one for ALTI, a difference for integrated gradients.
+
+The logits are those of the caller's own model, run here on the tokens of the result.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer
+from tests import tiny
+
+ENCODERS = ["bert", "roberta", "distilbert", "electra"]
+TASKS = ["SequenceClassification", "TokenClassification", "MaskedLM"]
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+
+
+def logits_of(model, result):
+    """Run the caller's model on the tokens of a result: its logits (C,) where the target is read."""
+    with torch.no_grad():
+        logits = model(torch.tensor([result.token_ids])).logits[0]
+    place = result.target.position
+    return logits.numpy() if logits.ndim == 1 else logits[0 if place is None else place].numpy()
+
+
+def bias_of(result):
+    """Return what of the logit comes from the biases of the model."""
+    return np.array(result.diagnostics["bias"])
+
+
+def build(family, kind="SequenceClassification", **options):
+    model = tiny.model(family, kind, **options)
+    return model, Explainer(model, tiny.tokenizer_for(family))
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("kind", TASKS)
+def test_decompx_sums_to_the_logits(family, kind):
+    model, explainer = build(family, kind)
+    result = explainer(tiny.MASKED, method="decompx", target=[0, 1], layers=ALL)
+    np.testing.assert_allclose(result.scores[:, -1].sum(-1), logits_of(model, result)[:2], **CLOSE)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_decompx_of_a_batch_and_of_a_pair_sums_to_the_logits(kind):
+    model, explainer = build("bert", kind)
+    mask = " [MASK]" if kind == "MaskedLM" else ""
+    for result in explainer([text + mask for text in tiny.TEXTS], method="decompx", target=1):
+        np.testing.assert_allclose(result.scores.sum(), logits_of(model, result)[1], **CLOSE)
+
+
+@pytest.mark.parametrize("settings", ["", ":read_at=1", ":read_at=all", ":read_at=middle"])
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [(family, "SequenceClassification") for family in ("bert", "modernbert", "gpt2", "llama", "deberta-v2", "xlnet")]
+    + [("bert", "TokenClassification"), ("roberta", "MaskedLM"), ("llama", "CausalLM"), ("gpt2", "CausalLM")],
+)
+def test_the_frozen_network_and_its_bias_sum_to_the_logits(family, kind, settings):
+    model, explainer = build(family, kind)
+    result = explainer(tiny.MASKED, method=f"frozen-gradient{settings}", target=[0, 1])
+    total = result.scores.sum(-1) + bias_of(result)
+    np.testing.assert_allclose(total, logits_of(model, result)[:2], **CLOSE)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen2", "opt"])
+@pytest.mark.parametrize("read_at", [0, "middle"])
+def test_a_completion_sums_to_each_logit_less_the_mean_of_the_vocabulary(family, read_at):
+    model, explainer = build(family, "CausalLM")
+    result = explainer.explain_completion("the cat sat", " on the mat", method=f"frozen-gradient:read_at={read_at}")
+    with torch.no_grad():
+        logits = model(torch.tensor([result.token_ids])).logits[0]
+    rows = [logits[target.position][target.ids[0]] - logits[target.position].mean() for target in result.targets]
+    total = result.scores.sum(-1) + bias_of(result)
+    np.testing.assert_allclose(total, rows, **CLOSE)
+
+
+@pytest.mark.parametrize("unit", ["sentence", "word"])
+def test_sources_the_rest_of_the_prompt_and_the_answer_sum_to_all_scores(unit):
+    _, explainer = build("llama", "CausalLM")
+    result = explainer.explain_completion("the cat sat . a dog was here .", " on the mat")
+    sources = result.sources(unit)
+    total = sources.scores.sum() + np.sum(sources.rest) + np.sum(sources.written)
+    np.testing.assert_allclose(total, result.scores.sum(), **CLOSE)
+    np.testing.assert_allclose(sources.table.sum(0), sources.scores, **CLOSE)
+
+
+def test_words_sum_to_their_tokens():
+    _, explainer = build("bert")
+    result = explainer("The keyly cats !", method="decompx")
+    total = sum(word.score for word in result.words("sum"))
+    np.testing.assert_allclose(total, result.scores[~np.array(result.special_tokens_mask)].sum(), **CLOSE)
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("method", ["alti", "attention-rollout", "value-zeroing"])
+def test_rows_of_alti_and_other_mixtures_sum_to_one(family, method):
+    _, explainer = build(family)
+    for result in explainer(tiny.TEXTS, method=method, layers=ALL):
+        np.testing.assert_allclose(result.scores.sum(-1), 1, atol=1e-5)
+        assert (result.scores >= 0).all()
+
+
+@pytest.mark.parametrize("method", ["alti:rollout=false", "value-zeroing:rollout=false"])
+def test_rows_of_single_layers_sum_to_one(method):
+    _, explainer = build("bert")
+    for result in explainer(tiny.TEXTS, method=method, layers=ALL):
+        np.testing.assert_allclose(result.scores.sum(-1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(("family", "kind"), [("bert", "SequenceClassification"), ("llama", "SequenceClassification"),
+                                              ("gpt2", "CausalLM")])  # fmt: skip
+def test_integrated_gradients_sum_to_the_difference_from_the_baseline(family, kind):
+    model, explainer = build(family, kind)
+    gaps = []
+    for steps in (2, 50):
+        result = explainer(tiny.TEXTS[2], target=1, method=f"integrated-gradients:steps={steps}")
+        embeddings = torch.zeros(1, len(result), model.get_input_embeddings().weight.shape[1])
+        with torch.no_grad():
+            baseline = model(inputs_embeds=embeddings).logits[0]
+        baseline = baseline if baseline.ndim == 1 else baseline[-1]
+        gaps.append(result.scores.sum() - (logits_of(model, result)[1] - float(baseline[1])))
+        assert result.diagnostics["convergence_error"] == pytest.approx(gaps[-1], abs=1e-4)
+    assert abs(gaps[1]) <= max(abs(gaps[0]), 1e-3)
+    assert abs(gaps[1]) < 0.05 * max(1.0, np.abs(result.scores).sum())
