@@ -137,8 +137,8 @@ def _described(given: Any) -> str:
 
 def model_summary(model: TaskModel) -> str:
     """Say in a line what a model is: its name, task, labels and layers."""
-    labels = model.task.labels
-    found = [repr(model.name), f"task={model.task.name!r}"]
+    labels = model.hypotheses.labels if isinstance(model, ZeroShotModel) else model.task.labels
+    found = [repr(model.name), f"task={model.task.purpose!r}"]
     if labels:
         more = [f"... {len(labels) - SHOWN_LABELS} more"] if len(labels) > SHOWN_LABELS else []
         found.append(f"labels=[{', '.join([*map(repr, labels[:SHOWN_LABELS]), *more])}]")

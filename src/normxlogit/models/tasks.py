@@ -1,6 +1,6 @@
 """Which question a model answers, and where in the text the answer stands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ from ..inputs.batching import Batch
 from .sentence_embedding import SentenceEmbedding
 from .task_classes import NAMES, TaskName, declared_tasks, is_bare, no_head
 
-__all__ = ["Task", "answering", "at", "check_answer", "task_of"]
+__all__ = ["Task", "answering", "at", "check_answer", "label_names", "task_of"]
 
 Kind = Literal["single-label", "multi-label", "regression", "token", "span", "choice", "vector"]
 
@@ -241,7 +241,7 @@ def _plain_task(model: nn.Module, task: TaskName | None, labels: Sequence[str] |
         )
     if task not in PLAIN:
         raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
-    return _without_labels(task, labels, name) or Task(task, "single-label", tuple(labels or ()))
+    return _without_labels(task, labels, name) or Task(task, "single-label", label_names(labels))
 
 
 def _without_labels(task: TaskName, labels: Sequence[str] | None, name: str) -> Task | None:
@@ -332,11 +332,24 @@ def check_answer(task: Task, logits: Tensor, name: str, tokens: int = 0) -> None
 
 
 def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
-    if labels is not None and (isinstance(labels, str) or not all(isinstance(label, str) for label in labels)):
+    names = label_names(labels)
+    if names and len(names) != count:
+        raise InputError(f"{name} has {count} outputs and {len(names)} labels were given; give one for each")
+    return names
+
+
+def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names that a caller gave, in any container that has an order.
+
+    Raises:
+        InputError: If they are not several strings.
+    """
+    # The names in a set have no order, and a mapping may count them in another.
+    ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
+    names = () if labels is None or not ordered else tuple(labels)
+    if not ordered or not all(isinstance(name, str) for name in names):
         raise InputError("labels are a list of names, such as labels=['no', 'yes']")
-    if labels and len(labels) != count:
-        raise InputError(f"{name} has {count} outputs and {len(labels)} labels were given; give one for each")
-    return tuple(labels or ())
+    return tuple(map(str, names))
 
 
 def _labels(config: PretrainedConfig) -> tuple[str, ...]:
