@@ -159,7 +159,7 @@ class Result:
         """Return the result as a `datasets.Dataset` of one row, with the columns of the Parquet file.
 
         Raises:
-            DataError: If datasets or pyarrow is missing, or the result is of sources.
+            DataError: If datasets or pyarrow is missing.
         """
         return to_dataset([self])
 
