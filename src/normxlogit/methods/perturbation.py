@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader
 
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
-from ..models.masking import masks, remove_tokens
+from ..models.masking import check_words, masks, remove_tokens
 from .base import Method, Request, Scores, imported
 from .registry import LOGITS, register
 
@@ -32,6 +32,7 @@ class Coalitions:
     """
 
     def __init__(self, request: Request) -> None:
+        check_words(request.model)
         self.model, self.run, self.target = request.model, request.forward, request.target
         self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
         self._known: dict[tuple[int, tuple[bool, ...]], Tensor] = {}
