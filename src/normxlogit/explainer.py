@@ -29,6 +29,7 @@ from .pipeline.texts import explain_outputs, explain_texts
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.comparison import Comparison
+from .surgery.clone import unwrapped
 from .surgery.recorders import without_recorders
 
 if TYPE_CHECKING:
@@ -113,7 +114,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
         """Load a model and explain it.
 
         Args:
-            name: Hub name or folder; None for the small sentiment model in the package.
+            name: Hub name or folder, also of an adapter that PEFT saved, or a GGUF file; None for the small sentiment
+                model in the package.
             task: Which head to load, for checkpoints that do not say.
             pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
@@ -139,7 +141,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             **options,
         )
         about = str(name or "normxlogit/default")
-        embedding: TaskName | None = "embedding" if is_bare(model) else None  # no class of its own says so
+        embedding: TaskName | None = "embedding" if is_bare(unwrapped(model)) else None  # no class of its own says so
         return cls(model, tokenizer, task=embedding, pooling=pooling, name=about, batch_tokens=batch_tokens)
 
     @overload

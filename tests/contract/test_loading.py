@@ -1,14 +1,16 @@
 """What people load a model by: objects of other libraries, adapters, GGUF files, modules of any kind."""
 
+import json
 import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import nn
 
-from normxlogit import ALL, Explainer, UnsupportedModelError
+from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
 from tests import plain, tiny
 
 TEXTS = ["the cat is on the mat", "a dog", "a cat is good"]
@@ -215,3 +217,90 @@ def test_time_before_texts(answer, ids_turned):
     norms = explainer(texts, method="input-norm")[0].scores
     ids = tokenizer(texts[0], return_tensors="pt").input_ids
     np.testing.assert_allclose(norms, module.words(ids[0]).norm(dim=-1).detach(), atol=1e-5)
+
+
+# --- adapters that PEFT saved ---------------------------------------------------------------------------------------
+
+
+def checkpoint(folder, model, tokenizer):
+    model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+def adapted(base, task, targets=("query", "value"), **options):
+    """A model of a checkpoint with an adapter that was trained."""
+    peft = pytest.importorskip("peft")
+    auto = getattr(transformers, {"SEQ_CLS": "AutoModelForSequenceClassification"}.get(task, "AutoModelForCausalLM"))
+    config = peft.LoraConfig(task_type=task, target_modules=list(targets))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = peft.get_peft_model(auto.from_pretrained(base, **options), config)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora" in name or "modules_to_save" in name:
+                weight.normal_(std=0.3)
+    return model.eval()
+
+
+@pytest.mark.parametrize("tokenizer_beside", [True, False])
+def test_an_adapter_of_a_classifier(tmp_path, tokenizer_beside):
+    tokenizer = tiny.tokenizer_for("bert")
+    base = checkpoint(tmp_path / "base", tiny.model("bert"), None if tokenizer_beside else tokenizer)
+    model = adapted(base, "SEQ_CLS", num_labels=3, ignore_mismatched_sizes=True)  # the base has two
+    model.save_pretrained(tmp_path / "adapter")
+    if tokenizer_beside:
+        tokenizer.save_pretrained(tmp_path / "adapter")
+    result = Explainer.from_pretrained(tmp_path / "adapter")(TEXTS[0], target=2, method="frozen-gradient")
+    wanted = logits(model, tokenizer, TEXTS[0])
+    assert result.prediction.value == pytest.approx(float(wanted.max()), abs=1e-5)
+    assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(float(wanted[2]), abs=1e-4)
+    named = Explainer.from_pretrained(tmp_path / "adapter", id2label={0: "a", 1: "b", 2: "c"})
+    assert named(TEXTS[0]).prediction.label == "abc"[int(wanted.argmax())]
+
+
+def test_an_adapter_of_a_language_model(tmp_path):
+    tokenizer = tiny.tokenizer_for("gpt2")
+    base = checkpoint(tmp_path / "base", tiny.model("gpt2", "CausalLM"), tokenizer)
+    model = adapted(base, "CAUSAL_LM", targets=["c_attn"])
+    model.save_pretrained(tmp_path / "adapter")
+    result = Explainer.from_pretrained(tmp_path / "adapter")("the cat is on")
+    assert result.prediction.value == pytest.approx(
+        float(logits(model, tokenizer, "the cat is on")[-1].max()), abs=1e-4
+    )
+
+
+def test_the_base_of_an_adapter_may_be_beside_it(tmp_path):
+    tokenizer = tiny.tokenizer_for("bert")
+    checkpoint(tmp_path / "all" / "base", tiny.model("bert"), tokenizer)
+    model = adapted(tmp_path / "all" / "base", "SEQ_CLS")
+    model.save_pretrained(tmp_path / "all" / "adapter")
+    file = tmp_path / "all" / "adapter" / "adapter_config.json"
+    written = json.loads(file.read_text())
+    file.write_text(json.dumps(written | {"base_model_name_or_path": "../base"}))
+    wanted = float(logits(model, tokenizer, TEXTS[0]).max())
+    assert Explainer.from_pretrained(tmp_path / "all" / "adapter")(TEXTS[0]).prediction.value == pytest.approx(wanted)
+    for base, says in (
+        ("/nowhere/base", "adapter of PEFT for the model /nowhere/base: /nowhere/base: no such model folder"),
+        (None, "names no base_model_name_or_path"),
+    ):
+        file.write_text(json.dumps(written | {"base_model_name_or_path": base}))
+        with pytest.raises(InputError, match=says):
+            Explainer.from_pretrained(tmp_path / "all" / "adapter")
+
+
+def test_an_adapter_without_weights_or_on_a_head_that_is_random_is_refused(tmp_path):
+    tokenizer = tiny.tokenizer_for("bert")
+    base = checkpoint(tmp_path / "base", tiny.model("bert", "MaskedLM"), tokenizer)  # has no pooler
+    model = adapted(base, "SEQ_CLS")
+    model.save_pretrained(tmp_path / "adapter")
+    with pytest.raises(InputError, match=r"lacks bert\.pooler\.dense\.bias, bert\.pooler\.dense\.weight: its answers"):
+        Explainer.from_pretrained(tmp_path / "adapter")
+    (tmp_path / "adapter" / "adapter_model.safetensors").rename(tmp_path / "adapter" / "adapter_model.bin")
+    with pytest.raises(InputError, match="weights are pickled; allow_pickle=True"):
+        Explainer.from_pretrained(tmp_path / "adapter")
+    (tmp_path / "adapter" / "adapter_model.bin").unlink()
+    with pytest.raises(InputError, match=r"adapter_model\.safetensors, are missing"):
+        Explainer.from_pretrained(tmp_path / "adapter")
