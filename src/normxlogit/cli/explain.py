@@ -11,7 +11,19 @@ import typer
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
-from .options import AUTO, AllLabels, Contrast, Device, DType, LayerNumbers, OutputFile, OutputFormat, Targets, loading
+from .options import (
+    AUTO,
+    AllLabels,
+    Contrast,
+    Device,
+    DType,
+    GGUFFile,
+    LayerNumbers,
+    OutputFile,
+    OutputFormat,
+    Targets,
+    loading,
+)
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -61,6 +73,7 @@ def explain(
     ] = None,
     device: Device = AUTO,
     dtype: DType = None,
+    gguf_file: GGUFFile = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated."),
@@ -102,7 +115,7 @@ def explain(
 
         drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
         calls = [method_named(text) for text in method or (SHOWN if drawn else SHOWN[:1])]
-        explainer = Explainer.from_pretrained(model, **loading(device, dtype))
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         common: ExplainOptions = {"layers": chosen}
         if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
             common["long_text"] = long_text.value

@@ -153,6 +153,9 @@ def _located(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, 
     Raises:
         InputError: If there is no such model, or two GGUF files are named.
     """
+    if name is None and options.get("gguf_file") is not None:
+        name = str(options["gguf_file"])
+        options = {key: value for key, value in options.items() if key != "gguf_file"}
     file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
     if file is None:
         return _source(name), dict(options)
