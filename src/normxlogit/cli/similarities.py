@@ -1,7 +1,7 @@
 """The command that measures methods on an embedding model: evaluate similarity."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -40,7 +40,7 @@ def similarities(
         if not pairs:
             raise DataError(f"{dataset}: one column of texts; name two with --columns")
         order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
-        given = {} if gguf_file is None else {"gguf_file": gguf_file}
+        given: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
         explainer = Explainer.from_pretrained(model, task="embedding", **given)
         with progress(1) as step:
             results = evaluate_similarity(
