@@ -209,7 +209,8 @@ class FileSource:
 
     def names(self) -> list[str]:
         """Return the columns of the first file, and those that its folders say."""
-        return list(dict.fromkeys([*self._inside(), *self.files[0].partitions]))
+        inside = self._inside()
+        return [*inside, *(name for name in self.files[0].partitions if name not in inside)]
 
     def _inside(self) -> list[str]:
         """Return the columns that the first file itself holds."""
@@ -234,8 +235,8 @@ class FileSource:
                     for block in read_blocks(opened, file.kind, size, inside):
                         table = block.table
                         for name, kind in partitions.items():
-                            value = file.partitions.get(name)
-                            value = int(value) if value is not None and kind == "int64" else value
+                            said = file.partitions.get(name)
+                            value = int(said) if said is not None and kind == "int64" else said
                             table = table.append_column(name, arrow_module().array([value] * len(table), kind))
                         yield Block(table, (done + block.fraction * file.size) / total)
             except DataError as error:
