@@ -172,9 +172,10 @@ class Explainer(LanguageMixin, RetrievalMixin):
         """Explain one text or many.
 
         Args:
-            inputs: A string, a pair (tuple of two strings), several of these, what `encode` returned, or a
-                tokenizer's output; for question answering the pair (question, context), for multiple choice a tuple
-                (prompt, list of choices); for image and audio classification a picture or samples, or a list of them.
+            inputs: A string, a pair (tuple of two strings), several of these in a list or a column, a row, frame or
+                data set with one column of texts, what `encode` returned, a tokenizer's output or its token ids; for
+                question answering the pair (question, context), for multiple choice a tuple (prompt, list of choices);
+                for image and audio classification a picture or samples, or a list of them.
             target: None for the prediction, `ALL` labels, a label name or index, a token string or index (language
                 models), "start" or "end" (question answering; by default the start), a choice or its index (multiple
                 choice), or a list of these. A token string without a leading space means the start of a word.
