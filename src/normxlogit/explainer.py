@@ -35,6 +35,7 @@ from .pipeline.zero_shot import explain_hypotheses
 from .results.attribution import Attribution
 from .results.collection import Attributions
 from .results.comparison import Comparison
+from .surgery.clone import unwrapped
 from .surgery.recorders import without_recorders
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
         """Load a model and explain it.
 
         Args:
-            name: Hub name or folder; None for the small sentiment model in the package.
+            name: Hub name or folder, also of an adapter that PEFT saved, or a GGUF file; None for the small sentiment
+                model in the package.
             task: Which head to load, for checkpoints that do not say.
             labels: As in the class.
             pooling: As in the class.
@@ -155,7 +157,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             **options,
         )
         about = str(name or "normxlogit/default")
-        embedding: TaskName | None = "embedding" if is_bare(model) else None  # no class of its own says so
+        embedding: TaskName | None = "embedding" if is_bare(unwrapped(model)) else None  # no class of its own says so
         return cls(
             model,
             tokenizer,
@@ -195,9 +197,10 @@ class Explainer(LanguageMixin, RetrievalMixin):
         """Explain one text or many.
 
         Args:
-            inputs: A string, a pair (tuple of two strings), several of these, what `encode` returned, or a
-                tokenizer's output; for question answering the pair (question, context), for multiple choice a tuple
-                (prompt, list of choices); for image and audio classification a picture or samples, or a list of them.
+            inputs: A string, a pair (tuple of two strings), several of these in a list or a column, a row, frame or
+                data set with one column of texts, what `encode` returned, a tokenizer's output or its token ids; for
+                question answering the pair (question, context), for multiple choice a tuple (prompt, list of choices);
+                for image and audio classification a picture or samples, or a list of them.
             target: None for the prediction, `ALL` labels, a label name or index, a token string or index (language
                 models), "start" or "end" (question answering; by default the start), a choice or its index (multiple
                 choice), or a list of these. A token string without a leading space means the start of a word.

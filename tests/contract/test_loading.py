@@ -1,14 +1,19 @@
 """What people load a model by: objects of other libraries, adapters, GGUF files, modules of any kind."""
 
+import inspect
+import json
 import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from torch import nn
+from typer.testing import CliRunner
 
-from normxlogit import ALL, Explainer, UnsupportedModelError
+from normxlogit import ALL, Explainer, InputError, UnsupportedModelError
+from normxlogit.cli import app
 from tests import plain, tiny
 
 TEXTS = ["the cat is on the mat", "a dog", "a cat is good"]
@@ -215,3 +220,159 @@ def test_time_before_texts(answer, ids_turned):
     norms = explainer(texts, method="input-norm")[0].scores
     ids = tokenizer(texts[0], return_tensors="pt").input_ids
     np.testing.assert_allclose(norms, module.words(ids[0]).norm(dim=-1).detach(), atol=1e-5)
+
+
+# --- adapters that PEFT saved ---------------------------------------------------------------------------------------
+
+
+def checkpoint(folder, model, tokenizer):
+    model.save_pretrained(folder)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+def adapted(base, task, targets=("query", "value"), **options):
+    """A model of a checkpoint with an adapter that was trained."""
+    peft = pytest.importorskip("peft")
+    auto = getattr(transformers, {"SEQ_CLS": "AutoModelForSequenceClassification"}.get(task, "AutoModelForCausalLM"))
+    config = peft.LoraConfig(task_type=task, target_modules=list(targets))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = peft.get_peft_model(auto.from_pretrained(base, **options), config)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "lora" in name or "modules_to_save" in name:
+                weight.normal_(std=0.3)
+    return model.eval()
+
+
+@pytest.mark.parametrize("tokenizer_beside", [True, False])
+def test_an_adapter_of_a_classifier(tmp_path, tokenizer_beside):
+    tokenizer = tiny.tokenizer_for("bert")
+    base = checkpoint(tmp_path / "base", tiny.model("bert"), None if tokenizer_beside else tokenizer)
+    model = adapted(base, "SEQ_CLS", num_labels=3, ignore_mismatched_sizes=True)  # the base has two
+    model.save_pretrained(tmp_path / "adapter")
+    if tokenizer_beside:
+        tokenizer.save_pretrained(tmp_path / "adapter")
+    result = Explainer.from_pretrained(tmp_path / "adapter")(TEXTS[0], target=2, method="frozen-gradient")
+    wanted = logits(model, tokenizer, TEXTS[0])
+    assert result.prediction.value == pytest.approx(float(wanted.max()), abs=1e-5)
+    assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(float(wanted[2]), abs=1e-4)
+    named = Explainer.from_pretrained(tmp_path / "adapter", id2label={0: "a", 1: "b", 2: "c"})
+    assert named(TEXTS[0]).prediction.label == "abc"[int(wanted.argmax())]
+
+
+def test_an_adapter_of_a_language_model(tmp_path):
+    tokenizer = tiny.tokenizer_for("gpt2")
+    base = checkpoint(tmp_path / "base", tiny.model("gpt2", "CausalLM"), tokenizer)
+    model = adapted(base, "CAUSAL_LM", targets=["c_attn"])
+    model.save_pretrained(tmp_path / "adapter")
+    result = Explainer.from_pretrained(tmp_path / "adapter")("the cat is on")
+    assert result.prediction.value == pytest.approx(
+        float(logits(model, tokenizer, "the cat is on")[-1].max()), abs=1e-4
+    )
+
+
+def test_the_base_of_an_adapter_may_be_beside_it(tmp_path):
+    tokenizer = tiny.tokenizer_for("bert")
+    checkpoint(tmp_path / "all" / "base", tiny.model("bert"), tokenizer)
+    model = adapted(tmp_path / "all" / "base", "SEQ_CLS")
+    model.save_pretrained(tmp_path / "all" / "adapter")
+    file = tmp_path / "all" / "adapter" / "adapter_config.json"
+    written = json.loads(file.read_text())
+    file.write_text(json.dumps(written | {"base_model_name_or_path": "../base"}))
+    wanted = float(logits(model, tokenizer, TEXTS[0]).max())
+    assert Explainer.from_pretrained(tmp_path / "all" / "adapter")(TEXTS[0]).prediction.value == pytest.approx(wanted)
+    for base, says in (
+        ("/nowhere/base", "adapter of PEFT for the model /nowhere/base: /nowhere/base: no such model folder"),
+        (None, "names no base_model_name_or_path"),
+    ):
+        file.write_text(json.dumps(written | {"base_model_name_or_path": base}))
+        with pytest.raises(InputError, match=says):
+            Explainer.from_pretrained(tmp_path / "all" / "adapter")
+
+
+def test_an_adapter_without_weights_or_on_a_head_that_is_random_is_refused(tmp_path):
+    tokenizer = tiny.tokenizer_for("bert")
+    base = checkpoint(tmp_path / "base", tiny.model("bert", "MaskedLM"), tokenizer)  # has no pooler
+    model = adapted(base, "SEQ_CLS")
+    model.save_pretrained(tmp_path / "adapter")
+    with pytest.raises(InputError, match=r"lacks bert\.pooler\.dense\.bias, bert\.pooler\.dense\.weight: its answers"):
+        Explainer.from_pretrained(tmp_path / "adapter")
+    (tmp_path / "adapter" / "adapter_model.safetensors").rename(tmp_path / "adapter" / "adapter_model.bin")
+    with pytest.raises(InputError, match="weights are pickled; allow_pickle=True"):
+        Explainer.from_pretrained(tmp_path / "adapter")
+    (tmp_path / "adapter" / "adapter_model.bin").unlink()
+    with pytest.raises(InputError, match=r"adapter_model\.safetensors, are missing"):
+        Explainer.from_pretrained(tmp_path / "adapter")
+
+
+# --- GGUF -----------------------------------------------------------------------------------------------------------
+
+
+def write_gguf(file):
+    """A llama of one layer whose tokens are the letters, in GGUF."""
+    gguf = pytest.importorskip("gguf")
+    letters = ["<s>", "</s>", "\u0120", "at", *"abcdefghijklmnopqrstuvwxyz"]
+    writer = gguf.GGUFWriter(str(file), "llama")
+    writer.add_context_length(64)
+    writer.add_embedding_length(32)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(32)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(4)
+    writer.add_rope_dimension_count(8)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_vocab_size(len(letters))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(letters)
+    writer.add_token_types([3, 3, *[1] * (len(letters) - 2)])
+    writer.add_token_merges(["a t"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    numbers = np.random.default_rng(0)
+    block = dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"), (32, 32))
+    shapes = {f"blk.0.{name}.weight": shape for name, shape in block.items()}
+    shapes |= {"token_embd.weight": (len(letters), 32), "output.weight": (len(letters), 32)}
+    for name in ("output_norm.weight", "blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"):
+        writer.add_tensor(name, np.ones(32, np.float32))
+    for name, shape in shapes.items():
+        writer.add_tensor(name, numbers.normal(size=shape).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+def test_a_gguf_file_by_its_path_or_in_its_folder(tmp_path):
+    file = write_gguf(tmp_path / "tiny.gguf")
+    wanted = Explainer.from_pretrained(tmp_path, gguf_file="tiny.gguf")("a cat")
+    for given in (file, str(file)):
+        result = Explainer.from_pretrained(given)("a cat")
+        np.testing.assert_array_equal(result.scores, wanted.scores)
+    np.testing.assert_array_equal(Explainer.from_pretrained(gguf_file=str(file))("a cat").scores, wanted.scores)
+    with pytest.raises(InputError, match="no such file"):
+        Explainer.from_pretrained(tmp_path / "other.gguf")
+    with pytest.raises(InputError, match="two GGUF files are named"):
+        Explainer.from_pretrained(file, gguf_file="other.gguf")
+    for line in (["--model", str(file)], ["--model", str(tmp_path), "--gguf-file", "tiny.gguf"]):
+        said = CliRunner().invoke(app, ["explain", "a cat", "--method", "normxlogit", "--format", "json", *line])
+        assert said.exit_code == 0, said.output
+        assert json.dumps(wanted.prediction.label) in said.stdout
+
+
+def commands(group, name=""):
+    for entry in group.registered_commands:
+        yield f"{name} {entry.name or entry.callback.__name__}", inspect.signature(entry.callback).parameters
+    for inner in group.registered_groups:
+        yield from commands(inner.typer_instance, f"{name} {inner.name}")
+
+
+def test_every_command_that_takes_a_model_takes_a_gguf_file():
+    with_model = {name: options for name, options in commands(app) if "model" in options}
+    assert len(with_model) > 8
+    assert [name for name, options in with_model.items() if "gguf_file" not in options] == []

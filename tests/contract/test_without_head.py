@@ -171,3 +171,25 @@ def test_a_head_that_is_put_back_is_found():
     result = explainer(TEXTS[0])
     ids = tiny.tokenizer_for("bert")(TEXTS[0], return_tensors="pt").input_ids
     assert result.prediction.value == pytest.approx(float(logits(model, ids).max()), abs=1e-5)
+
+
+def test_latents_are_no_tokens():
+    config = transformers.PerceiverConfig(
+        num_latents=8, d_latents=32, d_model=32, num_self_attends_per_block=1, num_self_attention_heads=2,
+        num_cross_attention_heads=2, vocab_size=tiny.SIZE, max_position_embeddings=40,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.PerceiverForSequenceClassification(config).eval()
+    tokenizer = tiny.tokenizer()
+    explainer = Explainer(model, tokenizer)
+    for text in ("a dog", "the cat is on the mat"):  # the second has as many tokens as there are latents
+        ids = tokenizer(text, return_tensors="pt").input_ids
+        masked = ids.clone()
+        masked[0, 1] = tokenizer.mask_token_id
+        with torch.no_grad():
+            mask = torch.ones_like(ids)
+            lost = model(ids, attention_mask=mask).logits[0, 1] - model(masked, attention_mask=mask).logits[0, 1]
+        assert explainer(text, method="occlusion", target=1).scores[1] == pytest.approx(float(lost), abs=1e-6)
+        for method in ("input-norm", "frozen-gradient", "gradient-norm", "normxlogit"):
+            with pytest.raises(UnsupportedModelError):
+                explainer(text, method=method)

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
-from normxlogit.models import sentence_embedding as room
+from normxlogit.models import model_files as room
 from normxlogit.models.sentence_embedding import (
     SentenceEmbedding,
     Steps,

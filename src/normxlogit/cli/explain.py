@@ -11,7 +11,19 @@ import typer
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
-from .options import AUTO, AllLabels, Contrast, Device, DType, LayerNumbers, OutputFile, OutputFormat, Targets, loading
+from .options import (
+    AUTO,
+    AllLabels,
+    Contrast,
+    Device,
+    DType,
+    GGUFFile,
+    LayerNumbers,
+    OutputFile,
+    OutputFormat,
+    Targets,
+    loading,
+)
 
 if TYPE_CHECKING:
     from ..explainer import Explainer
@@ -58,6 +70,7 @@ def explain(
     ] = None,
     device: Device = AUTO,
     dtype: DType = None,
+    gguf_file: GGUFFile = None,
     method: Annotated[
         list[str] | None,
         typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated."),
@@ -99,7 +112,7 @@ def explain(
         from ..methods.defaults import default_methods
 
         named = [method_named(text) for text in method or ()]
-        explainer = Explainer.from_pretrained(model, **loading(device, dtype))
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
         # People are shown several methods, one under the other; files for programs hold the default.
         several = drawn and not explainer.model.task.vocabulary

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .console import check_folder, progress, quiet, write_report
-from .options import AUTO, DataDir, Device, DType, Limit, Methods, Protocol, loading, methods_of
+from .options import AUTO, DataDir, Device, DType, GGUFFile, Limit, Methods, Protocol, loading, methods_of
 
 __all__ = ["faithfulness"]
 
@@ -27,6 +27,7 @@ def faithfulness(
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
     device: Device = AUTO,
     dtype: DType = None,
+    gguf_file: GGUFFile = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
     ] = None,
@@ -47,7 +48,7 @@ def faithfulness(
         examples = load_examples(
             dataset, split=split, data_dir=data_dir, columns=chosen, label_column=label_column, limit=limit
         )
-        explainer = Explainer.from_pretrained(model, **loading(device, dtype))
+        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         if dataset in TASKS:
             check_head(explainer.model, TASKS[dataset])
         with progress(len(cells)) as step:

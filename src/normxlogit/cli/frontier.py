@@ -7,7 +7,7 @@ import typer
 
 from ..errors import InputError
 from .console import check_folder, progress, quiet, write_report
-from .options import AUTO, DataDir, Device, DType, Limit, loading, methods_of
+from .options import AUTO, DataDir, Device, DType, GGUFFile, Limit, loading, methods_of
 
 __all__ = ["frontier"]
 
@@ -37,6 +37,7 @@ def frontier(
     seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
     device: Device = AUTO,
     dtype: DType = None,
+    gguf_file: GGUFFile = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder for table, JSON and figure; a stopped run goes on there.")
     ] = None,
@@ -64,7 +65,9 @@ def frontier(
                 label_column=label_column,
                 limit=limit,
             )
-            explainer = Explainer.from_pretrained(source, **loading(device, dtype))
+            explainer = Explainer.from_pretrained(
+                source, **loading(device, dtype, gguf_file if source == model else None)
+            )
             if data in TASKS:
                 check_head(explainer.model, TASKS[data])
             title = f"{Path(data).name}, {name or Path(explainer.model.name).name}"

@@ -44,7 +44,9 @@ AUTO = "auto"
 Device = Annotated[
     str, typer.Option(help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto is the best that is there.")
 ]
-GGUFFile = Annotated[str | None, typer.Option(help="The GGUF file in the model's folder.")]
+GGUFFile = Annotated[
+    str | None, typer.Option(help="The GGUF file in the model's folder; --model may be the file itself.")
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),

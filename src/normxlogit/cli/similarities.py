@@ -1,13 +1,13 @@
 """The command that measures methods on an embedding model: evaluate similarity."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import DataError, InputError
 from .console import progress, quiet, write_report
-from .options import DataDir
+from .options import DataDir, GGUFFile
 
 __all__ = ["similarities"]
 
@@ -23,6 +23,7 @@ def similarities(
     columns: Annotated[str | None, typer.Option(help="The two text columns, separated by a comma.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="So many pairs, drawn at random.")] = 200,
     seed: Annotated[int, typer.Option(help="Of the draw and the bootstrap.")] = 0,
+    gguf_file: GGUFFile = None,
 ) -> None:
     """Measure how far the tokens that each method names for a cosine are those that it loses most without."""
     if not model:
@@ -39,7 +40,8 @@ def similarities(
         if not pairs:
             raise DataError(f"{dataset}: one column of texts; name two with --columns")
         order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
-        explainer = Explainer.from_pretrained(model, task="embedding")
+        given: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, task="embedding", **given)
         with progress(1) as step:
             results = evaluate_similarity(
                 explainer, [pairs[i] for i in order], methods.split(), seed=seed, on_progress=step

@@ -7,7 +7,7 @@ import typer
 
 from ..errors import InputError
 from .console import Format, ascii_only, deliver, format_for, quiet
-from .options import AUTO, Device, DType, OutputFile, OutputFormat, loading
+from .options import AUTO, Device, DType, GGUFFile, OutputFile, OutputFormat, loading
 
 __all__ = ["similarity"]
 
@@ -29,6 +29,7 @@ def similarity(
     ] = None,
     device: Device = AUTO,
     dtype: DType = None,
+    gguf_file: GGUFFile = None,
     method: Annotated[
         str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
     ] = None,
@@ -47,7 +48,7 @@ def similarity(
             model,
             task="embedding",
             pooling=None if pooling is None else pooling.value,
-            **loading(device, dtype),
+            **loading(device, dtype, gguf_file),
         )
         results = explainer.similarity(first, others, method=method, matrix=matrix)
     if kind is Format.html:

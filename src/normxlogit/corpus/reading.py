@@ -2,6 +2,7 @@
 
 import hashlib
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from ..errors import DataError
 from ..results.tables import optional_module
@@ -31,6 +33,9 @@ SUFFIXES = {
 PACKED = (".gz", ".bz2", ".xz", ".zst")
 BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What reading a file raises where it, or what it is packed in, is broken."""
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""What Hive names a folder by whose rows have no value."""
 
 ENDS = 1 << 20
 """Bytes at the beginning and the end of a file that its fingerprint reads; the rows themselves have digests too."""
@@ -118,6 +123,7 @@ class File:
         name: What the user knows it by.
         kind: Its format.
         size: Its length in bytes.
+        partitions: What the folders between the input's own and the file say of all its rows, as `year=2024` does.
     """
 
     system: Any
@@ -125,6 +131,7 @@ class File:
     name: str
     kind: str
     size: int
+    partitions: Mapping[str, str | None]
 
     def open(self) -> Any:
         """Open it for reading bytes, unpacked."""
@@ -156,12 +163,33 @@ def _files(name: str, kind: str | None) -> list[File]:
             raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
         else:
             paths = [path]
-        found = [File(system, p, name if p == path else p, kind or _kind(p), int(system.size(p) or 0)) for p in paths]
+        found = [
+            File(
+                system,
+                p,
+                name if p == path else p,
+                kind or _kind(p),
+                int(system.size(p) or 0),
+                {} if p == path else _partitions(p, path),
+            )
+            for p in paths
+        ]
     except (OSError, ImportError, ValueError) as error:
         raise DataError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
     if not found:
         raise DataError(f"{name}: no such file")
     return found
+
+
+def _partitions(path: str, top: str) -> dict[str, str | None]:
+    """Return the names and values in the folders between an input's folder, or the fixed part of a pattern, and a file.
+
+    They are written as Hive does, `name=value` with percent signs for what no path holds.
+    """
+    fixed = re.split(r"[*?\[]", top)[0] if not path.startswith(top.rstrip("/") + "/") else top.rstrip("/") + "/"
+    between = path.removeprefix(fixed if fixed.endswith("/") else fixed.rpartition("/")[0] + "/").split("/")[:-1]
+    pairs = (folder.partition("=") for folder in between if "=" in folder.strip("="))
+    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in pairs if name}
 
 
 def _kind(path: str) -> str:
@@ -180,7 +208,12 @@ class FileSource:
     files: list[File]
 
     def names(self) -> list[str]:
-        """Return the columns of the first file."""
+        """Return the columns of the first file, and those that its folders say."""
+        inside = self._inside()
+        return [*inside, *(name for name in self.files[0].partitions if name not in inside)]
+
+    def _inside(self) -> list[str]:
+        """Return the columns that the first file itself holds."""
         file = self.files[0]
         try:
             with file.open() as opened:
@@ -193,17 +226,36 @@ class FileSource:
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read all files; the share is that of their bytes."""
         total, done = max(sum(file.size for file in self.files), 1), 0
+        partitions = self._partitions(columns)
+        inside = [name for name in columns if name not in partitions]
         for file in self.files:
             try:
                 with file.open() as opened:
                     size = 0 if _packing(file.path) else file.size
-                    for block in read_blocks(opened, file.kind, size, columns):
-                        yield Block(block.table, (done + block.fraction * file.size) / total)
+                    for block in read_blocks(opened, file.kind, size, inside):
+                        table = block.table
+                        for name, kind in partitions.items():
+                            said = file.partitions.get(name)
+                            value = int(said) if said is not None and kind == "int64" else said
+                            table = table.append_column(name, arrow_module().array([value] * len(table), kind))
+                        yield Block(table, (done + block.fraction * file.size) / total)
             except DataError as error:
                 raise DataError(f"{file.name}: {error}") from None
             except BROKEN as error:
                 raise DataError(f"cannot read {file.name}: {getattr(error, 'strerror', None) or error}") from None
             done += file.size
+
+    def _partitions(self, columns: Sequence[str]) -> dict[str, str]:
+        """Return the Arrow types of the columns that folders say; what the files themselves hold comes first."""
+        names = [name for name in columns if any(name in file.partitions for file in self.files)]
+        if not names:
+            return {}
+        inside, found = self._inside(), {}
+        for name in names:
+            values = [value for file in self.files if (value := file.partitions.get(name)) is not None]
+            if name not in inside:
+                found[name] = "int64" if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", v) for v in values) else "string"
+        return found
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return name, length and a digest of both ends of each file."""

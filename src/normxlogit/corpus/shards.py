@@ -262,6 +262,9 @@ def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
     compute = arrow.compute
     kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
     missing = f"no text: column {name!r} is null"
+    if arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind) or arrow.types.is_binary_view(kind):
+        column, problem = _decoded(arrow, column, problem)
+        kind = column.type
     if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_string_view(kind)):
         wrong = compute.if_else(column.is_null(), missing, f"not text: column {name!r} holds {kind}")
         return arrow.nulls(len(column), arrow.string()), compute.coalesce(problem, wrong.combine_chunks())
@@ -273,6 +276,25 @@ def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
         wrong = compute.if_else(odd, reason, wrong)
         texts = compute.if_else(odd, arrow.scalar(None, arrow.string()), texts)
     return texts, compute.coalesce(problem, wrong)
+
+
+def _decoded(arrow: Any, column: Any, problem: Any) -> tuple[Any, Any]:
+    """Return a column of bytes as texts in UTF-8, and which of them are not."""
+    try:
+        return column.cast(arrow.string()), problem
+    except arrow.ArrowInvalid:
+        pass
+    texts, wrong = zip(*map(_decode, column.to_pylist()), strict=True)
+    problems = arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
+    return arrow.chunked_array([arrow.array(texts, arrow.string())]), problems
+
+
+def _decode(value: bytes | None) -> tuple[str | None, str | None]:
+    """Return bytes as text, and why they are none."""
+    try:
+        return None if value is None else value.decode("utf-8"), None
+    except UnicodeDecodeError as error:
+        return "", f"not text: bytes that are not UTF-8, at {error.start}"
 
 
 def _prompts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any, Any]:

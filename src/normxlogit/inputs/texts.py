@@ -58,14 +58,15 @@ def _text_column(inputs: Any) -> Any:
     Raises:
         InputError: If there are several, or none.
     """
+    names: Any
     if isinstance(inputs, Mapping):
         names = list(inputs)
     elif hasattr(inputs, "collect_schema") and not hasattr(inputs, "shape"):  # rows that were not computed yet
         raise InputError(f"a {type(inputs).__name__} holds no rows yet; pass frame.collect()")
     else:
         names = getattr(inputs, "column_names", None) or getattr(inputs, "columns", None)
-        if names is None or isinstance(inputs, str):
-            shape = getattr(inputs, "shape", ())
+        if names is None:
+            shape: Any = getattr(inputs, "shape", ())
             return inputs.reshape(-1) if len(shape) == 2 and shape[1] == 1 else inputs
         names = list(names)
     columns = {name: inputs[name] for name in names}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import NormXLogitError, UnsupportedModelError
+from ..models.masking import check_words
 from ..models.task_model import TaskModel
 from ..surgery.frozen_proof import blocking
 from ..surgery.memory import out_of_memory
@@ -34,6 +35,7 @@ class _Answer:
     """
 
     def __init__(self, request: Request, protocol: Protocol) -> None:
+        check_words(request.model)
         self.request = request
         model, run, target = request.model, request.forward, request.target
         # Copies, because autograd keeps no tensor that was made in inference mode.

@@ -2,7 +2,7 @@
 
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from transformers import (
     AutoFeatureExtractor,
     AutoImageProcessor,
     AutoTokenizer,
+    PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -23,6 +24,7 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
+from .adapters import Adapter, read_adapter
 from .devices import device_named
 from .sentence_embedding import is_embedding_folder
 from .task_classes import NAMES, TaskName, is_bare, no_head, task_name
@@ -32,6 +34,9 @@ __all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
 LISTED = 6
 """Weights that an error names; a whole model has hundreds."""
 TOKENIZER = "its tokenizer"
+GGUF = ".gguf"
+NO_FILE = "does not appear to have a file named"
+"""What transformers says of a hub name that is there, and lacks a file."""
 
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -55,7 +60,7 @@ def load(
     """Load a model with its head, and its tokenizer (image processor, feature extractor).
 
     Args:
-        name: Hub name or folder; None for the model in the package.
+        name: Hub name or folder, also of an adapter that PEFT saved, or a GGUF file; None for the model in the package.
         task: Which head, for checkpoints that do not say.
         dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
         device: Where to put the model, "auto" for the accelerator of the machine if it has one; leave it out when
@@ -70,37 +75,95 @@ def load(
         InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
         UnsupportedModelError: If the checkpoint is a bare encoder or of an unsupported kind.
     """
-    source = _source(name)
-    local = {key: options[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in options}
-    with _one_line(source, "its configuration"):
-        config = AutoConfig.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
-    found = task or _declared_task(source, config, gguf="gguf_file" in options)
-    if found not in NAMES:
-        raise InputError(f"no task {found!r}; it is one of {', '.join(NAMES)}")
+    source, options = _located(name, options)
+    adapter = _adapter(source, options, allow_pickle=allow_pickle)
     place = None if device is None else device_named(device)
-    if dtype is None:
-        on_cpu = (place is None or place.type == "cpu") and "device_map" not in options
-        dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
-    elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
-        raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
-    if not allow_pickle and "gguf_file" not in options:
-        options = {"use_safetensors": True} | options
-    options |= {"ignore_mismatched_sizes": True, "output_loading_info": True}
-    with _one_line(source, "the model"):
-        loader = getattr(transformers, _AUTO[found])
-        model, info = loader.from_pretrained(source, dtype=dtype, trust_remote_code=trust_remote_code, **options)
-    if not allow_missing_weights:
-        _check_weights(source, model, info)
-    if "config" not in options and not any(hasattr(config, key) for key in options):
-        _check_layers(source, model, info)
-    with _one_line(source, TOKENIZER):
+    with _base_of(adapter):
+        base = source if adapter is None else _source(adapter.base)
+        given = options if adapter is None else adapter.base_options(options)
+        local = {key: given[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in given}
+        with _one_line(base, "its configuration"):
+            config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
+        found = task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in given)
+        if found not in NAMES:
+            raise InputError(f"no task {found!r}; it is one of {', '.join(NAMES)}")
+        if dtype is None:
+            on_cpu = (place is None or place.type == "cpu") and "device_map" not in given
+            dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
+        elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
+            raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
+        asked = given if allow_pickle or "gguf_file" in given else {"use_safetensors": True} | given
+        asked = asked | {"ignore_mismatched_sizes": True, "output_loading_info": True}
+        if adapter is not None:
+            asked |= adapter.head_options(found, options)
+        with _one_line(base, "the model"):
+            loader = getattr(transformers, _AUTO[found])
+            model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **asked)
+        if not allow_missing_weights:
+            _check_weights(base, model, info, () if adapter is None else adapter.shapes)
+        if "config" not in options and not any(hasattr(config, key) for key in options):
+            _check_layers(base, model, info)
+    if adapter is not None:
+        with _one_line(source, "the adapter"):
+            model = adapter.on(model, options)
+        if adapter.has_tokenizer:
+            base, local = source, {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
+    with _one_line(base, TOKENIZER):
         reader = _READERS.get(found, AutoTokenizer)
-        tokenizer = reader.from_pretrained(source, trust_remote_code=trust_remote_code, **local)
+        tokenizer = reader.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
     if found not in _READERS:
-        _check_tokenizer(source, tokenizer)
+        _check_tokenizer(base, tokenizer)
     if place is not None:
         model.to(place)
     return model.eval(), tokenizer
+
+
+def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
+    """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
+    if not Path(source).is_dir():
+        known = {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
+        try:
+            PretrainedConfig.get_config_dict(source, **known)
+        except OSError as error:
+            if NO_FILE not in str(error):
+                raise InputError(f"cannot load {source}: {_cause(error, source, 'its configuration')}") from error
+        else:
+            return None
+    return read_adapter(source, options, allow_pickle=allow_pickle)
+
+
+@contextmanager
+def _base_of(adapter: Adapter | None) -> Iterator[None]:
+    """Say of a base model that cannot be loaded which adapter needs it.
+
+    Raises:
+        InputError: In the place of the error about the base model.
+    """
+    try:
+        yield
+    except InputError as error:
+        if adapter is None:
+            raise
+        raise InputError(f"{adapter.source} holds an adapter of PEFT for the model {adapter.base}: {error}") from error
+
+
+def _located(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the folder or hub name to load from, and the options, for a GGUF file too.
+
+    Raises:
+        InputError: If there is no such model, or two GGUF files are named.
+    """
+    if name is None and options.get("gguf_file") is not None:
+        name = str(options["gguf_file"])
+        options = {key: value for key, value in options.items() if key != "gguf_file"}
+    file = Path(name).expanduser() if name is not None and str(name).casefold().endswith(GGUF) else None
+    if file is None:
+        return _source(name), dict(options)
+    if not file.is_file():
+        raise InputError(f"{file}: no such file")
+    if options.get("gguf_file") not in (None, file.name):
+        raise InputError(f"two GGUF files are named, {file} and {options['gguf_file']}; name one")
+    return str(file.parent), {**options, "gguf_file": file.name}
 
 
 def _source(name: str | Path | None) -> str:
@@ -200,15 +263,17 @@ def _broken_file(source: str) -> str | None:
     return None
 
 
-def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any]) -> None:
-    """Refuse random numbers in the place of weights.
+def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any], added: Container[str] = ()) -> None:
+    """Refuse random numbers in the place of weights, but for those that an adapter has.
 
     Raises:
         InputError: If some weights were not in the checkpoint, or in another shape.
     """
     unused = "pooler." if is_bare(model) else None  # an embedding model pools by itself
-    missing = sorted(key for key in info["missing_keys"] if unused is None or not key.startswith(unused))
-    mismatched = sorted(f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"])
+    missing = sorted(k for k in info["missing_keys"] if (unused is None or not k.startswith(unused)) and k not in added)
+    mismatched = sorted(
+        f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"] if key not in added
+    )
     problems = [
         f"{what} {_some(keys)}"
         for what, keys in (("lacks", missing), ("has other shapes of", mismatched), ("cannot give", _errors(info)))

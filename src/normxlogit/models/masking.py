@@ -3,10 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
 from .task_model import TaskModel
 
-__all__ = ["masks", "remove_tokens"]
+__all__ = ["check_words", "masks", "remove_tokens"]
+
+
+def check_words(model: TaskModel) -> None:
+    """Refuse a model of pictures or sounds, whose patches and frames are no words that others could replace.
+
+    Raises:
+        UnsupportedModelError: If it is one.
+    """
+    if model.task.signal:
+        raise UnsupportedModelError(
+            f"this method needs a text, whose tokens can be left out or replaced, and {type(model.module).__name__} "
+            "reads pictures or sounds; frozen-gradient, normxlogit and logat explain these"
+        )
 
 
 def masks(model: TaskModel) -> bool:

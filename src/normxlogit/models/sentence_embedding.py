@@ -1,9 +1,7 @@
 """Embedding models: a trunk, and the steps from its tokens' states to one vector for the text."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
@@ -11,11 +9,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils.hub import cached_file
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..surgery.clone import clone, unwrapped
 from ..surgery.same_answer import apart, tolerance_for
+from .model_files import find_file, read_json
 
 __all__ = [
     "Pooling",
@@ -171,7 +169,7 @@ def is_sentence_transformer(model: Any) -> bool:
 
 def is_embedding_folder(source: str, **options: Any) -> bool:
     """Return whether the files of a model say that it embeds texts."""
-    return any(_kind(entry) == "Pooling" for entry in _json(source, "modules.json", options) or ())
+    return any(_kind(entry) == "Pooling" for entry in read_json(source, "modules.json", options) or ())
 
 
 def steps_from_files(source: str, **options: Any) -> Steps | None:
@@ -188,7 +186,7 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
         UnsupportedModelError: If one of the steps is not known here.
         InputError: If a file is missing or is something else.
     """
-    entries = _json(source, "modules.json", options)
+    entries = read_json(source, "modules.json", options)
     if entries is None:
         return None
     try:
@@ -201,15 +199,15 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     modes: tuple[str, ...] = ()
     dense = []
     for kind, path in steps[1:]:
-        config = {} if kind == "Normalize" else _json(source, f"{path}/config.json", options)
+        config = {} if kind == "Normalize" else read_json(source, f"{path}/config.json", options)
         if config is None:
             raise InputError(f"{source}: {path}/config.json is missing; download the model again")
         if kind == "Pooling":
             modes = _modes(config)
         elif kind == "Dense":
             dense.append(_dense(config, _weights(source, path, options)))
-    trunk = _json(source, "sentence_bert_config.json", options) or {}
-    about = _json(source, "config_sentence_transformers.json", options) or {}
+    trunk = read_json(source, "sentence_bert_config.json", options) or {}
+    about = read_json(source, "config_sentence_transformers.json", options) or {}
     return Steps(
         modes,
         tuple(dense),
@@ -320,7 +318,7 @@ def _check_dense(config: Mapping[str, Any]) -> None:
 
 
 def _weights(source: str, path: str, options: Mapping[str, Any]) -> dict[str, Tensor]:
-    file = _file(source, f"{path}/model.safetensors", options)
+    file = find_file(source, f"{path}/model.safetensors", options)
     if file is None:
         raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
     return load_file(file)
@@ -332,26 +330,3 @@ def _prompt(prompts: Any, name: Any) -> str:
 
 def _kind(entry: Any) -> str:
     return str(entry.get("type", "")).rpartition(".")[2] if isinstance(entry, Mapping) else ""
-
-
-def _json(source: str, name: str, options: Mapping[str, Any]) -> Any:
-    """Return what a JSON file of a model holds, None if there is no such file."""
-    file = _file(source, name, options)
-    if file is None:
-        return None
-    try:
-        return json.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise InputError(f"{source}: {name} cannot be read as JSON") from None
-
-
-def _file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
-    """Return where a file of a model is, None if it has none of this name."""
-    if not source:
-        return None
-    known = {key: options[key] for key in ("revision", "token") if key in options}
-    try:
-        found: str | None = cached_file(source, name, **known)
-    except OSError:  # no such file or model, or a name that is none
-        return None
-    return found

@@ -238,7 +238,7 @@ class TaskModel:
         if layers and not states:
             raise no_states(self.module)
         first: Tensor | NormXLogitError | None = parts.embedded(embedded, batch.mask.shape[1])
-        if first is None and states:
+        if first is None and states and parts.trunk is not None:
             first = embedded_of(outputs or seen)
         if first is None:
             first = no_states(self.module)

@@ -33,7 +33,7 @@ __all__ = [
 
 Array = npt.NDArray[np.float64]
 
-MARGIN = 1.5
+MARGIN = 2.0
 """How many times the nats that its score lets expect a source is taken to be worth at most."""
 
 VERIFIED_AT_ONCE = 2

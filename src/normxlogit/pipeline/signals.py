@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
+from ..inputs.pictures import as_channels
 from ..models.map_batches import map_batches
 from ..models.signals import Signal, SignalModel
 from ..models.targets import check_target
@@ -88,6 +89,9 @@ def _processed(model: SignalModel, item: Any, place: int) -> Signal:
         options["sampling_rate"] = rate
     elif isinstance(item, str):
         raise InputError(f"input {place} is a string; open the picture first: PIL.Image.open({item!r})")
+    else:
+        config = getattr(model.config, "vision_config", model.config)
+        item = as_channels(item, getattr(config, "num_channels", None), place)
     try:
         found = model.tokenizer(item, return_tensors="pt", **options)
     except (ValueError, TypeError) as error:

@@ -205,6 +205,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     except HeadMismatchError as error:
         head, trunk, tokenwise, token_pooling = error.with_traceback(None), None, False, None
         prove_on_another(model, None, inputs, own, tokenwise)
+        if embedded is not None and embedded.shape[1] != count and not filled:  # latents, of which none is a token
+            states, embedded = None, None
     tail, early_exit, layers = None, None, None
     if trunk is not None and states and len(states) > 1 and token_pooling is None:
         try:

@@ -1,0 +1,50 @@
+"""Pictures of any mode as a model's processor reads them."""
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+__all__ = ["as_channels"]
+
+MODES = {1: "L", 3: "RGB"}
+"""The mode of a Pillow picture by the number of its channels."""
+
+DEEP = ("I", "F")
+"""What the modes of Pillow begin with that hold more than 256 levels."""
+
+
+def as_channels(picture: Any, channels: int | None, place: int) -> Any:
+    """Return a picture with as many channels as a model reads; what is not a grey, palette or RGB(A) picture, as it is.
+
+    Grey pictures are repeated for each colour, palettes looked up, and transparency is dropped, as the pipelines of
+    transformers do.
+
+    Args:
+        picture: A Pillow picture, or an array of (height, width), with or without channels behind.
+        channels: How many the model reads, None if that is not known.
+        place: Where it is among the inputs, for errors.
+
+    Raises:
+        InputError: If a Pillow picture has more than 8 bits for a level, which its conversion would cut off.
+    """
+    if channels not in MODES:
+        return picture
+    if hasattr(picture, "mode") and hasattr(picture, "convert"):
+        if picture.mode == MODES[channels]:
+            return picture
+        if picture.mode.startswith(DEEP):
+            raise InputError(
+                f"input {place} is a picture of mode {picture.mode}, with more than 256 levels; bring it to 8 bits "
+                "first, as in Image.fromarray((255 * levels).astype('uint8'))"
+            )
+        return picture.convert(MODES[channels])
+    if not isinstance(picture, np.ndarray) or channels != 3:
+        return picture
+    if picture.ndim == 2:
+        return np.repeat(picture[..., None], 3, -1)
+    if picture.ndim == 3 and picture.shape[-1] == 1:
+        return np.repeat(picture, 3, -1)
+    colours_last = picture.ndim == 3 and picture.shape[-1] == 4 and picture.shape[0] not in MODES
+    return picture[..., :3] if colours_last else picture

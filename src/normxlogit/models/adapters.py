@@ -1,0 +1,144 @@
+"""Adapters that PEFT saved: a folder without a model, which names the one that it was trained on."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from torch import nn
+
+from ..errors import InputError
+from .model_files import find_file, read_json
+from .tasks import TaskName, task_name
+
+__all__ = ["Adapter", "read_adapter"]
+
+TASKS: dict[str, TaskName] = {
+    "SEQ_CLS": "sequence-classification",
+    "TOKEN_CLS": "token-classification",
+    "CAUSAL_LM": "causal-lm",
+    "SEQ_2_SEQ_LM": "seq2seq-lm",
+    "QUESTION_ANS": "question-answering",
+    "FEATURE_EXTRACTION": "embedding",
+}
+"""Tasks as PEFT writes them."""
+
+HEADS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
+"""Weights of a head whose rows are its outputs."""
+
+PREFIX = "base_model.model."
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """An adapter as its files describe it.
+
+    Attributes:
+        source: Its folder or hub name.
+        base: Those of the model that it was trained on.
+        revision: The revision of that, if one is named.
+        task: What it was trained for, if that is named.
+        shapes: The shapes of its tensors, by the names of the base model's weights.
+        has_tokenizer: Whether a tokenizer is saved beside it.
+    """
+
+    source: str
+    base: str
+    revision: str | None
+    task: TaskName | None
+    shapes: Mapping[str, tuple[int, ...]]
+    has_tokenizer: bool
+
+    @property
+    def labels(self) -> int | None:
+        """The number of outputs of the head that it brings; None where it brings none."""
+        return next((shape[0] for end in HEADS for name, shape in self.shapes.items() if name == end), None)
+
+    def base_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the base model is loaded with: the caller's revision and subfolder are those of the adapter."""
+        found = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
+        return found if self.revision is None else found | {"revision": self.revision}
+
+    def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what gives the base model a head of as many outputs as the adapter's, unless the caller says it."""
+        classifies = task in ("sequence-classification", "token-classification", "image-classification")
+        if self.labels is None or not classifies or {"num_labels", "id2label", "config"} & options.keys():
+            return {}
+        return {"num_labels": self.labels}
+
+    def on(self, model: nn.Module, options: Mapping[str, Any]) -> nn.Module:
+        """Return the base model with the adapter.
+
+        Args:
+            model: The base model.
+            options: The caller's.
+
+        Raises:
+            InputError: If PEFT is not installed, or the adapter is not of this model.
+        """
+        peft = _peft(self.source)
+        known = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found: nn.Module = peft.PeftModel.from_pretrained(model, self.source, **known)
+        missing = [str(one.message) for one in said if "missing adapter keys" in str(one.message)]
+        if missing:
+            raise InputError(f"{self.source} lacks weights of its adapter on {self.base}: {missing[0].splitlines()[0]}")
+        return found
+
+
+def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
+    """Return the adapter in a folder or of a hub name, None if there is none.
+
+    Args:
+        source: Folder or hub name.
+        options: The caller's, such as `revision`.
+        allow_pickle: Allow weights that are not safetensors.
+
+    Raises:
+        InputError: If its files are missing or name no base model.
+    """
+    config = read_json(source, "adapter_config.json", options)
+    if config is None:
+        return None
+    base = config.get("base_model_name_or_path") if isinstance(config, Mapping) else None
+    if not base or not isinstance(base, str):
+        raise InputError(
+            f"{source} holds an adapter of PEFT whose adapter_config.json names no base_model_name_or_path; load the "
+            "base model, and pass Explainer(PeftModel.from_pretrained(base, folder), tokenizer)"
+        )
+    weights = find_file(source, "adapter_model.safetensors", options)
+    pickled = find_file(source, "adapter_model.bin", options)
+    if weights is None and (pickled is None or not allow_pickle):
+        missing = "its weights, adapter_model.safetensors, are missing" if pickled is None else (
+            "its weights are pickled; allow_pickle=True would read them"
+        )  # fmt: skip
+        raise InputError(f"{source} holds an adapter of PEFT: {missing}")
+    beside = Path(source) / base
+    mapping = config.get("auto_mapping") or {}
+    return Adapter(
+        source,
+        str(beside) if not Path(base).exists() and beside.is_dir() else base,
+        config.get("revision"),
+        TASKS.get(str(config.get("task_type"))) or task_name(str(mapping.get("base_model_class"))),
+        {} if weights is None else _shapes(source, weights),
+        find_file(source, "tokenizer_config.json", options) is not None,
+    )
+
+
+def _shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:
+    try:
+        with safe_open(file, "pt") as opened:
+            return {name.removeprefix(PREFIX): tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
+    except Exception as error:
+        raise InputError(f"{source}: adapter_model.safetensors cannot be read: {error}") from None
+
+
+def _peft(source: str) -> Any:
+    try:
+        import peft
+    except ImportError:
+        raise InputError(f"{source} holds an adapter of PEFT; run: pip install 'normxlogit[paper]'") from None
+    return peft
