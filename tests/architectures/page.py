@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import transformers
 
 from tests.architectures.base import MAPPINGS, SIGNALS
-from tests.architectures.calls import kind
+from tests.architectures.calls import DEFAULT, kind
 from tests.architectures.known import PADDING, REFUSED, SKIPPING
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
@@ -41,6 +41,11 @@ def _by(*methods: str) -> str:
 
 
 COLUMNS = {
+    "Default": Column(
+        (DEFAULT,),
+        "`explainer(text)`",
+        f"{PREDICTED}; of language models {SUMMED} less its mean over the vocabulary",
+    ),
     "NormXLogit": Column(
         ("normxlogit", "logat", "input-norm", "random"),
         _by("normxlogit", "logat", "input-norm", "random"),
@@ -48,14 +53,18 @@ COLUMNS = {
     ),
     "Layers": Column(
         ("normxlogit, layers",),
-        "`explainer(text, layers=ALL)`",
-        "the last layer's scores with the default scores",
+        '`explainer(text, method="normxlogit", layers=ALL)`',
+        "the last layer's scores with those of no layers",
     ),
-    "Frozen": Column(("frozen-gradient",), _by("frozen-gradient"), SUMMED),
+    "Frozen": Column(
+        ("frozen-gradient",),
+        _by("frozen-gradient"),
+        f"{SUMMED} (of language models less its mean over the vocabulary)",
+    ),
     "Frozen layers": Column(
         ("frozen-gradient, layers",),
         '`explainer(text, method="frozen-gradient", layers=ALL)`',
-        f"the last layer's {SUMMED}",
+        "each layer's scores plus bias, as in the column before",
     ),
     "Gradients": Column(GRADIENTS, _by(*GRADIENTS), PREDICTED),
     "Perturbation": Column(PERTURBATION, _by(*PERTURBATION), PREDICTED),
@@ -79,7 +88,7 @@ COLUMNS = {
 }
 
 LANGUAGE = ("Generation", "Completion", "Sources")
-IN_SUMMARY = ("NormXLogit", "Layers", "Frozen", "Gradients", "Perturbation", *LANGUAGE)
+IN_SUMMARY = ("Default", "NormXLogit", "Layers", "Frozen", "Gradients", "Perturbation", *LANGUAGE)
 
 HEAD = """# Architectures
 

@@ -69,10 +69,11 @@ class _Listening(threading.local):
         place, axes = self.wanted[path, self.calls[path]]
         sinks, mask = None, self.mask.get(place < 0)
         with torch._C.DisableTorchFunction():
-            tokens = state.permute(axes).flatten(2)  # (B, T, H), several streams side by side
+            length = None if mask is None else mask.shape[1]
+            tokens = state.permute(axes).flatten(2)[:, :length]  # (B, T, H), several streams side by side
             if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
                 sinks = attention_sinks(tokens, mask, self.threshold)
-            flowing, self.readouts[place] = read_out(state, axes, sinks)
+            flowing, self.readouts[place] = read_out(state, axes, sinks, length)
         return with_tensor(output, flowing)
 
 
