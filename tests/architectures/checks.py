@@ -83,7 +83,8 @@ def _own(explainer: Explainer, model: PreTrainedModel, batch: Batch, **options: 
 def _told_apart(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> bool:
     """Whether the model's answers to different texts (to different tokens) differ by far more than the tolerance."""
     batch = _batch(explainer, texts)
-    explainer.model.run(batch)  # refused, or proved
+    explainer.model.run(batch)
+    assert explainer.model.parts.head, "refused, or proved"
     own, _ = _own(explainer, model, batch)
     rows = own[0][batch.mask[0]] if explainer.model.task.per_token else own  # (N, C)
     rows = rows.masked_fill(rows.abs() > EXCLUDED, 0.0)

@@ -209,7 +209,8 @@ def _reasons(results: Results) -> list[str]:
     layers = [f"- `{family}`: {why}." for family, why in SKIPPING.items()]
     padding = [f"- `{family}`: {why}." for family, why in PADDING.items()]
     return [
-        "## Classes whose head is refused\n\nThe calls that apply the head to single tokens are refused here.\n\n"
+        "## Classes whose head is refused\n\nWhat applies the head to single tokens is refused here. Methods "
+        "that need only the model's answer, such as occlusion, work where the table says so.\n\n"
         + "\n".join(refused)
         + "\n",
         "## Other refusals\n\nThese are on classes whose head is found. The quoted text is the error's.\n\n"

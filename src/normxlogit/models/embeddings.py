@@ -45,7 +45,7 @@ class WordEmbeddings:
         if table is None:
             raise UnsupportedModelError(
                 f"{self._name} has no table of word embeddings, which this method works on; "
-                "normxlogit, frozen-gradient and occlusion need none"
+                "frozen-gradient and occlusion need none"
             )
         self._table = table
         self._table.register_forward_hook(self._swap, with_kwargs=True)
