@@ -152,3 +152,28 @@ def test_methods_for_words_refuse_pictures():
     for method in ("gradient-x-input", "occlusion", "lime", "kernel-shap", "guided-lime"):
         with pytest.raises(UnsupportedModelError, match="frozen-gradient explain pictures"):
             explainer(pixels, method=method)
+
+
+class Cancelling(torch.nn.Module):
+    """A GELU of the sum over tokens of one number each."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(tiny.SIZE, 4)
+        self.act = torch.nn.GELU()
+        self.head = torch.nn.Linear(4, 2)
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.head(self.act(self.words(input_ids).sum(1)))
+
+
+def test_an_activation_near_zero_is_not_taken_for_zero():
+    model, tokenizer = Cancelling().eval(), tiny.tokenizer(specials=False)
+    good, bad = tokenizer("good bad")["input_ids"]
+    with torch.no_grad():
+        model.words.weight[good] = torch.tensor([1.0, 2.0, 0.5, 3.0])
+        model.words.weight[bad] = -model.words.weight[good] + 2.0**-22  # the sum is far smaller than its parts
+    explainer = Explainer(model, tokenizer, task="sequence-classification", labels=["no", "yes"])
+    result = explainer("good bad", target="yes", method="frozen-gradient:read_at=0")
+    expected = 0.5 * model.words.weight[[good, bad]] @ model.head.weight[1]  # GELU(x) / x is 0.5 at zero
+    np.testing.assert_allclose(result.scores, expected.detach().numpy(), rtol=1e-3)
