@@ -87,6 +87,9 @@ COLUMNS = {
     ),
 }
 
+NOT_RUN = "not run"
+"""Of a call that the survey has not made."""
+
 LANGUAGE = ("Generation", "Completion", "Sources")
 IN_SUMMARY = ("Default", "NormXLogit", "Layers", "Frozen", "Gradients", "Perturbation", *LANGUAGE)
 
@@ -114,6 +117,8 @@ The cells:
 - **yes**: every call of the column works and every comparison holds.
 - **no**: the call is refused. The error says what the method needs and what works instead.
 - **some**: some methods of the column work, the others are refused.
+- **skipping**: yes, by skipping later layers, as described below.
+- **not run**: the survey has not made the call yet.
 - **–**: the model's own call fails on these inputs too, or needs a package that is not installed.
 
 The frozen gradient also proves on each model that its pass gives the model's own answer and is affine.
@@ -162,11 +167,16 @@ def column_on_page(task: str, title: str = "Class") -> dict[str, str]:
 
 
 def cell(result: dict[str, Any], title: str) -> str:
-    """Return what a column says of a class: "yes", "no", "some", a dash, or "error"."""
-    outcomes = [result.get("calls", {}).get(name, result.get("head", "error")) for name in COLUMNS[title].calls]
-    kinds = {kind(outcome) for outcome in outcomes}
-    if "error" in result or "error" in kinds or (title == "NormXLogit" and kind(result["head"]) == "error"):
+    """Return what a column says of a class: "yes", "skipping", "no", "some", a dash, "not run", or "error"."""
+    if not result.get("calls"):  # the model could not be built, or taken
+        outcomes = [result.get("head", NOT_RUN)]
+    else:
+        outcomes = [result["calls"].get(name, NOT_RUN) for name in COLUMNS[title].calls]
+    kinds = {NOT_RUN if outcome == NOT_RUN else kind(outcome) for outcome in outcomes}
+    if "error" in result or "error" in kinds or (title == "NormXLogit" and kind(result.get("head", "")) == "error"):
         return "error"
+    if NOT_RUN in kinds:
+        return NOT_RUN
     if title == "Layers" and kinds == {"yes"} and result.get("resting"):
         return "skipping"
     if kinds == {"yes"}:

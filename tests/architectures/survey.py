@@ -2,7 +2,8 @@
 
 `python -m tests.architectures.survey` from the repository's root goes on where it was stopped: outcomes are kept in
 build/architectures.jsonl. `--mapping` and `--family` make the calls again on a part and print what is not "yes";
-`--again error` makes them again where a call ended in an error. The page is written when every class has its outcomes.
+`--again error` makes them again where a call ended in an error. Remove the file to begin anew, as after a change of the
+library. The page says of a call that was not made that it was not.
 """
 
 import argparse
@@ -233,8 +234,7 @@ def main() -> None:
     todo = [pair for pair in chosen if missing(pair)]
     survey(todo, arguments.processes, keep, only=arguments.call or ())
     kept = read_kept()
-    if all(pair in kept for pair in pairs):
-        PAGE.write_text(render({pair: kept[pair] for pair in pairs}), encoding="utf-8")
+    PAGE.write_text(render({pair: kept.get(pair, {}) for pair in pairs}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -274,7 +274,7 @@ class FrozenModel:
         if layer == 0 and embedded is not None:
             return embedded
         if outputs is None or layer == 0:
-            what = f"the output of layer {layer}" if layer else "its embeddings"
+            what = f"the output of layer {layer}" if layer else "the embeddings"
             hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
             raise UnsupportedModelError(
                 f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
