@@ -264,11 +264,18 @@ class TextCalls:
             same(result.scores, alone.scores, "generated in a batch and alone")
 
     def _centred(self, text: str, completion: str) -> Tensor:
-        """Return the model's own logit of each token of a completion, less the mean over the vocabulary, (G,)."""
+        """Return the model's own logit of each token of a completion, less the mean over the vocabulary, (G,).
+
+        Each is read where the text ends before it: some models in this mapping read ahead.
+        """
         count = len(self.tokenizer(text)["input_ids"])
-        ids = self.tokenizer(f"{text} {completion}", return_tensors="pt")["input_ids"]
-        logits = self.logits(f"{text} {completion}")[count - 1 : -1]  # (G, V)
-        return (logits - logits.mean(-1, keepdim=True)).gather(1, ids[0, count:, None])[:, 0]
+        encoded = self.tokenizer(f"{text} {completion}", return_tensors="pt")
+        found = []
+        for place in range(count, encoded["input_ids"].shape[1]):
+            with torch.no_grad():
+                logits = self.model(**{name: value[:, :place] for name, value in encoded.items()}).logits[0, -1]  # (V,)
+            found.append(logits[encoded["input_ids"][0, place]] - logits.mean())
+        return torch.stack(found)
 
     def completes(self) -> None:
         """Explain completions, alone and together; scores and bias are the model's own centred logits."""
