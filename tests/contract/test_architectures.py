@@ -1,6 +1,6 @@
 """One model of each unusual shape, through a user's own calls: right, or refused with what would work.
 
-The shapes: word embeddings that are changed in place (CTRL, GIT), returned with something else (I-BERT), looked up after
+The shapes: word embeddings that are changed in place (CTRL, GIT), returned in a tuple (I-BERT), looked up after
 a prompt of the model's own (CPM-Ant) or not looked up in a table (CANINE); layers that return lists (OpenAI GPT), two
 streams (Reformer), four streams (Gemma 3n, DeepSeek V4), fewer states than tokens (Funnel) or more (BigBird); layers in
 pieces, with a cache (FlauBERT); patches in the place of tokens (ViT).
