@@ -5,9 +5,10 @@ own call fails too, or "error: ..." for everything that must not happen: another
 agree.
 """
 
+import functools
 import re
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from normxlogit.methods import list_methods
 from tests.architectures.base import SIGNALS, Broken, build, stir, tokenizer_for
 from tests.architectures.checks import check
 from tests.architectures.signals import samples_for, unread
+
+Call = Callable[[], Any]
 
 TOLERANCE = 2e-4
 """Relative to the largest score, or to the sum of their sizes where they are added up."""
@@ -42,16 +45,19 @@ SMALLER = {
 }
 """Methods with fewer passes than by default."""
 
-METHODS = (*(info.name for info in list_methods()), "normxlogit:norm_of=word_embedding")
-"""The methods of `explainer(text, method=...)`."""
+LAYERED = ("normxlogit", "frozen-gradient")
+DEFAULT = "default"
+METHODS = (DEFAULT, *(info.name for info in list_methods()), "normxlogit:norm_of=word_embedding")
+"""The methods of `explainer(text, method=...)`; the default one is that of `explainer(text)`."""
 
 
-def call_all(task: str, family: str) -> dict[str, Any]:
+def call_all(task: str, family: str, only: Sequence[str] = ()) -> dict[str, Any]:
     """Make every call on a model of a class.
 
     Args:
         task: The mapping.
         family: The model type.
+        only: Make these calls alone, and no checks of the head.
 
     Returns:
         The class, what `check` says of its parts, and the outcome of each call by its name.
@@ -65,13 +71,16 @@ def call_all(task: str, family: str) -> dict[str, Any]:
         calls: Any = SignalCalls(model) if task in SIGNALS else TextCalls(model, tokenizer_for(task, family))
     except NormXLogitError as error:
         return facts | {"head": f"refused: {_line(error)}"}
-    facts["head"] = attempt(lambda: facts.update(check(task, family)), calls.answers)
+    if not only:
+        facts["head"] = attempt(lambda: facts.update(check(task, family)), calls.answers)
     stir(model, facts.get("strength", 2.0))
-    facts["calls"] = calls.outcomes()
+    facts["calls"] = {
+        name: attempt(call, own) for name, (call, own) in calls.each().items() if not only or name in only
+    }
     return facts
 
 
-def attempt(call: Callable[[], Any], own: Callable[[], Any] | None = None) -> str:
+def attempt(call: Call, own: Call | None = None) -> str:
     """Make one call and put its outcome in a word or a line.
 
     Args:
@@ -89,7 +98,7 @@ def attempt(call: Callable[[], Any], own: Callable[[], Any] | None = None) -> st
     return "yes"
 
 
-def _failure(error: BaseException, own: Callable[[], Any] | None) -> str:
+def _failure(error: BaseException, own: Call | None) -> str:
     try:
         if own is not None:
             own()
@@ -158,23 +167,24 @@ class TextCalls:
         self.task = self.explainer.model.task.name  # XLM's language model is in two mappings
         self.inputs = INPUTS.get(self.task, TEXTS)
 
-    def outcomes(self) -> dict[str, str]:
-        """Make the calls."""
-        found = {name: attempt(lambda name=name: self.explains(name), self.answers) for name in METHODS}
-        for name in ("normxlogit", "frozen-gradient"):
-            found[f"{name}, layers"] = attempt(lambda name=name: self.layers(name), self.answers)
+    def each(self) -> dict[str, tuple[Call, Call]]:
+        """Return the calls by name, each with the model's own call of its kind."""
+        found: dict[str, tuple[Call, Call]] = {n: (functools.partial(self.explains, n), self.answers) for n in METHODS}
+        for name in LAYERED:
+            found[f"{name}, layers"] = functools.partial(self.layers, name), self.answers
         if self.task == "causal-lm":
-            found["generate"] = attempt(self.generates, self.generates_alone)
-            found["completion"] = attempt(self.completes, self.answers)
-            found["sources"] = attempt(self.sources, self.answers)
+            found["generate"] = self.generates, self.generates_alone
+            found["completion"] = self.completes, self.answers
+            found["sources"] = self.sources, self.answers
         return found
 
     def logits(self, given: Any) -> Tensor:
         """Return the caller's own model's logits, without the axis of texts: (C,), (T, C) or (T, 2)."""
         if self.task == "multiple-choice":
-            prompt, choices = given
-            encoded = self.tokenizer([prompt] * len(choices), choices, padding=True, return_tensors="pt")
-            encoded = {name: value[None] for name, value in encoded.items()}
+            prompt, choices = given  # each by itself: some models see padding
+            each = [self.tokenizer(prompt, choice, return_tensors="pt") for choice in choices]
+            with torch.no_grad():
+                return torch.cat([self.model(**{n: v[None] for n, v in e.items()}).logits[0] for e in each])
         elif isinstance(given, tuple):
             encoded = self.tokenizer(*given, return_tensors="pt")
         else:
@@ -200,7 +210,7 @@ class TextCalls:
 
     def explains(self, name: str) -> None:
         """Explain texts of different lengths alone and in a batch, and compare with the model's own logits."""
-        method = SMALLER.get(name, name)
+        method = None if name == DEFAULT else SMALLER.get(name, name)
         alone = [self.explainer(given, method=method) for given in self.inputs]
         for given, result in zip(self.inputs, alone, strict=True):
             if len(result.scores) != len(result.tokens):
@@ -208,7 +218,7 @@ class TextCalls:
             if self.task != "question-answering":
                 logits, place = self.logits(given), result.target.position
                 same(result.prediction.value, (logits if place is None else logits[place]).max(), "the predicted logit")
-            if name == "frozen-gradient" and self._reads_one_target(result):
+            if result.method == "frozen-gradient" and self._reads_one_target(result):
                 adds_up(result, self.logit(given, result), "scores and bias")
             if name == "decompx" and self._reads_one_target(result):  # it shares the biases out
                 logit = self.logit(given, result, centred=False)
@@ -220,13 +230,13 @@ class TextCalls:
         return self.task != "question-answering" or result.target.position is not None
 
     def layers(self, name: str) -> None:
-        """Explain every layer; the last one is the default where NormXLogit reads it."""
+        """Explain every layer; NormXLogit's last one is what it gives without layers."""
         alone = [self.explainer(given, method=name, layers=ALL) for given in self.inputs]
         for given, result in zip(self.inputs, alone, strict=True):
             if result.scores.shape != (len(result.layers), len(result.tokens)):
                 raise Broken(f"{result.scores.shape} scores of {len(result.layers)} layers")
             if name == "normxlogit":
-                same(result.scores[-1], self.explainer(given).scores, "the last layer and the default")
+                same(result.scores[-1], self.explainer(given, method=name).scores, "the last layer and no layers")
             elif self._reads_one_target(result):
                 adds_up(result, [self.logit(given, result)] * len(result.layers), "scores and bias of a layer")
         for result, single in zip(self.explainer(self.inputs, method=name, layers=ALL), alone, strict=True):
@@ -254,11 +264,18 @@ class TextCalls:
             same(result.scores, alone.scores, "generated in a batch and alone")
 
     def _centred(self, text: str, completion: str) -> Tensor:
-        """Return the model's own logit of each token of a completion, less the mean over the vocabulary, (G,)."""
+        """Return the model's own logit of each token of a completion, less the mean over the vocabulary, (G,).
+
+        Each is read where the text ends before it: some models in this mapping read ahead.
+        """
         count = len(self.tokenizer(text)["input_ids"])
-        ids = self.tokenizer(f"{text} {completion}", return_tensors="pt")["input_ids"]
-        logits = self.logits(f"{text} {completion}")[count - 1 : -1]  # (G, V)
-        return (logits - logits.mean(-1, keepdim=True)).gather(1, ids[0, count:, None])[:, 0]
+        encoded = self.tokenizer(f"{text} {completion}", return_tensors="pt")
+        found = []
+        for place in range(count, encoded["input_ids"].shape[1]):
+            with torch.no_grad():
+                logits = self.model(**{name: value[:, :place] for name, value in encoded.items()}).logits[0, -1]  # (V,)
+            found.append(logits[encoded["input_ids"][0, place]] - logits.mean())
+        return torch.stack(found)
 
     def completes(self) -> None:
         """Explain completions, alone and together; scores and bias are the model's own centred logits."""
@@ -288,11 +305,11 @@ class SignalCalls:
         self.model, self.explainer = model, Explainer(model, unread)
         self.values = samples_for(model)
 
-    def outcomes(self) -> dict[str, str]:
-        """Make the calls."""
-        found = {name: attempt(lambda name=name: self.explains(name), self.answers) for name in METHODS}
-        for name in ("normxlogit", "frozen-gradient"):
-            found[f"{name}, layers"] = attempt(lambda name=name: self.layers(name), self.answers)
+    def each(self) -> dict[str, tuple[Call, Call]]:
+        """Return the calls by name, each with the model's own call of its kind."""
+        found: dict[str, tuple[Call, Call]] = {n: (functools.partial(self.explains, n), self.answers) for n in METHODS}
+        for name in LAYERED:
+            found[f"{name}, layers"] = functools.partial(self.layers, name), self.answers
         return found
 
     def logits(self) -> Tensor:
@@ -307,7 +324,7 @@ class SignalCalls:
     def _given(self, rows: slice) -> dict[str, Tensor]:
         return {self.model.main_input_name: self.values[rows]}
 
-    def _explained(self, method: str, **options: Any) -> list[Any]:
+    def _explained(self, method: str | None, **options: Any) -> list[Any]:
         alone = [self.explainer(self._given(slice(i, i + 1)), method=method, **options)[0] for i in range(2)]
         together = self.explainer(self._given(slice(0, 2)), method=method, **options)
         for result, single in zip(together, alone, strict=True):
@@ -316,17 +333,18 @@ class SignalCalls:
 
     def explains(self, name: str) -> None:
         """Explain two inputs, alone and together."""
-        for own, result in zip(self.logits(), self._explained(SMALLER.get(name, name)), strict=True):
+        method = None if name == DEFAULT else SMALLER.get(name, name)
+        for own, result in zip(self.logits(), self._explained(method), strict=True):
             same(result.prediction.value, own.max(), "the predicted logit")
-            if name == "frozen-gradient":
+            if result.method == "frozen-gradient":
                 adds_up(result, own[result.target.ids[0]], "scores and bias")
 
     def layers(self, name: str) -> None:
-        """Explain every layer; the last one is the default where NormXLogit reads it."""
+        """Explain every layer; NormXLogit's last one is what it gives without layers."""
         for i, result in enumerate(self._explained(name, layers=ALL)):
             if name == "normxlogit":
-                default = self.explainer(self._given(slice(i, i + 1)))[0]
-                same(result.scores[-1], default.scores, "the last layer and the default")
+                default = self.explainer(self._given(slice(i, i + 1)), method=name)[0]
+                same(result.scores[-1], default.scores, "the last layer and no layers")
             else:
                 logit = self.logits()[i, result.target.ids[0]]
                 adds_up(result, [logit] * len(result.layers), "scores and bias of a layer")

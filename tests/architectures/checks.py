@@ -83,7 +83,8 @@ def _own(explainer: Explainer, model: PreTrainedModel, batch: Batch, **options: 
 def _told_apart(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> bool:
     """Whether the model's answers to different texts (to different tokens) differ by far more than the tolerance."""
     batch = _batch(explainer, texts)
-    explainer.model.run(batch)  # refused, or proved
+    explainer.model.run(batch)
+    assert explainer.model.parts.head, "refused, or proved"
     own, _ = _own(explainer, model, batch)
     rows = own[0][batch.mask[0]] if explainer.model.task.per_token else own  # (N, C)
     rows = rows.masked_fill(rows.abs() > EXCLUDED, 0.0)
@@ -119,9 +120,9 @@ def _read(explainer: Explainer, texts: list[Any]) -> str:
 def _explained(explainer: Explainer, texts: list[Any]) -> list[tuple[Any, Attribution]]:
     """Texts with their explanations; of a multiple-choice question, the text with the predicted choice."""
     if explainer.model.task.name != "multiple-choice":
-        return list(zip(texts, explainer(texts), strict=True))
+        return list(zip(texts, explainer(texts, method="normxlogit"), strict=True))
     prompt, choices = texts[0][0], [choice for _, choice in texts]
-    result = explainer((prompt, choices))
+    result = explainer((prompt, choices), method="normxlogit")
     return [((prompt, choices[result.target.ids[0]]), result)]
 
 
@@ -212,8 +213,8 @@ def _layers(explainer: Explainer, text: Any) -> int:
     """Every layer's scores are finite, and the last layer's are the default ones."""
     if explainer.model.task.name == "multiple-choice":
         text = (text[0], [text[1], "a film"])
-    layered = torch.tensor(explainer(text, layers=ALL).scores)  # (L, T)
+    layered = torch.tensor(explainer(text, method="normxlogit", layers=ALL).scores)  # (L, T)
     if not layered.isfinite().all():
         raise Broken("scores of a layer are not finite")
-    near(layered[-1], torch.tensor(explainer(text).scores), "last layer against the default")
+    near(layered[-1], torch.tensor(explainer(text, method="normxlogit").scores), "last layer against the default")
     return len(layered)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import transformers
 
 from tests.architectures.base import MAPPINGS, SIGNALS
-from tests.architectures.calls import kind
+from tests.architectures.calls import DEFAULT, kind
 from tests.architectures.known import PADDING, REFUSED, SKIPPING
 
 PAGE = Path(__file__).parents[2] / "docs" / "architectures.md"
@@ -41,6 +41,11 @@ def _by(*methods: str) -> str:
 
 
 COLUMNS = {
+    "Default": Column(
+        (DEFAULT,),
+        "`explainer(text)`",
+        f"{PREDICTED}; of language models {SUMMED} less its mean over the vocabulary",
+    ),
     "NormXLogit": Column(
         ("normxlogit", "logat", "input-norm", "random"),
         _by("normxlogit", "logat", "input-norm", "random"),
@@ -48,14 +53,18 @@ COLUMNS = {
     ),
     "Layers": Column(
         ("normxlogit, layers",),
-        "`explainer(text, layers=ALL)`",
-        "the last layer's scores with the default scores",
+        '`explainer(text, method="normxlogit", layers=ALL)`',
+        "the last layer's scores with those of no layers",
     ),
-    "Frozen": Column(("frozen-gradient",), _by("frozen-gradient"), SUMMED),
+    "Frozen": Column(
+        ("frozen-gradient",),
+        _by("frozen-gradient"),
+        f"{SUMMED} (of language models less its mean over the vocabulary)",
+    ),
     "Frozen layers": Column(
         ("frozen-gradient, layers",),
         '`explainer(text, method="frozen-gradient", layers=ALL)`',
-        f"the last layer's {SUMMED}",
+        "each layer's scores plus bias, as in the column before",
     ),
     "Gradients": Column(GRADIENTS, _by(*GRADIENTS), PREDICTED),
     "Perturbation": Column(PERTURBATION, _by(*PERTURBATION), PREDICTED),
@@ -78,8 +87,11 @@ COLUMNS = {
     ),
 }
 
+NOT_RUN = "not run"
+"""Of a call that the survey has not made."""
+
 LANGUAGE = ("Generation", "Completion", "Sources")
-IN_SUMMARY = ("NormXLogit", "Layers", "Frozen", "Gradients", "Perturbation", *LANGUAGE)
+IN_SUMMARY = ("Default", "NormXLogit", "Layers", "Frozen", "Gradients", "Perturbation", *LANGUAGE)
 
 HEAD = """# Architectures
 
@@ -105,6 +117,8 @@ The cells:
 - **yes**: every call of the column works and every comparison holds.
 - **no**: the call is refused. The error says what the method needs and what works instead.
 - **some**: some methods of the column work, the others are refused.
+- **skipping**: yes, by skipping later layers, as described below.
+- **not run**: the survey has not made the call yet.
 - **–**: the model's own call fails on these inputs too, or needs a package that is not installed.
 
 The frozen gradient also proves on each model that its pass gives the model's own answer and is affine.
@@ -153,11 +167,16 @@ def column_on_page(task: str, title: str = "Class") -> dict[str, str]:
 
 
 def cell(result: dict[str, Any], title: str) -> str:
-    """Return what a column says of a class: "yes", "no", "some", a dash, or "error"."""
-    outcomes = [result.get("calls", {}).get(name, result.get("head", "error")) for name in COLUMNS[title].calls]
-    kinds = {kind(outcome) for outcome in outcomes}
-    if "error" in result or "error" in kinds or (title == "NormXLogit" and kind(result["head"]) == "error"):
+    """Return what a column says of a class: "yes", "skipping", "no", "some", a dash, "not run", or "error"."""
+    if not result.get("calls"):  # the model could not be built, or taken
+        outcomes = [result.get("head", NOT_RUN)]
+    else:
+        outcomes = [result["calls"].get(name, NOT_RUN) for name in COLUMNS[title].calls]
+    kinds = {NOT_RUN if outcome == NOT_RUN else kind(outcome) for outcome in outcomes}
+    if "error" in result or "error" in kinds or (title == "NormXLogit" and kind(result.get("head", "")) == "error"):
         return "error"
+    if NOT_RUN in kinds:
+        return NOT_RUN
     if title == "Layers" and kinds == {"yes"} and result.get("resting"):
         return "skipping"
     if kinds == {"yes"}:
@@ -200,7 +219,8 @@ def _reasons(results: Results) -> list[str]:
     layers = [f"- `{family}`: {why}." for family, why in SKIPPING.items()]
     padding = [f"- `{family}`: {why}." for family, why in PADDING.items()]
     return [
-        "## Classes whose head is refused\n\nThe calls that apply the head to single tokens are refused here.\n\n"
+        "## Classes whose head is refused\n\nWhat applies the head to single tokens is refused here. Methods "
+        "that need only the model's answer, such as occlusion, work where the table says so.\n\n"
         + "\n".join(refused)
         + "\n",
         "## Other refusals\n\nThese are on classes whose head is found. The quoted text is the error's.\n\n"

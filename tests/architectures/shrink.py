@@ -13,6 +13,7 @@ from transformers import CONFIG_MAPPING, CLIPVisionConfig, PretrainedConfig
 
 VOCABULARY = 128
 LAYERS = 2
+IMAGE = 64
 DIVISOR = 8
 EXPERTS = 4
 
@@ -47,8 +48,10 @@ PARTICULARS: dict[str, dict[str, Any]] = {
     },
     "recurrent_gemma": {"num_hidden_layers": 3},
     "reformer": {"axial_pos_embds_dim": (8, 24)},
+    "donut-swin": {"window_size": 2},
+    "swin": {"window_size": 2},
     "t5": {"decoder_start_token_id": 0},
-    "textnet": {"stem_num_channels": 3, "stem_out_channels": 64},
+    "textnet": {"stem_num_channels": 3, "stem_out_channels": 64, "image_size": (64, 64)},
     "zamba": {"use_mamba_kernels": False, "num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid"] * 2},
     "zamba2": {"layers_block_type": ["mamba", "hybrid"]},
 }  # fmt: skip
@@ -131,6 +134,8 @@ def _small(name: str, value: Any) -> Any:
         return _FIXED[name]
     if name.endswith(("token_id", "token_index", "_index", "_id")):
         return _token(name, value)
+    if name == "image_size":
+        return min(value, IMAGE)
     if "vocab_size" in name and value > VOCABULARY:
         return VOCABULARY
     if _LAYERS.fullmatch(name):

@@ -53,13 +53,15 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
         near(run.logits, own.logits, "logits")
         near(head.whole(run.hidden, batch.inputs), own.logits, "whole-sequence logits")
         reads = tokens_read(head, run.hidden[:1], {k: v[:1] for k, v in batch.inputs.items()}, own.logits[:1])
-        result = explainer({model.main_input_name: values})[0]
+        result = explainer({model.main_input_name: values}, method="normxlogit")[0]
         each = torch.cat([head.tokens(state[None]) for state in run.hidden[0]])[:, result.target.ids[0]]  # (T,)
         near(
             torch.tensor(result.scores), own.hidden_states[0][0].norm(dim=-1) * each, "NormXLogit against a plain loop"
         )
     try:
-        layered = torch.tensor(explainer({model.main_input_name: values}, layers=ALL)[0].scores)  # (L, T)
+        layered = torch.tensor(
+            explainer({model.main_input_name: values}, method="normxlogit", layers=ALL)[0].scores
+        )  # (L, T)
     except UnsupportedModelError:
         layered = torch.zeros(0)
     if len(layered):

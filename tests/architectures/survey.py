@@ -2,7 +2,8 @@
 
 `python -m tests.architectures.survey` from the repository's root goes on where it was stopped: outcomes are kept in
 build/architectures.jsonl. `--mapping` and `--family` make the calls again on a part and print what is not "yes";
-`--again error` makes them again where a call ended in an error. The page is written when every class has its outcomes.
+`--again error` makes them again where a call ended in an error. Remove the file to begin anew, as after a change of the
+library. The page says of a call that was not made that it was not.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,11 @@ class Worker:
 
     Args:
         checks: As in `work`.
+        only: The calls to make; all where it is empty.
     """
 
-    def __init__(self, checks: str) -> None:
-        self.checks = checks
+    def __init__(self, checks: str, only: Sequence[str] = ()) -> None:
+        self.checks, self.only = checks, list(only)
         self.process: subprocess.Popen[str] | None = None
 
     def __call__(self, task: str, family: str) -> dict[str, Any]:
@@ -105,7 +107,7 @@ class Worker:
         assert process.stdin
         assert process.stdout
         try:
-            print(json.dumps([task, family]), file=process.stdin, flush=True)
+            print(json.dumps([task, family, *([self.only] if self.only else [])]), file=process.stdin, flush=True)
             with selectors.DefaultSelector() as selector:
                 selector.register(process.stdout, selectors.EVENT_READ)
                 if not selector.select(SECONDS):
@@ -132,6 +134,7 @@ def survey(
     processes: int = 2,
     tell: Callable[[Pair, dict[str, Any]], None] | None = None,
     checks: str = "calls",
+    only: Sequence[str] = (),
 ) -> dict[Pair, dict[str, Any]]:
     """Check many models.
 
@@ -140,6 +143,7 @@ def survey(
         processes: Workers at once.
         tell: Called with each pair and its outcome as it comes.
         checks: As in `work`.
+        only: As for `Worker`.
     """
     line: queue.SimpleQueue[Pair] = queue.SimpleQueue()
     for pair in todo:
@@ -147,7 +151,7 @@ def survey(
     results: dict[Pair, dict[str, Any]] = {}
 
     def serve() -> None:
-        worker = Worker(checks)
+        worker = Worker(checks, only)
         try:
             while True:
                 pair = line.get_nowait()
@@ -171,8 +175,14 @@ def read_kept() -> dict[Pair, dict[str, Any]]:
     """Return the outcomes of earlier runs, the last of each class."""
     if not KEPT.exists():
         return {}
-    rows = [json.loads(line) for line in KEPT.read_text(encoding="utf-8").splitlines()]
-    return {(row.pop("task"), row.pop("family")): row for row in rows}
+    found: dict[Pair, dict[str, Any]] = {}
+    for line in KEPT.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        pair = row.pop("task"), row.pop("family")
+        if row.pop("only", False):  # some calls of a class, made again
+            row = found.get(pair, {}) | row | {"calls": found.get(pair, {}).get("calls", {}) | row.get("calls", {})}
+        found[pair] = row
+    return found
 
 
 def _keep(pair: Pair, result: dict[str, Any]) -> None:
@@ -195,6 +205,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--mapping", action="append", choices=MAPPINGS, help="only these; may be given several times")
     parser.add_argument("--family", action="append", help="only these model types; may be given several times")
+    parser.add_argument("--call", action="append", help="make only these calls again, such as 'frozen-gradient'")
     parser.add_argument("--again", help="make the calls again where an outcome begins with this, such as 'error'")
     parser.add_argument("--work", choices=("calls", "head"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -211,16 +222,19 @@ def main() -> None:
     ]
 
     def missing(pair: Pair) -> bool:
-        if pair not in kept or arguments.family:
+        if pair not in kept or arguments.family or arguments.call:
             return True
         row = kept[pair]
         outcomes = [*row.get("calls", {}).values(), row.get("head", ""), "error" if "error" in row else ""]
         return arguments.again is not None and any(outcome.startswith(arguments.again) for outcome in outcomes)
 
-    survey([pair for pair in chosen if missing(pair)], arguments.processes, _keep)
+    def keep(pair: Pair, result: dict[str, Any]) -> None:
+        _keep(pair, result | ({"only": True} if arguments.call else {}))
+
+    todo = [pair for pair in chosen if missing(pair)]
+    survey(todo, arguments.processes, keep, only=arguments.call or ())
     kept = read_kept()
-    if all(pair in kept for pair in pairs):
-        PAGE.write_text(render({pair: kept[pair] for pair in pairs}), encoding="utf-8")
+    PAGE.write_text(render({pair: kept.get(pair, {}) for pair in pairs}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """One model of each unusual shape, through a user's own calls: right, or refused with what would work.
 
-The shapes: word embeddings that are changed in place (CTRL, GIT), returned with something else (I-BERT) or not looked
-up in a table (CANINE); layers that return lists (OpenAI GPT), two streams (Reformer), four streams (Gemma 3n) or fewer
-states than tokens (Funnel); layers in pieces, with a cache (FlauBERT); patches in the place of tokens (ViT).
+The shapes: word embeddings that are changed in place (CTRL, GIT), returned in a tuple (I-BERT), looked up after
+a prompt of the model's own (CPM-Ant) or not looked up in a table (CANINE); layers that return lists (OpenAI GPT), two
+streams (Reformer), four streams (Gemma 3n, DeepSeek V4), fewer states than tokens (Funnel) or more (BigBird); layers in
+pieces, with a cache (FlauBERT); patches in the place of tokens (ViT).
 """
 
 import numpy as np
@@ -50,6 +51,7 @@ def total(result):
         (WRITER, "openai-gpt"),
         (WRITER, "reformer"),
         (WRITER, "gemma3n_text"),
+        (WRITER, "cpmant"),
         (CLASSIFIER, "funnel"),
         ("token-classification", "canine"),
     ],
@@ -79,7 +81,7 @@ def test_gradient_x_input_is_that_of_the_callers_model(task, family):
     np.testing.assert_allclose(result.scores, expected, atol=1e-4 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("family", ["openai-gpt", "gemma3n_text"])
+@pytest.mark.parametrize("family", ["openai-gpt", "gemma3n_text", "deepseek_v4"])
 def test_at_the_last_layer_the_last_token_is_all_that_a_language_model_reads(family):
     explainer, model = explainer_for(WRITER, family)
     result = explainer(TEXT, method="frozen-gradient:sink_threshold=none", layers=ALL)
@@ -99,8 +101,24 @@ def test_layers_that_the_frozen_network_cannot_be_read_at_are_refused(task, fami
     with pytest.raises(UnsupportedModelError, match="read_at=0 needs no layer, and normxlogit"):
         explainer(TEXT, method="frozen-gradient", layers=ALL)
     assert explainer(TEXT, method="frozen-gradient:read_at=0").bias is not None
-    layered = explainer(TEXT, layers=ALL)
+    layered = explainer(TEXT, method="normxlogit", layers=ALL)
     np.testing.assert_allclose(layered.scores[-1], explainer(TEXT, method="normxlogit").scores, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("layers", [None, ALL])
+def test_a_model_that_pads_the_text_to_blocks_is_read_alike_whatever_text_came_first(layers):
+    model, tokenizer = tiny.model("big_bird", num_labels=3), tiny.tokenizer()
+    text = " ".join(["the movie is never bad but the plot was awful ."] * 3)  # 35 tokens, in blocks of 2
+    fresh, used = Explainer(model, tokenizer), Explainer(model, tokenizer)
+    used("bad film", method="frozen-gradient", layers=layers)
+    first, second = (e(text, method="frozen-gradient", layers=layers) for e in (fresh, used))
+    np.testing.assert_allclose(second.scores, first.scores, atol=1e-5 * np.abs(first.scores).max())
+    with torch.no_grad():
+        logits = model(input_ids=ids_of(fresh, text)).logits[0]
+    assert first.scores.shape[-1] == 35
+    assert total(first) == pytest.approx(
+        np.broadcast_to(logits[first.target.ids[0]].item(), total(first).shape), abs=1e-4
+    )
 
 
 def test_a_completion_of_a_reversible_model_adds_up():
@@ -135,3 +153,28 @@ def test_methods_for_words_refuse_pictures():
     for method in ("gradient-x-input", "occlusion", "lime", "kernel-shap", "guided-lime"):
         with pytest.raises(UnsupportedModelError, match="frozen-gradient explain pictures"):
             explainer(pixels, method=method)
+
+
+class Cancelling(torch.nn.Module):
+    """A GELU of the sum over tokens of one number each."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(tiny.SIZE, 4)
+        self.act = torch.nn.GELU()
+        self.head = torch.nn.Linear(4, 2)
+
+    def forward(self, input_ids, attention_mask=None):
+        return self.head(self.act(self.words(input_ids).sum(1)))
+
+
+def test_an_activation_near_zero_is_not_taken_for_zero():
+    model, tokenizer = Cancelling().eval(), tiny.tokenizer(specials=False)
+    good, bad = tokenizer("good bad")["input_ids"]
+    with torch.no_grad():
+        model.words.weight[good] = torch.tensor([1.0, 2.0, 0.5, 3.0])
+        model.words.weight[bad] = -model.words.weight[good] + 2.0**-22  # the sum is far smaller than its parts
+    explainer = Explainer(model, tokenizer, task="sequence-classification", labels=["no", "yes"])
+    result = explainer("good bad", target="yes", method="frozen-gradient:read_at=0")
+    expected = 0.5 * model.words.weight[[good, bad]] @ model.head.weight[1]  # GELU(x) / x is 0.5 at zero
+    np.testing.assert_allclose(result.scores, expected.detach().numpy(), rtol=1e-3)

@@ -9,16 +9,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
-<<<<<<< HEAD
-from ..models.masking import masks, remove_tokens
-from .base import Method, Request, Scores, imported, remainder
-=======
 from ..models.masking import check_words, masks, remove_tokens
-from .base import Method, Request, Scores, imported
->>>>>>> inputs
+from .base import Method, Request, Scores, imported, remainder
 from .registry import LOGITS, register
 
 __all__ = ["ENDS", "Coalitions", "KernelShap", "Lime", "Occlusion", "all_subsets", "kernel_weight", "shapley_subsets"]
@@ -41,15 +35,7 @@ class Coalitions:
     """
 
     def __init__(self, request: Request) -> None:
-<<<<<<< HEAD
-        if request.model.task.signal:
-            raise UnsupportedModelError(
-                f"tokens are taken out of texts, and {type(request.model.module).__name__} reads none; normxlogit, "
-                "logat and frozen-gradient explain pictures and sounds"
-            )
-=======
         check_words(request.model)
->>>>>>> inputs
         self.model, self.run, self.target = request.model, request.forward, request.target
         self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
         self._known: dict[tuple[int, tuple[bool, ...]], Tensor] = {}

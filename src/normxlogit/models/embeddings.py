@@ -48,7 +48,7 @@ class WordEmbeddings:
         if table is None:
             raise UnsupportedModelError(
                 f"{self._name} has no table of word embeddings, which this method works on; "
-                "normxlogit, frozen-gradient and occlusion need none"
+                "frozen-gradient and occlusion need none"
             )
         self.table = table
         self.table.register_forward_hook(self._swap, with_kwargs=True)
@@ -88,14 +88,16 @@ class WordEmbeddings:
         if held.given is None or output is None:
             return None
         asked = args[0] if args else next(iter(kwargs.values()))
-        vectors, ids = held.given[0].to(output.device, output.dtype), held.given[1].to(asked.device)
+        vectors, ids = held.given[0].to(output.device, output.dtype), held.given[1].to(asked)
         width = ids.shape[1]
         if torch.equal(asked, ids):
-            placed = vectors.clone()  # (B, T, H), as some models work on it in place
+            placed = vectors  # (B, T, H)
         elif torch.equal(asked, ids.T):  # time first, as in XLNet
             placed = vectors.transpose(0, 1)  # (T, B, H)
         elif torch.equal(asked[..., :width], ids):  # padded by the model itself
             placed = torch.cat((vectors, output[:, width:]), 1)  # (B, T', H)
+        elif torch.equal(asked[..., -width:], ids):  # after a prompt of the model's own
+            placed = torch.cat((output[:, :-width], vectors), 1)  # (B, T', H)
         else:
             return None
         if placed.shape != output.shape:
@@ -103,7 +105,7 @@ class WordEmbeddings:
                 f"{self._name} reads vectors of width {output.shape[-1]} for each token, not {placed.shape[-1]}"
             )
         held.times += 1
-        return with_tensor(returned, placed)
+        return with_tensor(returned, placed.clone())  # some models work on it in place
 
 
 def table_of(side: nn.Module) -> nn.Module | None:

@@ -70,10 +70,11 @@ class _Listening(threading.local):
         place, axes = self.wanted[path, self.calls[path]]
         sinks, mask = None, self.mask.get(place < 0)
         with torch._C.DisableTorchFunction():
-            tokens = state.permute(axes).flatten(2)  # (B, T, H), several streams side by side
+            length = None if mask is None else mask.shape[1]
+            tokens = state.permute(axes).flatten(2)[:, :length]  # (B, T, H), several streams side by side
             if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
                 sinks = attention_sinks(tokens, mask, self.threshold)
-            flowing, self.readouts[place] = read_out(state, axes, sinks)
+            flowing, self.readouts[place] = read_out(state, axes, sinks, length)
         return with_tensor(output, flowing)
 
 
@@ -279,10 +280,10 @@ class FrozenModel:
             return embedded
         if outputs is None or layer == 0:
             what = f"the output of layer {layer}" if layer else "the embeddings"
+            hint = "; read_at=0 needs no layer, and normxlogit and logat score layers in another way" if layer else ""
             raise UnsupportedModelError(
                 f"no module of {type(self.module).__name__} returns {what} as `hidden_states` has it, a state for each "
-                "token, so the frozen network cannot be read there; read_at=0 needs no layer, and normxlogit and logat "
-                "score layers in another way"
+                f"token, so the frozen network cannot be read there{hint}"
             )
         return outputs[layer - 1]
 

@@ -14,9 +14,6 @@ from torch.autograd import Function
 
 __all__ = ["attended", "convolved", "grouped_norm", "layer_norm", "local", "measured", "ratio", "rms_norm", "shifted"]
 
-SMALL = 1e-6
-"""An activation's ratio f(x) / x is taken to be zero where |x| is smaller than this."""
-
 Held = tuple[Tensor | None, Tensor | None]
 
 SCORES = 1 << 22
@@ -45,7 +42,7 @@ def ratio(x: Tensor, value: Tensor, kind: str) -> Tensor:
         kind: The activation's name.
     """
     with torch.no_grad():
-        slope = (value / x).masked_fill_(x.abs() < SMALL, 0.0)
+        slope = (value / x).nan_to_num_(0.0, 0.0, 0.0)  # at zero alone: a wider gap would turn rounding into a jump
     result: Tensor = _Ratio.apply(x, [value], slope, kind)  # type: ignore[no-untyped-call]
     return result
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from .trace import Axes, Call, axes_of, several_states, tensor_of
@@ -16,7 +17,8 @@ class LayerOutput:
     Attributes:
         path: The module that returns it.
         call: At which of its calls in a pass, counted from 1; layers may share one module.
-        axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on.
+        axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may
+            hold more positions behind the text's, where the model pads it.
     """
 
     path: str
@@ -44,28 +46,32 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
     inner, last = states[1:-1], states[-1]
     for family in families.values():
         found: list[LayerOutput] = []
+        before: torch.Size | None = None
         seen: dict[str, int] = {}
         for call in family:
             seen[call.path] = seen.get(call.path, 0) + 1
             output = tensor_of(call.returned)
-            if several_states(call.returned):
+            if output is None or several_states(call.returned):
                 continue
             if len(found) < len(inner):
                 axes = axes_of(output, inner[len(found)])
-            else:  # the last layer's own output need not be among the states: a norm may follow
-                axes = _axes_like(output, last, found[-1].axes if found else None)
+            elif not found:
+                axes = axes_of(output, last)
+            else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
+                axes = found[-1].axes if output.shape == before else None
             if axes is not None and len(found) <= len(inner):
                 found.append(LayerOutput(call.path, seen[call.path], axes))
+                before = output.shape
         if len(found) == len(states) - 1:
             ends = (call.hidden for call in calls if call.path == trunk)
             tokenwise = states[0] if states[0].ndim == 3 else next(ends, None)  # (B, T, H)
-            orders = [_tokens_first(state, tokenwise) for state in (*inner, last)]
+            orders = [_tokens_first(state, tokenwise) for state in inner or (last,)]
             known = [order for order in orders if order is not None]
             if len(known) < len(orders):
                 return None
             return tuple(
                 LayerOutput(output.path, output.call, tuple(output.axes[axis] for axis in order))
-                for output, order in zip(found, known, strict=True)
+                for output, order in zip(found, (*known, known[-1])[: len(found)], strict=True)
             )
     return None
 
@@ -98,12 +104,3 @@ def _tokens_first(state: Tensor, tokenwise: Tensor | None) -> Axes | None:
         return None
     texts, tokens = starts[0], starts[0] + 1
     return (texts, tokens, *(axis for axis in range(state.ndim) if axis not in (texts, tokens)))
-
-
-def _axes_like(output: Tensor | None, state: Tensor, known: Axes | None) -> Axes | None:
-    """Return the axes of a last layer's output: those of the layers before, or of a trunk of one layer, its own."""
-    if output is None or output.ndim != state.ndim:
-        return None
-    if known is None:
-        return axes_of(output, state)
-    return known if output.permute(known).shape == state.shape else None

@@ -219,7 +219,8 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         layers = None if early_exit is None else early_exit.count
     gives = trunk is not None and states_of(trunk.returned) is not None
     path = None if trunk is None else trunk.path
-    found = layer_outputs(calls, path, states) if states and len(states) > 1 else None
+    squeezed = embedded is not None and embedded.shape[1] < count  # fewer states than tokens are no token's
+    found = layer_outputs(calls, path, states) if states and len(states) > 1 and not squeezed else None
     embedding_tap = _find_embedding_tap(model, calls, embedded)
     return Parts(
         proved_head=head,
@@ -233,7 +234,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
         layers=layers,
         token_pooling=token_pooling,
         outputs=None if found is not None and layers not in (None, len(found)) else found,
-        embedding_output=embedding_output(calls, embedded),
+        embedding_output=None if squeezed else embedding_output(calls, embedded),
     )
 
 

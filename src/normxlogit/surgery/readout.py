@@ -23,11 +23,13 @@ class Readout:
     """What is read where one hidden state passes.
 
     Attributes:
-        leaf: Its gradient is the contribution of each token, (B, T), or (T, B) where the module holds time first.
+        leaf: Its gradient is the contribution of each token, (B, T), or (T, B) where the module holds time first. T
+            may be longer than the text, where the model pads it.
         axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
         sinks: Which tokens are attention sinks there, (B, T); None where none was looked for.
         detached: Which of them no gradient passes in the backward passes from now on, (B, T).
         direction: What the gradient is multiplied by in the place of the state, of its shape; None for the state.
+        length: How many positions are the text's, T; None for all.
     """
 
     leaf: Tensor
@@ -35,10 +37,12 @@ class Readout:
     sinks: Tensor | None
     detached: Tensor | None
     direction: Tensor | None = None
+    length: int | None = None
 
     def contributions(self, gradient: Tensor) -> Tensor:
-        """Bring the leaf's gradient, or several in front of each other, into the order (..., B, T)."""
-        return gradient.transpose(-2, -1) if self._time_first else gradient
+        """Bring the leaf's gradient, or several in front of each other, into the order (..., B, T) of the text."""
+        tokens = gradient.transpose(-2, -1) if self._time_first else gradient
+        return tokens[..., : self.length]
 
     @property
     def _time_first(self) -> bool:
@@ -48,14 +52,20 @@ class Readout:
         """Return the direction, and the detached tokens in the shape of the state."""
         if self.detached is None:
             return self.direction, None
-        tokens = self.detached.T if self._time_first else self.detached
+        positions = self.leaf.shape[0 if self._time_first else 1]
+        tokens = torch.nn.functional.pad(self.detached, (0, positions - self.detached.shape[1]))  # (B, positions)
+        tokens = tokens.T if self._time_first else tokens
         for axis in sorted(self.axes[2:]):
             tokens = tokens.unsqueeze(axis)
         return self.direction, tokens
 
 
 def read_out(
-    state: Tensor, axes: Axes = PLAIN, sinks: Tensor | None = None, leaf: Tensor | None = None
+    state: Tensor,
+    axes: Axes = PLAIN,
+    sinks: Tensor | None = None,
+    leaf: Tensor | None = None,
+    length: int | None = None,
 ) -> tuple[Tensor, Readout]:
     """Read contributions of a hidden state off a frozen pass.
 
@@ -64,6 +74,7 @@ def read_out(
         axes: Where (B, T, H) are among its axes; the product is summed over all but the first two.
         sinks: Tokens that no gradient passes, (B, T).
         leaf: Of another readout, to which the contributions are added; a new one if not given.
+        length: How many positions are the text's, T; None for all.
 
     Returns:
         What flows on in the place of the state, and the readout.
@@ -71,7 +82,7 @@ def read_out(
     if leaf is None:
         shape = [size for axis, size in enumerate(state.shape) if axis in axes[:2]]
         leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
-    readout = Readout(leaf, axes, sinks, sinks)
+    readout = Readout(leaf, axes, sinks, sinks, length=length)
     return measured(state, leaf, axes[2:], readout.held), readout
 
 
