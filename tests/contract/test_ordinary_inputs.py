@@ -135,6 +135,14 @@ def test_a_first_text_of_one_token(family):
         np.testing.assert_allclose(result.scores, other.scores, atol=1e-5)
 
 
+def test_a_first_text_of_one_token_where_the_end_is_no_token():
+    tokenizer = tiny.tokenizer(specials=False)
+    model = tiny.model("llama", eos_token_id=tiny.SIZE + 7)  # as of a checkpoint whose table was cut
+    with torch.no_grad():
+        wanted = float(model(**tokenizer("a", return_tensors="pt")).logits.max())
+    assert Explainer(model, tokenizer)("a").prediction.value == pytest.approx(wanted, abs=1e-5)
+
+
 @pytest.fixture(scope="module")
 def pictures():
     image = pytest.importorskip("PIL.Image")

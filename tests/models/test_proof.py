@@ -27,11 +27,11 @@ def batch_of(texts, family="bert", kind="SequenceClassification", **options):
 def test_a_sample_has_no_padding_and_few_texts():
     task, batch = batch_of(["bad", "the movie is bad", "bad"])
     assert batch.padded
-    sample = sample_of(batch, task.task, task.filler)
+    sample = sample_of(batch, task.task)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
     assert sample["attention_mask"].all()
     task, batch = batch_of(["bad", "good", "awful"])
-    assert sample_of(batch, task.task, task.filler)["input_ids"].shape == (2, 3)
+    assert sample_of(batch, task.task)["input_ids"].shape == (2, 3)
 
 
 def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
@@ -40,21 +40,21 @@ def test_a_sample_of_texts_that_are_padded_on_the_left_has_no_padding_either():
     batch = task.batch(task.encoder(["bad", "the movie is bad"]), [0, 1])
     assert not batch.mask[0, 0]
     assert batch.mask[:, -1].all()
-    sample = sample_of(batch, task.task, task.filler)
+    sample = sample_of(batch, task.task)
     assert sample["input_ids"].tolist() == [batch.encodings[0].ids]
     assert sample["attention_mask"].all()
 
 
 def test_a_sample_has_two_tokens_at_least_and_for_vocabularies_not_many():
     task, batch = batch_of(["bad"], specials=False)
-    sample = sample_of(batch, task.task, 9)
-    assert sample["input_ids"].tolist() == [[batch.encodings[0].ids[0], 9]]
+    sample = sample_of(batch, task.task)
+    assert sample["input_ids"].tolist() == [batch.encodings[0].ids * 2]
     assert sample["attention_mask"].tolist() == [[1, 1]]
     tokenizer = tiny.tokenizer(specials=False)
     tokenizer.model_max_length = 200
     task = TaskModel(tiny.model("llama", "CausalLM"), tokenizer)
     batch = task.batch(task.encoder(["bad " * 100]), [0])
-    assert sample_of(batch, task.task, 9)["input_ids"].shape == (1, TOKENS)
+    assert sample_of(batch, task.task)["input_ids"].shape == (1, TOKENS)
 
 
 def test_the_first_text_by_itself():
@@ -126,27 +126,27 @@ CLASSIFIER, WRITER = Task("sequence-classification", "single-label", ()), Task("
 def test_a_sample_is_the_first_text_and_the_second_if_it_is_as_long():
     for lengths, rows in [((2, 3, 2), [0]), ((3, 3, 3), [0, 1]), ((2,), [0]), ((3, 2, 3), [0])]:
         batch = by_hand(lengths, picture=torch.arange(len(lengths))[:, None, None])
-        sample = sample_of(batch, CLASSIFIER, 9)
+        sample = sample_of(batch, CLASSIFIER)
         assert sample["input_ids"].tolist() == [batch.inputs["input_ids"][row][: lengths[0]].tolist() for row in rows]
         assert sample["picture"].flatten().tolist() == rows, "what does not run along the tokens goes with its text"
 
 
 def test_a_sample_of_one_token_gets_another_behind_it_where_there_are_words():
     batch = by_hand((1,), position_ids=torch.tensor([[4]]))
-    sample = sample_of(batch, CLASSIFIER, 9)
+    sample = sample_of(batch, CLASSIFIER)
     assert {name: value.tolist() for name, value in sample.items()} == {
-        "input_ids": [[1, 9]],
+        "input_ids": [[1, 1]],
         "attention_mask": [[1, 1]],
         "position_ids": [[4, 5]],
     }
-    picture = sample_of(batch, Task("image-classification", "single-label", ()), 9)
+    picture = sample_of(batch, Task("image-classification", "single-label", ()))
     assert picture["input_ids"].tolist() == [[1]]
 
 
 def test_only_samples_of_language_models_are_cut():
     for task, width in ((CLASSIFIER, 70), (WRITER, TOKENS)):
-        assert sample_of(by_hand((70,)), task, 9)["input_ids"].tolist() == [list(range(1, width + 1))]
-    assert sample_of(by_hand((3,)), WRITER, 9)["input_ids"].shape == (1, 3)
+        assert sample_of(by_hand((70,)), task)["input_ids"].tolist() == [list(range(1, width + 1))]
+    assert sample_of(by_hand((3,)), WRITER)["input_ids"].shape == (1, 3)
 
 
 def test_the_first_text_has_neither_padding_nor_neighbours():

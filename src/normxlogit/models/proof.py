@@ -32,7 +32,7 @@ def failed_inside(error: InputError) -> bool:
     return error.__cause__ is not None
 
 
-def sample_of(batch: Batch, task: Task, filler: int) -> dict[str, Tensor]:
+def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
     """Return the inputs that the proof reads: a text or two of one length, and of more than one token."""
     lengths = [len(e) for e in batch.encodings[:TEXTS]]
     count = sum(length == lengths[0] for length in lengths)
@@ -45,8 +45,7 @@ def sample_of(batch: Batch, task: Task, filler: int) -> dict[str, Tensor]:
             continue
         real = value[rows][batch.mask[rows]].view(count, -1)[:, :width]  # (B, T)
         if width == 1 and not task.signal:  # which axis is the tokens' could not be told
-            after = torch.full_like(real, filler) if name == "input_ids" else real
-            real = torch.cat((real, after + (name == "position_ids")), 1)  # (B, 2)
+            real = torch.cat((real, real + (name == "position_ids")), 1)  # (B, 2), the token once more
         sample[name] = real
     return sample
 

@@ -195,7 +195,7 @@ class TaskModel:
             return copy
         with copy.lock:
             if copy.parts is None:
-                sample = sample_of(batch, self.task, self.filler)
+                sample = sample_of(batch, self.task)
                 with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
