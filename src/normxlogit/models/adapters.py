@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import InputError
 from .model_files import find_file, read_json
-from .tasks import TaskName, task_name
+from .task_classes import TaskName, task_name
 
 __all__ = ["Adapter", "read_adapter"]
 

@@ -74,7 +74,7 @@ class _Listening(threading.local):
             tokens = state.permute(axes).flatten(2)[:, :length]  # (B, T, H), several streams side by side
             if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
                 sinks = attention_sinks(tokens, mask, self.threshold)
-            flowing, self.readouts[place] = read_out(state, axes, sinks, length)
+            flowing, self.readouts[place] = read_out(state, axes, sinks, length=length)
         return with_tensor(output, flowing)
 
 
