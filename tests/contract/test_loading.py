@@ -213,8 +213,8 @@ def test_time_before_texts(answer, ids_turned):
         ids = tokenizer(text, return_tensors="pt").input_ids
         with torch.no_grad():
             found = module(ids, torch.ones_like(ids))[0]
-        found = found if found.ndim == 1 else found[result.target.position] - found[result.target.position].mean()
-        value = found[result.target.ids[0]]
+        found = found if found.ndim == 1 else found[result.target.position]
+        value = found[result.target.ids[0]] - (found.mean() if result.target.kind == "token" else 0)
         assert result.scores.sum() + result.bias == pytest.approx(float(value), abs=1e-4)
     layers = explainer(texts, layers=ALL, method="normxlogit")
     np.testing.assert_allclose(layers[-1].scores[-1], explainer(texts[-1], method="normxlogit").scores, atol=1e-4)
