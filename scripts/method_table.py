@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 from normxlogit import MethodInfo, list_methods
+from normxlogit.methods.defaults import DEFAULTS
 from normxlogit.methods.settings import Setting, format_value
 
 ROOT = Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "methods" / "index.md", ROOT / "README.md"
-BEGIN, END = "<!-- methods: begin -->", "<!-- methods: end -->"
+BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 
 
 def docs_table() -> str:
@@ -35,20 +36,34 @@ def readme_table() -> str:
     return "\n".join([_row("name", "source", "signed", "single layers", "cost"), "|---|---|---|---|---|", *rows])
 
 
-TABLES = {PAGE: docs_table, README: readme_table}
+def defaults_table() -> str:
+    """Return what each entry point uses by default, and why, as a Markdown table."""
+    rows = [
+        _row(d.calls, ", then ".join(f"`{name}`" for name in d.methods), d.passes, f"[{d.why}](../{d.page})")
+        for d in DEFAULTS.values()
+    ]
+    return "\n".join([_row("calls", "method", "passes", "why"), "|---|---|---|---|", *rows])
+
+
+TABLES = {("methods", PAGE): docs_table, ("methods", README): readme_table, ("defaults", PAGE): defaults_table}
+"""By the name between the marks, and the page."""
 
 
 def written(path: Path) -> str:
-    """Return a page with its table renewed.
+    """Return a page with its tables renewed.
 
     Raises:
-        ValueError: If the page does not say where its table is.
+        ValueError: If the page does not say where a table is.
     """
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{path} has no {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{TABLES[path]()}\n{END}{after}"
+    page = path.read_text(encoding="utf-8")
+    for (name, where), table in TABLES.items():
+        if where == path:
+            before, begin, rest = page.partition(BEGIN.format(name))
+            _, end, after = rest.partition(END.format(name))
+            if not (begin and end):
+                raise ValueError(f"{path} has no {BEGIN.format(name)} and {END.format(name)}")
+            page = f"{before}{begin}\n{table()}\n{end}{after}"
+    return page
 
 
 def _described(setting: Setting) -> str:
@@ -67,5 +82,5 @@ def _row(*cells: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in TABLES:
+    for path in {path for _, path in TABLES}:
         path.write_text(written(path), encoding="utf-8")

@@ -25,7 +25,13 @@ PACKAGE = "src/normxlogit"
 CONVENTIONS = "tests/test_conventions.py"
 """What looks at every definition: within seconds."""
 
-EVERYWHERE = [CONVENTIONS, "tests/contract"]
+EVERYWHERE = [
+    CONVENTIONS,
+    "tests/contract/test_same_in_batch.py",
+    "tests/contract/test_untouched_model.py",
+    "tests/contract/test_unchanged_process.py",
+    "tests/contract/test_from_outputs.py",
+]
 """What holds for all rooms."""
 
 PAIRS = ["tests/pipeline/test_similarity.py", "tests/pipeline/test_encoder_decoder.py"]

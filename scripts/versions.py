@@ -38,7 +38,14 @@ FAST = [
     "tests/cli/test_console.py",
     "tests/cli/test_explain.py",
     "tests/cli/test_explain_output.py",
-    "tests/contract",
+    "tests/contract/test_formulas.py",
+    "tests/contract/test_from_outputs.py",
+    "tests/contract/test_own_answers.py",
+    "tests/contract/test_right_or_refused.py",
+    "tests/contract/test_round_trip.py",
+    "tests/contract/test_same_in_batch.py",
+    "tests/contract/test_sum_rules.py",
+    "tests/contract/test_untouched_model.py",
 ]
 """The tests of the core; what needs a package that is not installed is skipped."""
 

@@ -10,11 +10,11 @@ import normxlogit
 CHANGED_WHILE_MADE = {
     "corpus.folder.Manifest",
     "methods.decomposition.layer_calls.LayerCall",
-    "models.frozen_model._Seen",
-    "models.frozen_seq2seq._Held",
+    "models.frozen_model._Listening",
     "models.seq2seq._Encoded",
     "paper.blimp.Counts",
     "surgery.frozen.Report",
+    "surgery.readout.Readout",
     "surgery.trace.Call",
 }
 """Records that are filled in step by step; no caller is handed one."""

@@ -21,7 +21,8 @@ from .models.positions import Position
 from .models.sentence_embedding import Pooling
 from .models.signals import SignalModel
 from .models.targets import Choice, TargetSpec
-from .models.tasks import TaskName, is_bare
+from .models.task_classes import TaskName, is_bare
+from .models.tasks import label_names
 from .models.zero_shot import ZeroShotModel, hypotheses_of
 from .pipeline.arguments import checked_arguments
 from .pipeline.language import LanguageMixin
@@ -87,6 +88,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         batch_tokens: int = 8192,
     ) -> None:
         module, reader = module_and_reader(model, tokenizer)
+        labels = None if labels is None else label_names(labels)
         about = {"name": name, "batch_tokens": batch_tokens, "task": task, "labels": labels, "pooling": pooling}
         self._take_apart({"model": module, "tokenizer": reader, **about, "hypotheses": hypotheses_of(model, labels)})
 

@@ -2,19 +2,18 @@
 
 import copy
 import functools
-import hashlib
 import json
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file, save_file
 from transformers import BertModel
 
 from normxlogit import Explainer
 from tests import tiny
+from tests.contract.untouched import fingerprint, tokenizer_state
 
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What steers a terminal, turns a line around or is half a character: none of it stands in a message."""
@@ -41,22 +40,10 @@ def explainer(name: str) -> Explainer:
     return Explainer(tiny.model(family, kind, **options), tiny.tokenizer_for(family), name=name)
 
 
-def fingerprint(model: torch.nn.Module) -> str:
-    """Return a digest of a model's weights, settings, modes and hooks."""
-    found = hashlib.blake2b()
-    for name, value in model.state_dict().items():
-        found.update(name.encode() + value.numpy().tobytes())
-    for name, module in model.named_modules():
-        hooks = len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks)
-        found.update(f"{name} {module.training} {hooks}".encode())
-    found.update(model.config.to_json_string(use_diff=False).encode())
-    return found.hexdigest()
-
-
-def state_of(made: Explainer) -> tuple[str, str]:
+def state_of(made: Explainer) -> tuple[object, object]:
     """Return what must stay as it was: the caller's model and tokenizer."""
     given = made._given
-    return fingerprint(given["model"]), given["tokenizer"].backend_tokenizer.to_str()
+    return fingerprint(given["model"]), tokenizer_state(given["tokenizer"])
 
 
 def listing(folder: Path) -> dict[Path, int]:

@@ -1,5 +1,6 @@
 """A model that was changed in place after the first call is explained as it answers now."""
 
+import logging
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -41,6 +42,20 @@ def append(settings):
     settings["a"].append(3.0)
 
 
+class Gain:
+    """Not only settings: has a method of its own."""
+
+    def __init__(self):
+        self.value = 1.0
+
+    def read(self):
+        return self.value
+
+
+def set_value(settings):
+    settings.value = 3.0
+
+
 def set_in_tuple(settings):
     settings[1]["gain"] = 3.0
 
@@ -68,6 +83,7 @@ CHANGES = {
         lambda s: s.inner.gains["gain"],
         set_inside,
     ),
+    "object with methods": (Gain, lambda s: s.read(), set_value),
     "dataclass": (Settings, lambda s: s.gains["states"], set_field),
 }
 
@@ -106,7 +122,8 @@ def test_generation_settings_that_are_changed_in_place():
 
 def test_a_model_that_is_left_alone_is_taken_apart_once():
     model, passes = tiny.model("bert"), []
-    model.notes = {"a": [{"b": SimpleNamespace(c=1)}]}
+    model.notes = {"a": [{"b": SimpleNamespace(c=1), "log": logging.getLogger("a")}], "model": model}
+    model.notes["itself"] = model.notes
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
     explainer(TEXT)
     model.bert.encoder.layer[0].register_forward_hook(lambda *_: passes.append(1))

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -173,6 +175,30 @@ def test_a_hook_counts_by_the_names_that_it_looks_up(tmp_path, monkeypatch):
         attributed(model, tmp_path)
 
 
+def test_a_module_counts_by_its_code_and_its_settings(tmp_path):
+    def plain(scale, setting):
+        class Model(torch.nn.Module):
+            factor = scale
+
+            def __init__(self):
+                super().__init__()
+                self.settings = SimpleNamespace(shift=[{"by": setting}])
+                self.table, self.out = torch.nn.Embedding(64, 8), torch.nn.Linear(8, 2)
+
+            def forward(self, input_ids, attention_mask=None):
+                return self.out(self.table(input_ids).mean(1) * self.factor + self.settings.shift[0]["by"])
+
+        torch.manual_seed(0)
+        return Explainer(Model(), tiny.tokenizer(), task="sequence-classification", labels=["no", "yes"], name="mine")
+
+    with pytest.raises(KeyboardInterrupt):
+        attribute(plain(1.0, 0.0), ROWS, tmp_path, shard_rows=4, watch=stopped, method="occlusion")
+    for other in (plain(2.0, 0.0), plain(1.0, 1.0)):
+        with pytest.raises(DataError, match="settings"):
+            attribute(other, ROWS, tmp_path, shard_rows=4, method="occlusion")
+    assert attribute(plain(1.0, 0.0), ROWS, tmp_path, shard_rows=4, method="occlusion").rows == len(ROWS)
+
+
 def test_a_change_while_a_corpus_is_explained_is_refused(tmp_path):
     model = adapted()
     with pytest.raises(DataError, match="changed while the corpus was explained"):
@@ -210,3 +236,26 @@ def test_measurements_of_one_adapter_are_not_those_of_another(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1, "read, not measured again"
     model.set_adapter("other")
     assert measured(model, tmp_path) == measured(model, None) != first
+
+
+def test_a_hook_that_logs_and_is_used_is_the_same_hook(tmp_path):
+    logger = logging.getLogger("a hook's own")
+    directions = torch.nn.Linear(32, 32)
+    before = directions.weight.detach().clone()
+    model = tiny.model("bert", "SequenceClassification")
+
+    def hook(module, inputs, output):
+        logger.debug("a text of %d", len(output))
+        return output + directions(output) * 0.1
+
+    model.bert.pooler.register_forward_hook(hook)
+    with pytest.raises(KeyboardInterrupt):
+        attributed(model, tmp_path, watch=stopped)
+    with torch.no_grad():
+        model(input_ids=torch.ones(1, 5, dtype=torch.long))
+        directions.weight.add_(1)
+    with pytest.raises(DataError, match="hooks"):
+        attributed(model, tmp_path)
+    with torch.no_grad():
+        directions.weight.copy_(before)
+    assert attributed(model, tmp_path).rows == len(ROWS)

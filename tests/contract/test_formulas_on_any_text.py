@@ -85,7 +85,7 @@ def test_frozen_shares_and_the_bias_sum_to_the_logit_of_the_callers_model(case, 
     _, _, answer = read_tokens(case, list(result.token_ids), **types_of(case, result))
     position = result.target.position
     logit = answer[0] if position is None else answer[position][0]
-    assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(logit, rel=1e-4, abs=1e-4)
+    assert result.scores.sum() + result.bias == pytest.approx(logit, rel=1e-4, abs=1e-4)
 
 
 @pytest.mark.parametrize("case", FROZEN, ids=str)

@@ -64,6 +64,7 @@ SPELLED = {
     "boolean words": (YES, lambda i, _: str(bool(i))),
     "booleans that are names": (("true", "false"), lambda i, _: i == 0),
     "digits that are other names": (("1", "0"), lambda i, labels: labels[i]),
+    "booleans of names that are numbers": (("1", "0"), lambda i, _: i == 0),
 }
 
 
@@ -118,6 +119,18 @@ def test_a_column_with_nothing_in_it(results, tmp_path, kind):
     assert summary.mistakes == []
 
 
+def test_a_name_wins_that_the_model_never_predicts(tmp_path):
+    """Label 0 is called "1", and everything is label 1, called "a": the gold label "1" is a name and not its index."""
+    model = tiny.model("bert", "SequenceClassification")
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.tensor([0.0, 1.0]))
+    asked = Explainer(model, tiny.tokenizer(), labels=["1", "a"])
+    for folder, gold, accuracy in (("one", "1", 0), ("two", 1, 0), ("three", "a", 1), ("four", "0", 0)):
+        attribute(asked, pa.table({"text": TEXTS, "gold": [gold] * len(TEXTS)}), tmp_path / folder, keep=["gold"])
+        assert summarize(tmp_path / folder, gold="gold").accuracy == accuracy
+
+
 def test_nan_beside_numbers(results, tmp_path):
     model, found = results(*YES)
     ids, right = right_or_wrong(found, YES)
@@ -134,6 +147,29 @@ def test_a_column_of_any_name(results, tmp_path, name):
     rows = pa.table({"text": TEXTS, name: ids, "other": ids[::-1]})
     attribute(model, rows, tmp_path, keep=[name, "other"], words=True)
     assert summarize(tmp_path, gold=name).accuracy == pytest.approx(np.mean(right))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["float16", "float32", "uint64", "int8", "large_string", "string_view", "binary", "dictionary"],
+)
+def test_a_column_of_any_type(results, tmp_path, kind):
+    """Also beside others that have no part in it, of types that DuckDB may not know."""
+    model, found = results(*YES)
+    ids, right = right_or_wrong(found, YES)
+    gold = pa.array(ids if "int" in kind or "float" in kind else [YES[i] for i in ids])
+    gold = gold.dictionary_encode() if kind == "dictionary" else gold.cast(getattr(pa, kind)())
+    rows = pa.table(
+        {
+            "text": TEXTS,
+            "gold": gold,
+            "duration": pa.array([1] * len(TEXTS), pa.duration("s")),
+            "half": pa.array([np.float16(1)] * len(TEXTS)),
+            "map": pa.array([[("a", 1)]] * len(TEXTS), pa.map_(pa.string(), pa.int8())),
+        }
+    )
+    attribute(model, rows, tmp_path, keep=["gold", "duration", "half", "map"])
+    assert summarize(tmp_path, gold="gold").accuracy == pytest.approx(np.mean(right))
 
 
 def test_columns_that_differ_in_capitals_only(results, tmp_path):
@@ -156,6 +192,10 @@ def test_what_can_be_no_label_is_refused(results, tmp_path):
     attribute(model, pa.table({"text": TEXTS, "gold": [-1] * len(TEXTS)}), tmp_path, keep=["gold"])
     with pytest.raises(DataError, match="column 'gold': gold label -1"):
         summarize(tmp_path, gold="gold")
+    wide = pa.array([Decimal(1)] * len(TEXTS), pa.decimal256(40, 3))
+    attribute(model, pa.table({"text": TEXTS, "gold": wide}), tmp_path / "wide", keep=["gold"])
+    with pytest.raises(DataError, match="Decimal"):
+        summarize(tmp_path / "wide", gold="gold")
 
 
 def test_a_regression_has_no_right_labels(tmp_path):

@@ -110,7 +110,15 @@ def alone(model, prompt):
 
 @pytest.mark.parametrize(
     ("make", "lengths"),
-    [(longrope, (5, 11)), (longrope, (7, 7)), (longrope, (14, 17)), (dynamic, (5, 11)), (rwkv, (6, 6)), (rwkv, (5, 8))],
+    [
+        (longrope, (5, 11)),
+        (longrope, (7, 7)),
+        (longrope, (14, 17)),
+        (longrope, (1, 9, 11)),
+        (dynamic, (5, 11)),
+        (rwkv, (6, 6)),
+        (rwkv, (5, 8)),
+    ],
 )
 def test_each_of_several_prompts_gets_the_tokens_that_it_gets_alone(make, lengths):
     explainer = Explainer(make(), tokenizer())
@@ -126,7 +134,7 @@ def test_texts_score_alone_as_among_others_after_trials_with_other_lengths(name)
         return Explainer(MODELS[name]("SequenceClassification"), tokenizer())
 
     warm = explainer()
-    for lengths in ((3, 5), (17, 20), (3, 20)):
+    for lengths in ((3, 5), (17, 20), (3, 20), (1, 10, 20)):
         texts = [text(count) for count in lengths]
         for one, among in zip(texts, warm(texts, target=1), strict=True):
             fresh = explainer()(one, target=1)

@@ -209,7 +209,7 @@ def test_time_before_texts(answer, ids_turned):
         with torch.no_grad():
             found = module(ids, torch.ones_like(ids))[0]
         value = found[result.target.ids[0]] if found.ndim == 1 else found[result.target.position, result.target.ids[0]]
-        assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(float(value), abs=1e-4)
+        assert result.scores.sum() + result.bias == pytest.approx(float(value), abs=1e-4)
     layers = explainer(texts, layers=ALL)
     np.testing.assert_allclose(layers[-1].scores[-1], explainer(texts[-1]).scores, atol=1e-4)
     norms = explainer(texts, method="input-norm")[0].scores

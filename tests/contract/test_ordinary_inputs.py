@@ -111,7 +111,7 @@ def test_large_values_of_a_regression(size, method):
             value = float(model(**tokenizer(text, return_tensors="pt")).logits)
         assert result.prediction.value == pytest.approx(value, rel=1e-5)
         if method == "frozen-gradient":
-            assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(value, rel=1e-4)
+            assert result.scores.sum() + result.bias == pytest.approx(value, rel=1e-4)
 
 
 def test_large_values_are_still_compared():

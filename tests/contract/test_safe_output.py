@@ -18,6 +18,7 @@ from normxlogit import (
     Prediction,
     TargetError,
     TargetInfo,
+    attribute,
 )
 from tests import tiny
 from tests.commands import run
@@ -266,3 +267,45 @@ def test_the_check_notices_what_it_is_for():
         check_page("<p onclick='x'>a</p>", "<p>a</p>")
     with pytest.raises(AssertionError):
         check_page("<script>alert(2)</script>", "<p>a</p>")
+
+
+NAME = HOSTILE.replace("\0", "").replace("\ud800", "")
+"""As a file or a document can be named."""
+
+
+@pytest.mark.parametrize("documents", ["a list", "named"])
+def test_a_cited_answer(documents):
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 1000
+    explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer, name=HOSTILE)
+    texts = [f"the cat {NAME} sat .", "bad"]
+    harmless = ["the cat sat .", "bad"]
+    if documents == "named":
+        texts, harmless = {NAME: texts[0], "b": "bad"}, {"a": harmless[0], "b": "bad"}
+    cited = explainer.cite(f"a cat {NAME} ?", texts, max_new_tokens=3)
+    plain = explainer.cite("a cat ?", harmless, max_new_tokens=3)
+    check_page(cited.to_html(), plain.to_html())
+    check_line(str(cited))
+    check_line(repr(cited))
+
+
+def summarized(name, folder, capsys):
+    """Explain a corpus of a model, texts and labels with a name, and return what is printed of it and its page."""
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    model.config.id2label = {0: name, 1: "b"}
+    tokenizer.add_tokens([name])
+    model.resize_token_embeddings(len(tokenizer) + 8)
+    rows = [{"text": f"the cat {name} sat", "label": name}] * 12
+    attribute(Explainer(model, tokenizer, name=name), rows, folder, keep_text=True, keep=["label"])
+    code, out, err = run(capsys, "summarize", folder, "--gold", "label")
+    assert (code, err) == (0, "")
+    page = folder.with_suffix(".html")
+    code, _, err = run(capsys, "summarize", folder, "--gold", "label", "--output", page)
+    assert (code, err) == (0, "")
+    return out, page.read_text("utf-8")
+
+
+def test_the_page_and_the_lists_of_a_corpus(tmp_path, capsys):
+    out, page = summarized(NAME, tmp_path / "hostile", capsys)
+    check_line(out)
+    check_page(page, summarized("word", tmp_path / "harmless", capsys)[1])

@@ -25,7 +25,7 @@ def logits_of(model, result):
 
 def bias_of(result):
     """Return what of the logit comes from the biases of the model."""
-    return np.array(result.diagnostics["bias"])
+    return np.array(result.bias)
 
 
 def build(family, kind="SequenceClassification", **options):

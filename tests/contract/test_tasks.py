@@ -85,6 +85,24 @@ def test_other_models_without_classes_take_no_labels():
             make()
 
 
+def test_labels_come_in_any_container_that_has_an_order():
+    model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+    for labels in (["no", "yes"], ("no", "yes"), np.array(["no", "yes"]), iter(["no", "yes"])):
+        explainer = Explainer(model, tokenizer, labels=labels)
+        before = explainer(TEXT)
+        model.classifier.bias.data += 1e-3
+        model.config.problem_type = "single_label_classification"
+        model.train(), model.eval()
+        model.register_module("other", torch.nn.Linear(1, 1))  # the model is copied anew
+        after = explainer(TEXT)
+        assert before.prediction.label == after.prediction.label == ["no", "yes"][before.prediction.id]
+        assert type(after.prediction.label) is str
+        del model.other
+    for labels in ({"no", "yes"}, {"yes": 1, "no": 0}, "no", 2, [0, 1], ["no", "yes", "maybe"]):
+        with pytest.raises(InputError, match="labels"):
+            Explainer(model, tokenizer, labels=labels)
+
+
 NLI = {0: "contradiction", 1: "neutral", 2: "entailment"}
 CANDIDATES = ["movie", "cat", "cabinet"]
 """Of the tokenizer's words."""

@@ -43,14 +43,20 @@ def test_no_method_touches_the_random_state(method):
 
 
 FIRST = """
+import os, signal, sys
 from normxlogit import Explainer
 from tests import tiny
-from tests.contract.untouched import random_states
-explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
-for method in ("lime", "kernel-shap", "guided-lime", "occlusion", "integrated-gradients:steps=2"):
-    before = random_states()
+from tests.contract.untouched import random_states, switches
+model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+def state():
+    signals = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    environment = {name: value for name, value in os.environ.items() if name[:4] != "KMP_"}  # scikit-learn sets these
+    return environment, os.getcwd(), sys.getrecursionlimit(), sys.excepthook, signals, switches(), random_states()
+before = state()
+explainer = Explainer(model, tokenizer)
+for method in ("normxlogit", "lime", "kernel-shap", "guided-lime", "occlusion", "integrated-gradients:steps=2"):
     explainer("the cat", method=method)
-    assert random_states() == before, method
+    assert state() == before, method
 """
 
 IMPORT = """

@@ -53,7 +53,7 @@ def test_every_method_leaves_the_model_as_it_was(method):
 def test_every_method_leaves_it_as_it_was_when_the_model_fails(method):
     """The model raises in the middle of a pass: at the first, and at one of those that the method runs itself."""
     for good_passes in (0, 2):
-        model, tokenizer = tiny.model("bert"), tiny.tokenizer_for("bert")
+        model, tokenizer = training("bert")
         passes = []
 
         def fail(*_, allowed=good_passes, seen=passes):

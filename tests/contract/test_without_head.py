@@ -98,7 +98,7 @@ def test_gradients_need_no_head(case, method):
     answer = float(logits(model, ids)[1])
     table = model.get_input_embeddings() if hasattr(model, "bert") else model.words
     if method == "frozen-gradient":
-        assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(answer, abs=1e-4)
+        assert result.scores.sum() + result.bias == pytest.approx(answer, abs=1e-4)
         return
     if method == "integrated-gradients":
         handle = table.register_forward_hook(lambda _, __, output: output * 0)
@@ -129,7 +129,7 @@ def test_the_frozen_gradient_reads_layers_that_the_model_gives():
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
     for read_at in (0, 1, "middle", "all"):
         result = explainer(TEXTS[0], method=f"frozen-gradient:read_at={read_at}")
-        assert result.scores.sum() + result.diagnostics["bias"] == pytest.approx(result.prediction.value, abs=1e-4)
+        assert result.scores.sum() + result.bias == pytest.approx(result.prediction.value, abs=1e-4)
 
 
 def test_a_masked_language_model_without_a_head_for_one_token():
@@ -149,7 +149,7 @@ def test_a_masked_language_model_without_a_head_for_one_token():
     other = logits(model, masked)[place]
     assert result.scores[2] == pytest.approx(float((whole[9] - whole[11]) - (other[9] - other[11])), abs=1e-5)
     frozen = explainer(text, method="frozen-gradient", target=9)
-    assert frozen.scores.sum() + frozen.diagnostics["bias"] == pytest.approx(float(whole[9]), abs=1e-4)
+    assert frozen.scores.sum() + frozen.bias == pytest.approx(float(whole[9]), abs=1e-4)
 
 
 def test_what_is_checked_of_answers_is_checked_without_a_head():

@@ -13,7 +13,9 @@ def fingerprint(model):
     return {
         "weights": {n: (p.data_ptr(), p.requires_grad, p.sum().item()) for n, p in model.named_parameters()},
         "buffers": {n: b.data_ptr() for n, b in model.named_buffers()},
-        "grads": {n: p.grad for n, p in model.named_parameters()},
+        "grads": {
+            n: None if p.grad is None else (p.grad.data_ptr(), p.grad.sum().item()) for n, p in model.named_parameters()
+        },
         "modes": {n: m.training for n, m in model.named_modules()},
         "hooks": {
             n: [len(getattr(m, h)) for h in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks")]

@@ -14,6 +14,7 @@ from normxlogit import DataError, Explainer, InputError
 from normxlogit.evaluation import context_cite, generation
 from normxlogit.evaluation.generation import evaluate_sources, summarise
 from normxlogit.evaluation.questions import Asked
+from normxlogit.evaluation.statistics import rank_correlation
 from normxlogit.methods import method_named
 from normxlogit.pipeline.ablations import Ablations, random_ablations
 from normxlogit.pipeline.cite import ask
@@ -65,7 +66,9 @@ def test_what_is_measured_on_a_prompt(explainer):
     removed = [total([]) - total([i]) for i in range(4)]
     np.testing.assert_allclose(state["leave_one_out"], removed, rtol=1e-5, atol=1e-5)
     excess = [f"{name} (excess)" for name in METHODS[:2]]
-    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess}
+    verified = [f"{name} (verified)" for name in METHODS[:2]]
+    assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess, *verified}
+    assert state["methods"][verified[0]]["agrees"] >= state["methods"][METHODS[0]]["agrees"]
     found = explain_sources(
         model, completed, Options(method=method_named("frozen-gradient")), completed.named, merge="excess"
     )
@@ -110,6 +113,8 @@ def test_baselines_that_are_asked_for_stand_once_and_fits_have_no_excess(explain
         "length",
         *specs[2:],
         published,
+        "random (verified)",
+        "logat (verified)",
         "random (excess)",
         "logat (excess)",
     ]
@@ -120,8 +125,8 @@ def test_baselines_that_are_asked_for_stand_once_and_fits_have_no_excess(explain
 
 def test_an_order_that_says_nothing_has_no_rank_correlation():
     constant, varied = np.ones(3), np.array([1.0, 3.0, 2.0])
-    assert generation._spearman(constant, varied) == generation._spearman(varied, constant) == 0
-    assert generation._spearman(varied, np.array([1.0, 2.0, 3.0])) == pytest.approx(0.5)
+    assert rank_correlation(constant, varied) == rank_correlation(varied, constant) == 0
+    assert rank_correlation(varied, np.array([1.0, 2.0, 3.0])) == pytest.approx(0.5)
 
 
 def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkeypatch):
@@ -289,7 +294,14 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     lines = out.splitlines()
     assert lines[4].startswith("| occlusion | 5 | 1.00")
     assert sorted(line.split(" | ")[0] for line in lines[4:]) == sorted(
-        f"| {m}" for m in ("occlusion", "random", "length", *METHODS[:2], *(f"{m} (excess)" for m in METHODS[:2]))
+        f"| {m}"
+        for m in (
+            "occlusion",
+            "random",
+            "length",
+            *METHODS[:2],
+            *(f"{m} ({how})" for m in METHODS[:2] for how in ("excess", "verified")),
+        )
     )
     drops = [float(line.split(" | ")[4].split()[0]) for line in lines[5:]]
     assert drops == sorted(drops, reverse=True), "behind leave-one-out, the best first"

@@ -1,6 +1,5 @@
 """Perturbation methods against plain loops, and against enumeration of all subsets."""
 
-import copy
 import itertools
 import math
 import sys
@@ -207,22 +206,6 @@ def test_lime_weighs_and_penalises_as_captum_does():
 # --- promises ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("family", "kind"), [("bert", "SequenceClassification"), ("xlnet", "SequenceClassification"), ("gpt2", "CausalLM")]
-)
-def test_alone_or_in_a_batch_and_again(family, kind, method):
-    model, made = tiny.model(family, kind), tiny.tokenizer_for(family)
-    if method != "occlusion":
-        method = f"{method}:samples=40"
-    together = Explainer(model, made)(tiny.TEXTS, method=method, target=7 if kind == "CausalLM" else 0)
-    e = Explainer(model, made, batch_tokens=9)
-    for text, one in zip(tiny.TEXTS, together, strict=True):
-        torch.manual_seed(len(text))
-        alone = e(text, method=method, target=7 if kind == "CausalLM" else 0)
-        close(one.scores, alone.scores, 1e-3)
-
-
 @pytest.mark.parametrize("method", ["lime", "kernel-shap"])
 def test_seeds(method):
     e = Explainer(*bert(scale=8.0))
@@ -297,18 +280,6 @@ def test_texts_of_special_tokens_only(method):
     encoded = {"input_ids": torch.tensor([[2, 3]]), "attention_mask": torch.ones(1, 2, dtype=torch.long)}
     (found,) = Explainer(model, made)(encoded, method=method)
     assert (found.scores == 0).all()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_callers_model_is_untouched(method):
-    model, made = bert()
-    model.train()
-    weights = copy.deepcopy(model.state_dict())
-    Explainer(model, made)(tiny.TEXTS, method=method)
-    assert all(p.requires_grad and p.grad is None for p in model.parameters())
-    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
-    assert model.training
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
 
 
 def test_several_threads_at_once():

@@ -306,7 +306,7 @@ def test_the_docs_table_says_what_settings_take(fresh):
 def test_a_page_without_marks_is_not_overwritten(tmp_path):
     found, page = script(), tmp_path / "page.md"
     page.write_text("# Methods\n")
-    found.TABLES[page] = found.docs_table
+    found.TABLES["methods", page] = found.docs_table
     with pytest.raises(ValueError, match=r"page.md has no <!-- methods: begin -->"):
         found.written(page)
 

@@ -160,6 +160,6 @@ def test_a_model_without_a_table_is_refused():
 def test_the_table_of_an_encoder_comes_before_the_one_that_both_sides_share():
     for family in ("bart", "t5"):
         made = tiny.model(family, "Seq2SeqLM")
-        assert WordEmbeddings(made)._table is made.get_encoder().get_input_embeddings()
+        assert WordEmbeddings(made).table is made.get_encoder().get_input_embeddings()
     made = tiny.model("bert", "CausalLM", is_decoder=True)
-    assert WordEmbeddings(made)._table is made.bert.embeddings.word_embeddings
+    assert WordEmbeddings(made).table is made.bert.embeddings.word_embeddings

@@ -244,13 +244,26 @@ def test_the_budget_grows_again_where_batches_fit():
     def sizes(count):
         return [len(places) for places, _ in run_batches(model, encodings_of(*[4] * count), work)]
 
-    assert sizes(2) == [1, 1]
+    assert sizes(8) == [1] * 8
     assert model.budget.tokens == 4
     fits = 99
-    assert sizes(GROWS_AFTER - 3) == [1] * (GROWS_AFTER - 3)
-    assert sizes(4) == [1, 2, 1]
-    assert sizes(200)[-1] == 16 or model.budget.tokens == 64
-    assert sizes(16) == [16]
+    assert sizes(GROWS_AFTER - 9) == [1] * (GROWS_AFTER - 9)
+    assert sizes(20) == [1, 2, 16, 1], "two together were what had failed last"
+    assert model.budget.tokens == 64
+
+
+def test_a_batch_that_failed_is_tried_again_after_many_others():
+    model, tried = idle(64), []
+
+    def work(places):
+        tried.append(len(places))
+        if len(places) > 1:
+            raise MemoryError
+        return places
+
+    list(run_batches(model, encodings_of(*[4] * 3 * GROWS_AFTER), work))
+    assert [size for size in tried if size > 1] == [16, 8, 4, 2, 2, 2]
+    assert model.budget.tokens <= 8
 
 
 def test_the_device_gives_back_what_it_kept_when_memory_ran_out(monkeypatch):

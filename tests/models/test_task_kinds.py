@@ -11,7 +11,8 @@ from normxlogit.errors import InputError, TargetError, UnsupportedModelError
 from normxlogit.inputs.batching import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
-from normxlogit.models.tasks import Task, answering, at, causal, check_answer, is_bare, no_head, task_name, task_of
+from normxlogit.models.task_classes import causal, is_bare, no_head, task_name
+from normxlogit.models.tasks import Task, answering, at, check_answer, task_of
 from tests import tiny
 
 

@@ -11,7 +11,7 @@ import torch
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from tests import tiny
-from tests.models.test_own_answers import CLOSE, logits_of
+from tests.contract.test_own_answers import CLOSE, logits_of
 
 
 def made(family="bert", kind="SequenceClassification", texts=tiny.TEXTS, **options):

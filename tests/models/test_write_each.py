@@ -72,7 +72,7 @@ def test_prompts_of_one_length_go_together():
 
 @pytest.mark.parametrize(
     ("lengths", "reached", "trials", "last"),
-    [((3, 2, 5), 9, [(2, 7)], 7), ((3, 5), 6, [(3, 5)], 5), ((4, 4), 9, [(7, 7)], 7)],
+    [((3, 2, 5), 9, [(2, 7), (3, 7)], 7), ((3, 5), 6, [(3, 5)], 5), ((4, 4), 9, [(7, 7)], 7)],
 )
 def test_the_shortest_is_tried_beside_a_text_as_long_as_was_reached(monkeypatch, lengths, reached, trials, last):
     tried, model = [], SimpleNamespace(filler=3)
@@ -86,7 +86,7 @@ def test_the_shortest_is_tried_beside_a_text_as_long_as_was_reached(monkeypatch,
             assert room._same_as_alone(model, prompts(*lengths), reached, proved) is same
             if not same:
                 break
-        assert tried == ([] if same else trials)
+        assert tried == ([] if same else trials[:1])
         assert proved.cover(min(lengths), last) is same
         assert proved.refuted is not same
 

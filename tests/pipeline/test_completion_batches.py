@@ -44,7 +44,7 @@ def test_prompts_are_continued_and_explained_as_each_alone(family, monkeypatch):
     monkeypatch.setattr(writer, "_generated", counted)
     many = explainer.generate(iter(PROMPTS), max_new_tokens=6)
     assert isinstance(many, Attributions)
-    assert calls == [4, 1, 2], "all at once, and a trial"
+    assert calls == [4, 1, 2, 1, 2, 1, 2], "all at once, and a trial of some beside another"
     alone = explainer_for(family)
     for found, prompt in zip(many, PROMPTS, strict=True):
         same(found, alone.generate(prompt, max_new_tokens=6))

@@ -10,7 +10,7 @@ import pytest
 
 from normxlogit import Explainer
 from normxlogit.cli import main
-from normxlogit.render.generation import fragment, page, to_text
+from normxlogit.render.generation import page, to_text
 from tests import tiny
 from tests.factories import make_generation
 
@@ -23,27 +23,6 @@ def result():
     return explainer.explain_completion("[CLS] once upon a time", " the cat sat on")
 
 
-@pytest.fixture(scope="module")
-def hostile(result):
-    """Every string that a model, a tokenizer or a user controls is an attack."""
-    text = " ".join([HOSTILE] * len(result.tokens))
-    step = len(HOSTILE) + 1
-    offsets = tuple((i * step, i * step + len(HOSTILE)) for i in range(len(result.tokens)))
-    return dataclasses.replace(
-        result,
-        scores=result.scores.copy(),
-        tokens=(HOSTILE,) * len(result.tokens),
-        text=text,
-        offsets=offsets,
-        completion=text[offsets[result.prompt_tokens][0] :],
-        predictions=tuple(p._replace(label=HOSTILE, id=p.id + 1) for p in result.predictions),
-        generated=tuple(p._replace(label=HOSTILE) for p in result.generated),
-        targets=tuple(dataclasses.replace(t, labels=(HOSTILE,), contrast=HOSTILE) for t in result.targets),
-        model=HOSTILE,
-        notes=(HOSTILE,),
-    )
-
-
 class Tags(HTMLParser):
     """Collects the tags and attributes of a page."""
 
@@ -54,24 +33,6 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
-
-
-@pytest.mark.parametrize("draw", [page, fragment])
-def test_hostile_text_stays_text(hostile, draw):
-    content = draw(hostile)
-    tags = Tags(content).found
-    assert not any(name.startswith("on") for _, attributes in tags for name in attributes)
-    assert not any(tag in ("img", "iframe", "object", "link") for tag, _ in tags)
-    assert sum(tag == "script" for tag, _ in tags) == (2 if draw is page else 0)
-    assert not any("src" in attributes or "href" in attributes for _, attributes in tags)
-    assert "\x1b" not in content
-    assert "\u202e" not in content
-
-
-def test_a_terminal_gets_no_control_characters(hostile):
-    text = to_text(hostile, color=False)
-    assert "\x1b" not in text
-    assert "\u202e" not in text
 
 
 def test_the_page_needs_no_other_file(result):

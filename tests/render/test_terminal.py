@@ -376,20 +376,3 @@ def test_words_are_drawn_where_they_can_be_told():
     assert "[CLS]" in str(make_attribution(offsets=None))
     assert re.search(r"^mediocre +\+1\.50", str(make_attribution(merge="max")), re.M)
     assert re.search(r"^mediocre +\+2\.20", terminal.to_text(make_attribution(merge="max"), merge="sum"), re.M)
-
-
-def test_hidden_marks_reach_no_line():
-    hidden = "\u2028\u2029\u200e\u200f\u061c\u202e\u2066\x85"
-    a = make_attribution(
-        (f"a{hidden}", "b"),
-        (1, 2),
-        text=f"a{hidden} b",
-        model=hidden,
-        method=hidden,
-        notes=(hidden,),
-        settings={"x": hidden},
-        prediction=Prediction(hidden, 0, 1.0, 0.5),
-        target=TargetInfo("label", (hidden,), (0,), contrast=hidden, contrast_id=1),
-    )
-    for words in (False, True):
-        assert not set(hidden) & set(to_text(a, words=words, color=False))

@@ -18,6 +18,7 @@ from .finetune import finetune
 from .frontier import frontier
 from .generate import generate
 from .generation import generation
+from .next_token import next_token
 from .reproduce import reproduce
 from .similarities import similarities
 from .similarity import similarity
@@ -79,6 +80,7 @@ evaluate.command()(faithfulness)
 evaluate.command()(frontier)
 evaluate.command()(alignment)
 evaluate.command()(generation)
+evaluate.command("next-token")(next_token)
 evaluate.command("similarity")(similarities)
 app.add_typer(evaluate, name="evaluate")
 app.command()(finetune)

@@ -34,8 +34,12 @@ def cite(
         str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
     ] = None,
     verify: Annotated[
-        int, typer.Option(min=0, help="Take this many of the first sources out, one by one, and say what that costs.")
-    ] = 0,
+        str,
+        typer.Option(
+            help='Take this many of the first sources out, one by one, and say what that costs; "auto" goes on until '
+            "the others can no longer come first."
+        ),
+    ] = "0",
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
@@ -44,6 +48,8 @@ def cite(
         raise InputError("name a language model with --model; the model in the package is a classifier")
     if not question.strip():
         raise InputError("give a question with --question")
+    if verify != "auto" and not verify.isdecimal():
+        raise InputError(f"--verify takes a number of sources or 'auto', not {verify!r}")
     kind = output_format or format_for(output)
     if kind is Format.csv:
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
@@ -54,7 +60,12 @@ def cite(
 
         explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         result = explainer.cite(
-            question, texts, system=system, max_new_tokens=max_new_tokens, method=method, verify=verify
+            question,
+            texts,
+            system=system,
+            max_new_tokens=max_new_tokens,
+            method=method,
+            verify="auto" if verify == "auto" else int(verify),
         )
         result = replace(result, notes=(*notes, *result.notes))
     if kind is Format.html:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..errors import InputError
+from ..errors import DataError, InputError
 from .console import progress, write_report
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def check_record(places: Sequence[Path], given: Sequence[str], slow: bool) -> No
 
     Raises:
         InputError: If one of what is given is not written so, or is not there.
+        DataError: If no page has figures.
         Exit: With code 1 where a figure differs, has no command, or its command fails.
     """
     from ..paper.record.check import check
@@ -36,6 +37,8 @@ def check_record(places: Sequence[Path], given: Sequence[str], slow: bool) -> No
     stand_ins = dict(_given(entry) for entry in given)
     with tempfile.TemporaryDirectory() as folder, progress(1) as step:
         outcomes = check(places, _run, Path(folder), given=stand_ins, slow=slow, on_progress=step)
+    if not outcomes:
+        raise DataError(f"no figures to check in {', '.join(map(str, places))}: give pages with blocks of figures")
     write_report(report(outcomes))
     if any(outcome.wrong for outcome in outcomes):
         raise typer.Exit(1)

@@ -16,7 +16,7 @@ from ..results.parquet import UNREADABLE, reading
 from ..results.tables import optional_module
 from .shards import Done
 
-__all__ = ["Folder", "Manifest"]
+__all__ = ["MANIFEST", "REPAIR", "Folder", "Manifest"]
 
 FORMAT = "normxlogit corpus"
 VERSION = 1
@@ -26,6 +26,7 @@ WRITING = {"compression": "zstd", "compression_level": 1, "write_page_checksum":
 """How shards are written."""
 
 REPAIR = "remove the file and start `normxlogit attribute` again with the same arguments, which writes it anew"
+"""What to do about a damaged file of a folder."""
 
 
 @dataclass
@@ -66,15 +67,15 @@ class Manifest:
         old_name, new_name = self.model["name"], now.model["name"]
         if old_name != new_name:
             raise DataError(f"{place} was made by model {old_name!r}, not {new_name!r}; {advice}")
+        for name in [*self.settings, *now.settings]:
+            old, new = self.settings.get(name), now.settings.get(name)
+            if old != new:
+                raise DataError(f"{place} was made with {name} {json.dumps(old)}, not {json.dumps(new)}; {advice}")
         if self.model != now.model:
             raise DataError(
                 f"{place} was made by model {old_name!r} with other weights, settings, active adapters, hooks, labels "
                 f"or another tokenizer; {advice}"
             )
-        for name in [*self.settings, *now.settings]:
-            old, new = self.settings.get(name), now.settings.get(name)
-            if old != new:
-                raise DataError(f"{place} was made with {name} {json.dumps(old)}, not {json.dumps(new)}; {advice}")
         for old_part, new_part in zip(self.input, now.input, strict=False):
             if old_part["name"] != new_part["name"]:
                 raise DataError(f"{place} was made of {old_part['name']}, not {new_part['name']}; {advice}")

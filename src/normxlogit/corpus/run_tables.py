@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
+from ..results.columns import column_types
 from ..results.tables import optional_module
-from .folder import Folder
+from .folder import MANIFEST, REPAIR, Folder
 from .formats import arrow_module
 
 __all__ = ["RunTables", "quoted_name"]
@@ -42,6 +43,8 @@ class RunTables:
         self._files = self.folder.shard_files(self.done)
         if not self._files:
             why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
+            if manifest.done:
+                why = f"{MANIFEST} names {len(manifest.done)} shards, and none of them is there; {REPAIR}"
             raise DataError(f"{place}: {why}")
         self.common: Mapping[str, Any] = self.folder.common(self._files[0])
         if self.common.get("kind") == "sources":
@@ -50,16 +53,16 @@ class RunTables:
         self._connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
             self._connection.execute("SET enable_progress_bar = false")
-        self._shards = self._dataset()
-        self.kinds = dict(zip(self._shards.schema.names, self._shards.schema.types, strict=True))
-        self.register("shards", self._shards)
-        # DuckDB does not tell capitals apart: it calls "Target" beside "target" something else.
-        described = self.ask("DESCRIBE SELECT * FROM shards")
-        self._names = dict(zip(self.kinds, (row[0] for row in described), strict=True))
+        schema = self._dataset().schema
+        self.kinds = dict(zip(schema.names, schema.types, strict=True))
         self.unit = "words" if "words" in self.kinds else "tokens"
+        self.register("shards", self.shards())
 
-    def _dataset(self) -> Any:
+    def _dataset(self, schema: Any = None) -> Any:
         """Return the shards as a data set whose columns are those of the files, whatever their paths say.
+
+        Args:
+            schema: The columns to read and their types; by default all.
 
         Raises:
             DataError: If a file is damaged.
@@ -69,21 +72,41 @@ class RunTables:
         form = dataset.ParquetFileFormat(default_fragment_scan_options=options)
         system = None if self.folder.local else self.folder.system
         try:
-            return dataset.dataset(self._files, format=form, filesystem=system, partitioning=None)
+            return dataset.dataset(self._files, schema=schema, format=form, filesystem=system, partitioning=None)
         except (OSError, ValueError, arrow_module().ArrowException) as error:
             raise self._damage(error) from None
 
-    def column(self, name: str) -> str:
-        """Return a column of the shards as it stands in a query."""
-        return quoted_name(self._names[name])
+    def shards(self, kept: str | None = None) -> Any:
+        """Return the shards with the run's own columns and at most one that was kept, which may be of any type."""
+        arrow = arrow_module()
+        columns = [*column_types(arrow, texts=True, pairs=True, words=True), kept]
+        kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
+        if kept is not None and arrow.types.is_floating(kinds[kept]):
+            kinds[kept] = arrow.float64()  # DuckDB does not read half precision
+        return self._dataset(arrow.schema(list(kinds.items())))
+
+    def with_kept(self, name: str) -> str:
+        """Let queries know a kept column of the shards, too, and return what they call it."""
+        shards = self.shards(name)
+        self.register("shards", shards)
+        # DuckDB does not tell capitals apart: it calls "Target" beside "target" something else.
+        place = shards.schema.names.index(name)
+        return quoted_name(self.ask("DESCRIBE SELECT * FROM shards")[place][0])
 
     def register(self, name: str, table: Any) -> None:
-        """Let queries know an Arrow table or data set by a name."""
-        self._connection.register(name, table)
+        """Let queries know an Arrow table or data set by a name.
+
+        Raises:
+            DataError: If DuckDB does not know the type of a column.
+        """
+        try:
+            self._connection.register(name, table)
+        except self._duckdb.Error as error:
+            raise self._damage(error) from None
 
     def register_other(self, name: str, other: "RunTables") -> None:
         """Let queries know the shards of another run by a name."""
-        self.register(name, other._shards)
+        self.register(name, other.shards())
 
     def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query.

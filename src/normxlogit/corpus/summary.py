@@ -230,10 +230,11 @@ class _Run(RunTables):
         The first is a FROM clause, the second an expression, NULL where a row has no right label.
         """
         self._check_gold(gold)
-        column = f"shards.{self.column(gold)}"
+        column = f"shards.{self.with_kept(gold)}"
         values = self.ask(f"SELECT CAST({column} AS VARCHAR), any_value({column}) FROM shards GROUP BY 1")  # noqa: S608
-        labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards")
-        labels += list(enumerate(self.common.get("labels", ())))
+        labels = self.ask("SELECT DISTINCT prediction_id, prediction FROM shards WHERE prediction IS NOT NULL")
+        named = self.common.get("labels")  # not in shards of older versions
+        labels += enumerate(map(str, named)) if isinstance(named, list) else ()
         try:
             read = read_gold([value for _, value in values], labels, tokens=self.common.get("target_kind") == "token")
         except InputError as error:
@@ -242,10 +243,10 @@ class _Run(RunTables):
         table = {
             "value": arrow.array([text for text, _ in values], arrow.string()),
             "name": arrow.array([label.name for label in read], arrow.string()),
-            "index": arrow.array([label.index for label in read], arrow.int64()),
+            "id": arrow.array([label.id for label in read], arrow.int64()),
         }
         self.register("right_labels", arrow.table(table))
-        named, at = "prediction = right_labels.name", "prediction_id = right_labels.index"
+        named, at = "prediction = right_labels.name", "prediction_id = right_labels.id"
         right = f"CASE WHEN right_labels.name IS NULL THEN {at} ELSE {named} END"
         return f"shards LEFT JOIN right_labels ON right_labels.value = CAST({column} AS VARCHAR)", right
 

@@ -12,7 +12,7 @@ from ..inputs.encoding import readable_tokens
 from ..methods import method_named
 from ..models.targets import name_of
 from ..models.task_model import TaskModel
-from ..results.columns import METADATA, SCHEMA_VERSION, column_types, source_types
+from ..results.columns import METADATA, SCHEMA_VERSION, column_types, source_row, source_types
 from ..results.fields import plain
 from ..results.files import json_text
 from ..results.sources import Sources
@@ -127,26 +127,7 @@ def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, 
     columns: dict[str, Any] = {name: [] for name in types}
     columns |= {"row": table["row"], "id": table["id"]}
     for result in found.sources:
-        values = {
-            "text": result.text,
-            "completion": result.completion,
-            "sources": list(result.names),
-            "source_spans": [list(span) for span in result.spans],
-            "source_texts": [result.text[start:end] for start, end in result.spans],
-            "scores": result.scores,
-            "shares": result.shares,
-            "part_spans": [[part.start, part.end] for part in result.parts],
-            "part_scores": result.table.ravel(),
-            "rest": result.rest,
-            "written": result.written,
-            "bias": result.bias,
-            "sink": result.sink,
-            "sinks": list(result.sinks),
-            "diagnostics": json_text(plain(dict(result.diagnostics))),
-            "notes": list(result.notes),
-            "method": result.method,
-            "model": result.model,
-        }
+        values = source_row(result)
         for name in types.keys() & values.keys():
             columns[name].append(values[name])
     kept = {name: table[KEPT + name] for name in settings.columns.keep}

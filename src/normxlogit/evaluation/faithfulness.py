@@ -17,6 +17,7 @@ from ..models.masking import remove_tokens
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from .datasets import Example, GlueTask
+from .statistics import mean_interval
 
 __all__ = [
     "LEVELS",
@@ -301,29 +302,22 @@ def split(
     return ranked[:count].tolist(), ranked[count:].tolist()
 
 
-def summarise(method: str, measured: Measured, *, seed: int = 0, resamples: int = 2000) -> Faithfulness:
+def summarise(method: str, measured: Measured, *, seed: int = 0) -> Faithfulness:
     """Compute the means, curves and bootstrap intervals of one method.
 
     Args:
         method: What to call it.
         measured: What perturbing did.
         seed: Of the bootstrap.
-        resamples: Of the texts.
     """
     per_text = measured.drop.mean(1)  # (N,)
-    draws = np.random.default_rng(seed).integers(0, len(per_text), (resamples, len(per_text)))
-
-    def interval(values: Floats) -> tuple[float, float]:
-        low, high = np.quantile(values[draws].mean(1), [0.025, 0.975])
-        return float(low), float(high)
-
     quality = measured.quality()
     return Faithfulness(
         method=method,
         aopc=float(per_text.mean()),
-        aopc_interval=interval(per_text),
+        aopc_interval=mean_interval(per_text, seed)[1:],
         sufficiency=float(measured.kept_drop.mean()),
-        sufficiency_interval=interval(measured.kept_drop.mean(1)),
+        sufficiency_interval=mean_interval(measured.kept_drop.mean(1), seed)[1:],
         quality=float(quality.mean()),
         quality_name="pearson" if measured.regression else "accuracy",
         curves={

@@ -12,6 +12,7 @@ import torch
 from ..results.files import write_json, write_text
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
+from .statistics import Candidate, recommendations
 from .timing import environment
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Map
     """
     return "\n".join(
         f"{title}: {', '.join(f'{key} {value}' for key, value in about[title].items())}\n\n{frontier_table(points)}"
+        f"\n{_recommended(points)}"
         for title, points in panels.items()
     )
 
@@ -130,6 +132,11 @@ def write_frontier(
     write_json(state, folder / "frontier.json")
     write_text(frontier_text(panels, about), folder / "frontier.md")
     save_figure(frontier_figure(panels), folder / "frontier")
+
+
+def _recommended(points: Sequence[Point]) -> str:
+    measured = _measured(points)
+    return recommendations([Candidate(p.method, c.passes, np.array(r.per_text)) for p, c, r in measured], "AOPC")
 
 
 def _measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:

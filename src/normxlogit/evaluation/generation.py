@@ -1,5 +1,6 @@
 """Do a method's sources matter? The answer is measured with sources taken out (REFERENCE: ContextCite, 2024)."""
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from ..methods.perturbation import KernelShap, Lime, Occlusion
 from ..models.model_digest import model_digest
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
-from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation
+from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation, verified
 from ..pipeline.cite import ask
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
@@ -27,6 +28,7 @@ from ..results.sources import Merging
 from ..results.spans import By, Of, Sequenced, answer_parts, prompt_sources
 from .context_cite import published_context_cite
 from .questions import Asked
+from .statistics import mean_interval, rank_correlation
 
 __all__ = ["BASELINES", "SourceResult", "source_methods", "evaluate_sources", "measure_prompt", "summarise"]
 
@@ -41,14 +43,17 @@ TOKEN_MATTERS = 1.0
 
 BASELINES = ("random", "length")
 
+VERIFIED = " (verified)"
+"""Added to the name of a method whose first sources were measured, see `cite(verify="auto")`."""
+
 EXCESS = " (excess)"
 """Added to the name of a method whose sums over tokens are taken less what as many tokens have on average."""
 
-RESAMPLES = 2000
-"""Draws of the bootstrap."""
-
 PUBLISHED = "package context-cite:samples={}"
 """The row of the published package."""
+
+PERTURBING = (Occlusion, Lime, KernelShap, GuidedLime)
+"""Methods that take sources out themselves."""
 
 Array = npt.NDArray[np.float64]
 
@@ -154,7 +159,8 @@ def evaluate_sources(
             on_progress("prompts", number + 1, len(questions))
     if not measured:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    order = dict.fromkeys(["occlusion", *BASELINES, *asked, *published, *(name + EXCESS for name in asked)])
+    more = [name + end for end in (VERIFIED, EXCESS) for name in asked]
+    order = dict.fromkeys(["occlusion", *BASELINES, *asked, *published, *more])
     names = [name for name in order if all(name in state["methods"] for state in measured)]
     return [summarise(name, [state["methods"][name] for state in measured], seed) for name in names], len(measured)
 
@@ -219,9 +225,16 @@ def measure_prompt(
     if context_cite:
         weight = published_context_cite(model, completed, sources, context_cite, seed)
         scores[PUBLISHED.format(context_cite)] = (weight[None], float(context_cite))
+    for method in methods if not tokens else ():
+        values, passes = scores[method.spec]
+        if not isinstance(method, PERTURBING):
+            lost = verified(measure, weights[0], values[0])
+            first = np.array([lost.get(place, -np.inf) for place in range(len(sources))])  # (S,)
+            order = np.lexsort((-values[0], -first))  # measured ones by their nats, then the others by score
+            scores[method.spec + VERIFIED] = (-order.argsort()[None].astype(np.float64), passes + len(lost) + 1.0)
     for method in methods if not tokens else ():  # what long sources have for being long, taken off
         values, passes = scores[method.spec]
-        if not isinstance(method, Occlusion | Lime | KernelShap | GuidedLime):
+        if not isinstance(method, PERTURBING):
             scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
     kept = random_ablations(len(sources), samples, seed + 1_000_003)
     measured = measure(kept) @ weights.T  # (N, K), which the logit of the probability ranks alike
@@ -238,8 +251,8 @@ def measure_prompt(
                     "drops": (whole[k] - measure(left) @ weights[k]).tolist(),
                     "agrees": float(order[0] == removed[k].argmax()),
                     "best": float(removed[k].max()),
-                    "spearman": _spearman(values[k], removed[k]),
-                    "lds": _spearman(kept @ values[k], measured[:, k]),
+                    "spearman": rank_correlation(values[k], removed[k]),
+                    "lds": rank_correlation(kept @ values[k], measured[:, k]),
                 }
             )
         means = {figure: np.mean([one[figure] for one in each], 0) for figure in each[0]}  # over the tokens
@@ -287,14 +300,8 @@ def summarise(name: str, prompts: Sequence[Mapping[str, Any]], seed: int = 0) ->
         prompts: What `measure_prompt` holds of it, one for each prompt.
         seed: Of the bootstrap.
     """
-    draws = np.random.default_rng(seed).integers(0, len(prompts), (RESAMPLES, len(prompts)))
-
-    def mean(values: Sequence[float]) -> tuple[float, float, float]:
-        array = np.asarray(values, np.float64)  # (N,)
-        low, high = np.quantile(array[draws].mean(1), [0.025, 0.975])
-        return float(array.mean()), float(low), float(high)
-
     first = sum(p["drops"]["1"] for p in prompts)
+    mean = functools.partial(mean_interval, seed=seed)
     return SourceResult(
         method=name,
         prompts=len(prompts),
@@ -305,10 +312,3 @@ def summarise(name: str, prompts: Sequence[Mapping[str, Any]], seed: int = 0) ->
         lds=mean([p["lds"] for p in prompts]),
         passes=float(np.mean([p["passes"] for p in prompts])),
     )
-
-
-def _spearman(one: Array, other: Array) -> float:
-    """Return the rank correlation, 0 where one of them is constant."""
-    from scipy.stats import spearmanr
-
-    return float(spearmanr(one, other).statistic) if np.ptp(one) and np.ptp(other) else 0.0

@@ -10,17 +10,16 @@ from ..errors import DataError
 from ..explainer import Explainer
 from ..methods import Method, method_named
 from ..results.similarity import Similarity
+from .statistics import Interval, mean_interval, rank_correlation
 
 __all__ = ["SimilarityResult", "evaluate_similarity", "similarity_table"]
 
 LEAST = 3
 """Tokens that a text must have for its ranking to say anything."""
-RESAMPLES = 2000
 
 REFERENCE = "occlusion"
 
 Array = npt.NDArray[np.float64]
-Interval = tuple[float, float, float]
 
 
 @dataclass(frozen=True)
@@ -101,20 +100,13 @@ def _places(s: Similarity, text: int) -> list[int]:
 
 def _measured(scores: npt.NDArray[np.float32], removed: npt.NDArray[np.float32]) -> tuple[float, float, float]:
     """Return rank correlation, whether the first tokens are the same, and what the first one is worth."""
-    from scipy.stats import spearmanr
-
     first = scores.argmax()
-    rho = float(spearmanr(scores, removed).statistic) if np.ptp(scores) and np.ptp(removed) else 0.0
-    return rho, float(first == removed.argmax()), float(removed[first])
+    return rank_correlation(scores, removed), float(first == removed.argmax()), float(removed[first])
 
 
 def _summarised(method: Method, pairs: Sequence[Array], seed: int) -> SimilarityResult:
     """Average over texts; the bootstrap draws pairs, whose texts belong together."""
     sums = np.array([rows.sum(0) for rows in pairs])  # (N, 3)
     counts = np.array([len(rows) for rows in pairs])  # (N,)
-    draws = np.random.default_rng(seed).integers(0, len(pairs), (RESAMPLES, len(pairs)))
-    means = sums[draws].sum(1) / counts[draws].sum(1)[:, None]  # (R, 3)
-    low, high = np.quantile(means, [0.025, 0.975], axis=0)
-    middle = sums.sum(0) / counts.sum()
-    rho, agrees, drop = ((m, a, b) for m, a, b in np.array([middle, low, high]).T.tolist())
+    rho, agrees, drop = (mean_interval(column, seed, counts) for column in sums.T)
     return SimilarityResult(method.spec, int(counts.sum()), rho, agrees, drop, method.info.passes)

@@ -16,6 +16,9 @@ __all__ = ["Setting", "check", "format_value", "parse", "settings_of", "split_se
 LIST_MARK = "+"
 """Between the values of a setting that takes several; commas stand between settings."""
 
+LARGEST = 2**63
+"""What a whole number stays below: arrays count no further."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -72,7 +75,7 @@ def check(setting: Setting, value: Any) -> Any:
         found, fits = _as_kind(value, kind)
         if fits:
             return found
-    raise ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}")
+    raise _refusal(setting, value)
 
 
 def split_settings(text: str) -> list[str]:
@@ -111,7 +114,7 @@ def parse(setting: Setting, text: str) -> Any:
         found, fits = _read(text, kind)
         if fits:
             return found
-    raise ValueError(f"{setting.name} must be {setting.allowed}, not {text!r}")
+    raise _refusal(setting, text)
 
 
 def unknown(method: str, name: str, settings: Mapping[str, Setting]) -> str:
@@ -127,6 +130,16 @@ def format_value(value: Any) -> str:
         return str(value).lower()
     text = str(value)
     return f"({text})" if set(text) & set(",()") else text  # a method with settings of its own
+
+
+def _refusal(setting: Setting, value: Any) -> ValueError:
+    """Return the error of a value that a setting does not take."""
+    try:
+        too_large = abs(int(value)) >= LARGEST
+    except (TypeError, ValueError, OverflowError):
+        too_large = False
+    larger = ": it has too many digits" if too_large else ""
+    return ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}{larger}")
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
@@ -163,7 +176,8 @@ def _as_kind(value: Any, kind: Any) -> tuple[Any, bool]:
     if kind in (int, float):
         number = numbers.Integral if kind is int else numbers.Real
         try:
-            fits = isinstance(value, number) and not isinstance(value, bool) and (kind is int or math.isfinite(value))
+            fits = isinstance(value, number) and not isinstance(value, bool)
+            fits = fits and (abs(value) < LARGEST if kind is int else math.isfinite(value))
         except OverflowError:  # a whole number that no float holds
             fits = False
         return (kind(value), True) if fits else (value, False)

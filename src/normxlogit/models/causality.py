@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..errors import UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from .forward_pass import ForwardPass
 from .map_batches import STATES_AGREE
@@ -42,14 +42,17 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     text, size = encodings[row], len(encodings[row])
     half, short = max(min(size // 2, TOKENS), 1), min(SHORT, model.encoder.limit or SHORT)
     if longest < short and not proved.refuted:
-        repeated = _states(model, text.take(i % size for i in range(short)))  # (S, H)
-        if _same_beginnings(model, text, repeated, (1, half)):
+        try:
+            repeated = text.take(i % size for i in range(short))
+            counts = _doubling(1, min(short // 2, TOKENS))
+            proved.refuted = not _same_beginnings(model, repeated, _states(model, repeated), counts)
+        except InputError:  # it need not read as much, nor a single token
+            proved.refuted = True
+        if not proved.refuted:
             proved.add(1, short)
             return True
-        proved.refuted = True  # for all short texts at once
     states = run.hidden[row, run.batch.mask[row]]  # (T, H)
-    # The first tokens alone may show less than half of the text; of a long one, few tokens may do.
-    for counts in [(shortest, half)] if shortest < half else sorted({(min(shortest, TOKENS),), (shortest,)}):
+    for counts in [_doubling(shortest, half)] if shortest < half else sorted({(min(shortest, TOKENS),), (shortest,)}):
         if _same_beginnings(model, text, states, counts):
             proved.add(counts[0], longest)
             return True
@@ -60,6 +63,19 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
             "another precision"
         )
     return False
+
+
+def _doubling(first: int, last: int) -> tuple[int, ...]:
+    """Return numbers of tokens from one to another, each at most twice the one before.
+
+    Few tokens show little: the first one has the same states with any rotary embedding. So whatever the length from
+    which the states are others, there is a beginning of more than half of that length among these.
+    """
+    counts = []
+    while first < last:
+        counts.append(first)
+        first *= 2
+    return (*counts, last)
 
 
 def _same_beginnings(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:

@@ -34,6 +34,9 @@ class WordEmbeddings:
     Args:
         model: A structural clone (see `structure.clone`), which is given a hook.
 
+    Attributes:
+        table: The module that looks them up.
+
     Raises:
         UnsupportedModelError: If the model has no table of them.
     """
@@ -47,12 +50,12 @@ class WordEmbeddings:
                 f"{self._name} has no table of word embeddings, which this method works on; "
                 "frozen-gradient and occlusion need none"
             )
-        self._table = table
-        self._table.register_forward_hook(self._swap, with_kwargs=True)
+        self.table = table
+        self.table.register_forward_hook(self._swap, with_kwargs=True)
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
-        vectors = tensor_of(self._table(ids))
+        vectors = tensor_of(self.table(ids))
         if vectors is None:
             raise UnsupportedModelError(f"the word embeddings of {self._name} are not returned as a tensor")
         return vectors

@@ -13,8 +13,9 @@ from .embedding_model import EmbeddingModel
 from .sentence_embedding import Pooling, SentenceEmbedding, is_sentence_transformer
 from .seq2seq import Seq2SeqModel
 from .signals import SignalModel
+from .task_classes import TaskName
 from .task_model import TaskModel
-from .tasks import TaskName, task_of
+from .tasks import task_of
 from .wrappers import unpacked
 from .zero_shot import Hypotheses, ZeroShotModel
 
@@ -136,8 +137,8 @@ def _described(given: Any) -> str:
 
 def model_summary(model: TaskModel) -> str:
     """Say in a line what a model is: its name, task, labels and layers."""
-    labels = model.task.labels
-    found = [repr(model.name), f"task={model.task.name!r}"]
+    labels = model.hypotheses.labels if isinstance(model, ZeroShotModel) else model.task.labels
+    found = [repr(model.name), f"task={model.task.purpose!r}"]
     if labels:
         more = [f"... {len(labels) - SHOWN_LABELS} more"] if len(labels) > SHOWN_LABELS else []
         found.append(f"labels=[{', '.join([*map(repr, labels[:SHOWN_LABELS]), *more])}]")

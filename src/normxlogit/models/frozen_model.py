@@ -26,6 +26,7 @@ from .proof import reading
 from .targets import Target
 from .task_model import TaskModel
 from .tasks import at
+from .token_tables import TokenTables, find_token_tables
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -67,13 +68,12 @@ class _Listening(threading.local):
         if (path, self.calls[path]) not in self.wanted or state is None:
             return None
         place, axes = self.wanted[path, self.calls[path]]
-        sinks, mask = None, self.mask.get(place < 0)
+        sinks, mask = None, self.mask[place < 0]
         with torch._C.DisableTorchFunction():
-            length = None if mask is None else mask.shape[1]
-            tokens = state.permute(axes).flatten(2)[:, :length]  # (B, T, H), several streams side by side
-            if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
+            tokens = state.permute(axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), several streams side by side
+            if self.threshold is not None and tokens.shape[:2] == mask.shape:
                 sinks = attention_sinks(tokens, mask, self.threshold)
-            flowing, self.readouts[place] = read_out(state, axes, sinks, length)
+            flowing, self.readouts[place] = read_out(state, axes, sinks, length=mask.shape[1])
         return with_tensor(output, flowing)
 
 
@@ -95,6 +95,7 @@ class FrozenModel:
         self._buffers = [(held, given) for held, given in own if held is not given]
         self._proved: bool = like is not None and like._proved
         self._network.opened = like is not None and like._network.opened
+        self._token_tables: TokenTables = TokenTables(private, () if like is None else like._token_tables.paths)
         self._written = False
         self._watch: WriteWatch | None = None
         self._lock = threading.Lock()
@@ -169,7 +170,10 @@ class FrozenModel:
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
             if words is not None:
-                stack.enter_context(words.given(flowing, batch.inputs["input_ids"]))
+                ids, leaf = batch.inputs["input_ids"], readouts[0].leaf
+                stack.enter_context(words.given(flowing, ids))
+                # What else is looked up for a token belongs to it: one leaf reads both contributions.
+                stack.enter_context(self._token_tables.changed(ids, lambda rows: read_out(rows, leaf=leaf)[0]))
             stack.enter_context(begin)
             more: dict[str, Any] = {}
             if batch.mask.numel() > LONG:
@@ -297,9 +301,15 @@ class FrozenModel:
                 )
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
-            trial = type(self)(self.model)  # what a pass of the proof writes on its modules must be in no answer
+            self._find_token_tables(inputs)
+            trial = type(self)(self.model, like=self)  # what its pass writes on its modules must be in no answer
             trial._network.prove(lambda: trial._from_leaf(inputs, place, rows), own, SUMS * tolerance_for(own))
             self._network.opened, self._proved = trial._network.opened, True
+
+    def _find_token_tables(self, inputs: dict[str, Tensor]) -> None:
+        """Find what a model looks its token ids up in beside the word embeddings, before it is proved."""
+        if self._embeddings is not None and "input_ids" in inputs:
+            self._token_tables = TokenTables(self._network.model, find_token_tables(self.model, inputs))
 
     def _from_leaf(self, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the answer to one text, and what flowed to it: word embeddings, or the embedding layer's output."""
@@ -308,7 +318,9 @@ class FrozenModel:
             with torch.no_grad():
                 leaf = words(inputs["input_ids"]).detach().clone()  # (1, T, H)
             leaf.requires_grad_()
-            with words.given(leaf, inputs["input_ids"]):
+            tables, ids = self._token_tables, inputs["input_ids"]
+            zeros = (leaf - leaf.detach()).sum(-1, keepdim=True)  # (1, T, 1), for other rows to flow from the leaf too
+            with words.given(leaf, ids), tables.changed(ids, lambda rows: rows + zeros.to(rows)):
                 return self.model.answer(inputs, place, rows, module), leaf
         output, seen, leaves = self._output(0), [0], list[Tensor]()
 
@@ -338,8 +350,7 @@ class FrozenModel:
         layers = {place for place in places if place or self._embeddings is None}
         if threshold is not None and outputs is not None:
             layers |= set(range(max(min(places), 1), len(outputs) + 1))
-        known = {layer: self._output(layer) for layer in layers}
-        wanted = {(output.path, output.call): (layer, output.axes) for layer, output in known.items()}
+        wanted = {(o.path, o.call): (layer, o.axes) for layer, o in zip(layers, map(self._output, layers), strict=True)}
         with self._listen_for(wanted, {False: batch.mask}, threshold) as readouts:
             yield readouts
 
@@ -383,8 +394,6 @@ def _frozen(run: ForwardPass) -> FrozenPass:
 
 def _word_embeddings(model: TaskModel) -> WordEmbeddings | None:
     """Return the word embeddings of a model; None where it reads none, as of pictures, sounds or characters."""
-    if model.task.signal:
-        return None
     try:
         return model.embeddings
     except UnsupportedModelError:

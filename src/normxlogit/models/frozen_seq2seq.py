@@ -126,6 +126,9 @@ class FrozenSeq2Seq(FrozenModel):
         with torch.no_grad():
             return [table(own).detach().clone() for table, own in zip(self._tables(), _ids(inputs), strict=True)]
 
+    def _find_token_tables(self, inputs: dict[str, Tensor]) -> None:
+        """Find none: what both sides look up is given by their own hooks."""
+
     def _from_leaf(self, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return the answer to one text, and the word embeddings of both sides in one row."""
         both = self.sides(inputs)

@@ -25,7 +25,7 @@ from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
 from .devices import device_named
 from .sentence_embedding import is_embedding_folder
-from .tasks import NAMES, TaskName, is_bare, no_head, task_name
+from .task_classes import NAMES, TaskName, is_bare, no_head, task_name
 
 __all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 import torch
@@ -14,6 +15,7 @@ from ..inputs.encoding import Encoding
 from ..surgery.memory import result_or_none
 from ..surgery.same_answer import EXCLUDED, apart, tolerance_for
 from .proof import failed_inside
+from .proved_lengths import lengths_to_try
 from .task_model import TaskModel
 
 __all__ = ["map_batches", "run_batches"]
@@ -60,25 +62,27 @@ def run_batches(
     while waiting:
         places = waiting[0]
         try:
-            result = result_or_none(lambda places=places: work(places))
+            result = result_or_none(partial(work, places))
         except InputError as error:
             if len(places) == 1 or not failed_inside(error):
                 raise
             waiting.popleft()
             waiting.extendleft([place] for place in reversed(places))
             continue
+        longest = max(lengths[i] for i in places)
+        tokens = longest * len(places)
         if result is not None:
             waiting.popleft()
             yield places, result
-            grown = budget.fitted()
+            grown = budget.fitted(tokens * share)
         else:
-            longest = max(lengths[i] for i in places)
-            tokens = longest * len(places) if len(places) > 1 else budget.tokens
+            if len(places) == 1:  # what a method does with one text may be cut by the budget too
+                tokens = budget.tokens
             smaller = max(min(budget.tokens, tokens) // 2, longest)
             if smaller >= budget.tokens:
-                budget.set(before)
+                budget.restore(before)
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
-            budget.set(smaller)
+            budget.shrink(smaller, tokens * share)
         if result is None or grown:
             left = [i for group in waiting for i in group]
             waiting = deque([left[i] for i in g] for g in batches([encodings[i] for i in left], most(), pad=pad))
@@ -119,7 +123,7 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
     shortest, longest, proved = min(lengths), max(lengths), model.copy.padding
     if shortest == longest or proved.refuted or proved.cover(shortest, longest):
         return not proved.refuted
-    trial = [encodings[list(lengths).index(n)] for n in (shortest, longest)]
+    trial = [encodings[list(lengths).index(n)] for n in (*lengths_to_try(lengths), longest)]
     same = result_or_none(lambda: _ignores_padding(model, trial))
     if same is None:  # no memory for two; there are no more than one in a batch then
         return False
@@ -130,11 +134,15 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
 
 
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
-    both = model.batch(encodings, [0, 1])
-    beside = Batch({name: v[:1] for name, v in both.inputs.items()}, both.mask[:1], encodings[:1], [0])
-    alone = _seen(model, model.batch(encodings[:1], [0]))
-    pairs = zip(alone, _seen(model, beside), strict=True)
-    return all(_agree(a.float(), b.float(), tolerance_for(a)) for a, b in pairs)
+    """Return whether each text has the states beside the longest, the last of them, that it has alone."""
+    every = model.batch(encodings, list(range(len(encodings))))
+    for place, encoding in enumerate(encodings[:-1]):
+        row = slice(place, place + 1)
+        beside = Batch({name: v[row] for name, v in every.inputs.items()}, every.mask[row], [encoding], [0])
+        pairs = zip(_seen(model, model.batch([encoding], [0])), _seen(model, beside), strict=True)
+        if not all(_agree(a.float(), b.float(), tolerance_for(a)) for a, b in pairs):
+            return False
+    return True
 
 
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:

@@ -1,6 +1,8 @@
 """For which lengths a property of a model was proved."""
 
-__all__ = ["ProvedLengths"]
+from collections.abc import Iterable
+
+__all__ = ["ProvedLengths", "lengths_to_try"]
 
 
 class ProvedLengths:
@@ -28,3 +30,21 @@ class ProvedLengths:
         """Note that the property holds from one length to another."""
         inside = [(low, high) for low, high in self._ranges if shortest <= low and high <= longest]
         self._ranges = (*(one for one in self._ranges if one not in inside), (shortest, longest))
+
+
+def lengths_to_try(lengths: Iterable[int]) -> list[int]:
+    """Return which texts to try beside the longest: by their lengths, the shortest first.
+
+    A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
+    whose lengths are close to twice each other; whatever the length from which states are others, one of more than half
+    of the tokens that it changes is among them.
+
+    Args:
+        lengths: Of all texts, of more than one length.
+    """
+    *shorter, longest = sorted(set(lengths))
+    tried, top = set(), shorter[0]
+    while top < 2 * longest:
+        tried.add(max(length for length in shorter if length <= top))
+        top *= 2
+    return sorted(tried)

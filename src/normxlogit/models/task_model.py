@@ -22,11 +22,13 @@ from ..surgery.parts import Parts, find_parts
 from ..surgery.trace import embedded_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, no_states
+from .given_task import check_given_task
 from .input_limits import input_names, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
-from .tasks import Task, TaskName, at, causal, check_answer, task_of
+from .task_classes import TaskName, causal
+from .tasks import Task, at, check_answer, task_of
 from .token_budget import TokenBudget
 
 __all__ = ["ForwardPass", "TaskModel"]
@@ -76,6 +78,7 @@ class TaskModel:
         own = getattr(found.module, "config", None)
         self.config: PretrainedConfig = own if isinstance(own, PretrainedConfig) else PretrainedConfig()
         self.task = self._adapt(found, task)
+        check_given_task(found, plain, self.task, self._asked[0], self.tokenizer)
         self.encoder = Encoder(
             self.tokenizer,
             self.config,
@@ -318,7 +321,7 @@ class TaskModel:
             logits = parts.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
         everywhere = logits if self.task.per_token and not vocabulary else None
         if logits is not None and not vocabulary:
-            self._check_answer(logits)
+            check_answer(self.task, logits, type(self.module).__name__)
         positions = self.task.positions(batch, self.tokenizer, logits)
         each = None
         if hidden is not None:
@@ -327,18 +330,12 @@ class TaskModel:
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
             logits = parts.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
-            if predict:
-                self._check_answer(logits)
         elif positions is not None and logits is not None:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         final = parts.lacks_head if hidden is None else hidden
         return ForwardPass(batch, final, embedded, states, logits.float(), each, positions, everywhere)
-
-    def _check_answer(self, logits: Tensor) -> None:
-        tokens = len(self.tokenizer) if self.task.vocabulary else 0
-        check_answer(self.task, logits, type(self.module).__name__, tokens)
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
         """Refuse scores or logits that are no numbers, on the host, where looking at them waits for nothing.

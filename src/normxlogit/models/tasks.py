@@ -1,61 +1,21 @@
 """Which question a model answers, and where in the text the answer stands."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from .sentence_embedding import SentenceEmbedding
+from .task_classes import NAMES, TaskName, declared_tasks, is_bare, no_head
 
-__all__ = [
-    "NAMES",
-    "TASKS",
-    "Task",
-    "TaskName",
-    "answering",
-    "at",
-    "causal",
-    "check_answer",
-    "is_bare",
-    "no_head",
-    "task_name",
-    "task_of",
-]
+__all__ = ["Task", "answering", "at", "check_answer", "label_names", "task_of"]
 
-TaskName = Literal[
-    "sequence-classification",
-    "masked-lm",
-    "causal-lm",
-    "token-classification",
-    "question-answering",
-    "multiple-choice",
-    "image-classification",
-    "audio-classification",
-    "seq2seq-lm",
-    "embedding",
-]
 Kind = Literal["single-label", "multi-label", "regression", "token", "span", "choice", "vector"]
-
-TASKS: dict[TaskName, tuple[str, str]] = {
-    "sequence-classification": ("MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES", "ForSequenceClassification"),
-    "masked-lm": ("MODEL_FOR_MASKED_LM_MAPPING_NAMES", "ForMaskedLM"),
-    "causal-lm": ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "ForCausalLM"),
-    "token-classification": ("MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES", "ForTokenClassification"),
-    "question-answering": ("MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES", "ForQuestionAnswering"),
-    "multiple-choice": ("MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES", "ForMultipleChoice"),
-    "image-classification": ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES", "ForImageClassification"),
-    "audio-classification": ("MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES", "ForAudioClassification"),
-    "seq2seq-lm": ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES", "ForSeq2SeqLM"),
-}
-"""Task name to transformers' mapping of its models and the usual ending of their class names."""
-
-NAMES: tuple[TaskName, ...] = get_args(TaskName)
 
 PLAIN: tuple[TaskName, ...] = (
     "sequence-classification",
@@ -227,18 +187,6 @@ def _answers(batch: Batch, logits: Tensor) -> Tensor:
     return torch.stack(spans)
 
 
-def causal(config: PretrainedConfig) -> bool:
-    """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
-    kind = config.model_type
-    known = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    return known or bool(getattr(config, "is_decoder", False))
-
-
-def is_bare(model: nn.Module) -> bool:
-    """Return whether a model has no head, by its class and those it comes from."""
-    return isinstance(model, PreTrainedModel) and not any(task_name(kind.__name__) for kind in type(model).__mro__)
-
-
 def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None) -> Task:
     """Tell the task of a loaded model.
 
@@ -260,8 +208,7 @@ def task_of(model: nn.Module, task: TaskName | None = None, labels: Sequence[str
     if not isinstance(model, PreTrainedModel):
         return _plain_task(model, task, labels)
     config = model.config
-    # A user's subclass of a known model is still that model.
-    declared = next((found for kind in type(model).__mro__ if (found := _tasks_of(kind.__name__))), ())
+    declared = declared_tasks(model)
     if task is None and not declared:
         raise UnsupportedModelError(f"{name} {no_head(name)}")
     # What a subclass of the user's answers with is seen when it answers.
@@ -294,7 +241,7 @@ def _plain_task(model: nn.Module, task: TaskName | None, labels: Sequence[str] |
         )
     if task not in PLAIN:
         raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
-    return _without_labels(task, labels, name) or Task(task, "single-label", tuple(labels or ()))
+    return _without_labels(task, labels, name) or Task(task, "single-label", label_names(labels))
 
 
 def _without_labels(task: TaskName, labels: Sequence[str] | None, name: str) -> Task | None:
@@ -347,7 +294,7 @@ def _check_shape(task: Task, logits: Tensor, name: str) -> None:
         )
 
 
-def check_answer(task: Task, logits: Tensor, name: str, tokens: int) -> None:
+def check_answer(task: Task, logits: Tensor, name: str, tokens: int = 0) -> None:
     """Refuse the answer of a head that cannot have the task, such as one of two classes for a language model.
 
     A head that was replaced may also answer with more or fewer numbers than it has labels.
@@ -356,7 +303,7 @@ def check_answer(task: Task, logits: Tensor, name: str, tokens: int) -> None:
         task: The model's task.
         logits: What the head answers, (B, C), or at every token, (B, T, C).
         name: What to call the model in errors.
-        tokens: How many tokens its tokenizer knows.
+        tokens: How many tokens its tokenizer knows; of language models only.
 
     Raises:
         UnsupportedModelError: If it is not an answer for this task.
@@ -385,11 +332,24 @@ def check_answer(task: Task, logits: Tensor, name: str, tokens: int) -> None:
 
 
 def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
-    if labels is not None and (isinstance(labels, str) or not all(isinstance(label, str) for label in labels)):
+    names = label_names(labels)
+    if names and len(names) != count:
+        raise InputError(f"{name} has {count} outputs and {len(names)} labels were given; give one for each")
+    return names
+
+
+def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names that a caller gave, in any container that has an order.
+
+    Raises:
+        InputError: If they are not several strings.
+    """
+    # The names in a set have no order, and a mapping may count them in another.
+    ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
+    names = () if labels is None or not ordered else tuple(labels)
+    if not ordered or not all(isinstance(name, str) for name in names):
         raise InputError("labels are a list of names, such as labels=['no', 'yes']")
-    if labels and len(labels) != count:
-        raise InputError(f"{name} has {count} outputs and {len(labels)} labels were given; give one for each")
-    return tuple(labels or ())
+    return tuple(map(str, names))
 
 
 def _labels(config: PretrainedConfig) -> tuple[str, ...]:
@@ -409,29 +369,3 @@ def _labels(config: PretrainedConfig) -> tuple[str, ...]:
             f"is {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}; set config.id2label"
         )
     return tuple(str(names[i]) for i in range(len(names)))
-
-
-def task_name(class_name: str) -> TaskName | None:
-    """Return the task of a model class by its name, None if it has none of the supported heads."""
-    return next(iter(_tasks_of(class_name)), None)
-
-
-def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
-    """Return the tasks of a model class by its name, the first one first: BART's is of two."""
-    known = tuple(task for task, (mapping, _) in TASKS.items() if class_name in getattr(auto, mapping).values())
-    if known:
-        return known
-    endings: dict[TaskName, str] = {task: ending for task, (_, ending) in TASKS.items()}
-    ended = tuple(task for task, ending in endings.items() if class_name.endswith(ending))
-    return ended or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
-
-
-def no_head(class_name: str) -> str:
-    """Return why a class without a supported head cannot be explained, and what to load instead."""
-    if class_name.endswith("Model"):
-        stem = class_name.removesuffix("Model")
-        return (
-            f"is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with "
-            f"one, such as {stem}ForSequenceClassification; a model that embeds texts needs task='embedding'"
-        )
-    return f"has no head of a supported kind ({', '.join(TASKS)})"

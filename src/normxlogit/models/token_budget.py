@@ -1,16 +1,17 @@
 """How many tokens go into one forward pass: as many as the caller said, fewer while memory does not suffice."""
 
-__all__ = ["TokenBudget"]
+__all__ = ["GROWS_AFTER", "TokenBudget"]
 
-GROWS_AFTER = 8
-"""Batches that must fit, one after the other, before the budget is doubled again."""
+GROWS_AFTER = 32
+"""Batches that must fit, one after the other, before a larger one is tried again."""
 
 
 class TokenBudget:
     """Most tokens, padding included, in one forward pass.
 
     Memory may run out because a batch is too large for the device, or because another process had it just then. So the
-    budget is halved when it runs out, kept for the calls that follow, and doubled again after some batches that fitted.
+    budget that fits is kept for the calls that follow, and doubled again after many batches that fitted. When a batch
+    fits that is as large as the one that failed, the lack of memory has passed, and the budget is the caller's again.
 
     Args:
         most: What the caller set; the budget never exceeds it.
@@ -21,14 +22,24 @@ class TokenBudget:
 
     def __init__(self, most: int) -> None:
         self.most = self.tokens = most
+        self._failed = 0
         self._fitted = 0
 
-    def set(self, tokens: int) -> None:
-        """Set the budget to fewer tokens, or back to what it was."""
+    def shrink(self, tokens: int, failed: int) -> None:
+        """Set the budget to fewer tokens.
+
+        Args:
+            tokens: The budget.
+            failed: Tokens of the batch that memory did not suffice for.
+        """
+        self.tokens, self._failed, self._fitted = tokens, failed, 0
+
+    def restore(self, tokens: int) -> None:
+        """Set the budget back to what it was."""
         self.tokens, self._fitted = tokens, 0
 
-    def fitted(self) -> bool:
-        """Note that a batch fitted into memory.
+    def fitted(self, tokens: int) -> bool:
+        """Note that a batch of so many tokens fitted into memory.
 
         Returns:
             Whether the budget has grown.
@@ -36,7 +47,10 @@ class TokenBudget:
         if self.tokens >= self.most:
             return False
         self._fitted += 1
-        if self._fitted < GROWS_AFTER:
+        if tokens >= self._failed:
+            self.restore(self.most)
+        elif self._fitted >= GROWS_AFTER:
+            self.restore(min(2 * self.tokens, self.most))
+        else:
             return False
-        self.set(min(2 * self.tokens, self.most))
         return True

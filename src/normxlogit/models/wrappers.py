@@ -12,7 +12,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ..errors import UnsupportedModelError
 from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
-from .tasks import is_bare
+from .task_classes import is_bare
 
 __all__ = ["unpacked"]
 

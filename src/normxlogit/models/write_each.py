@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
+from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..surgery.isolated import private_clone
 from ..surgery.memory import result_or_none
 from ..surgery.same_answer import tolerance_for
 from .map_batches import STATES_AGREE, map_batches
 from .proof import reading
-from .proved_lengths import ProvedLengths
+from .proved_lengths import ProvedLengths, lengths_to_try
 from .seq2seq import Seq2SeqModel
 from .task_model import TaskModel
 
@@ -143,7 +144,7 @@ def _by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:
 
 
 def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, proved: ProvedLengths) -> bool:
-    """Try the shortest prompt beside another text, once for all lengths between its own and the one reached.
+    """Try some prompts beside another text, once for all lengths between the shortest and the one reached.
 
     Args:
         model: The model.
@@ -155,8 +156,15 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, 
     last = max(longest, reached - STEPS)
     if proved.cover(len(shortest), last):
         return True
-    ids = shortest if len(shortest) < longest else shortest + [model.filler] * (last - longest)
-    same = result_or_none(lambda: _same_beside(model, ids, last))
+    if len(shortest) < longest:
+        known = {len(prompt): prompt.ids for prompt in prompts}
+        trials = [known[length] for length in lengths_to_try(known)]
+    else:
+        trials = [shortest + [model.filler] * (last - longest)]
+    try:
+        same = result_or_none(lambda: all(_same_beside(model, ids, last) for ids in trials))
+    except InputError:  # the token that fills need not make a text that the model reads
+        same = False
     if same:
         proved.add(len(shortest), last)
     proved.refuted = same is False  # without memory for the trial, nothing is known

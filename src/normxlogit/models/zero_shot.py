@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..inputs.batching import Batch
 from .model_copy import ModelCopy
 from .task_model import TaskModel
-from .tasks import Task
+from .tasks import Task, label_names
 
 __all__ = ["Hypotheses", "ZeroShotModel", "hypotheses_of"]
 
@@ -96,21 +96,17 @@ def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses | N
     if getattr(pipeline, "task", None) != "zero-shot-classification" or not hasattr(pipeline, "entailment_id"):
         return None
     asked = {**pipeline._preprocess_params, **pipeline._postprocess_params}
-    if isinstance(labels, str):
-        raise InputError("labels are a list of names, such as labels=['politics', 'sports']")
-    labels = list(asked.get("candidate_labels", ()) if labels is None else labels)
-    if not labels:
+    names = label_names(asked.get("candidate_labels") if labels is None else labels)
+    if not names:
         raise InputError(
             "a zero-shot pipeline needs its candidate labels: Explainer(pipeline, labels=['politics', 'sports']); "
             "Explainer(pipeline.model, pipeline.tokenizer) explains pairs of your own, (text, hypothesis)"
         )
-    if not all(isinstance(label, str) and label.strip() for label in labels):
-        raise InputError("labels are a list of names, such as labels=['politics', 'sports']")
-    if len(set(labels)) < len(labels):
+    if len(set(names)) < len(names):
         raise InputError("the candidate labels must be different from each other")
     template = asked.get("hypothesis_template", TEMPLATE)
     try:
-        has_place = template.format(labels[0]) != template
+        has_place = template.format(names[0]) != template
     except (IndexError, KeyError, ValueError):
         has_place = False
     if not has_place:
@@ -118,9 +114,9 @@ def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses | N
     # As the pipeline reads them: its own index of entailment is -1 where no output is named so.
     count, entailment = pipeline.model.config.num_labels, pipeline.entailment_id
     return Hypotheses(
-        tuple(labels),
+        names,
         template,
-        bool(asked.get("multi_label", False)) or len(labels) == 1,
+        bool(asked.get("multi_label", False)) or len(names) == 1,
         entailment % count,
         count - 1 if entailment == 0 else 0,
     )

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import DataError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Encoding
-from ..models.tasks import TaskName
+from ..models.task_classes import TaskName
 from .blimp import SPLIT_SEED, Counts, Half, Pair, Paradigm, Span, load_pairs
 from .evidence import evidence_of
 

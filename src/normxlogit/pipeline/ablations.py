@@ -28,9 +28,16 @@ __all__ = [
     "random_ablations",
     "score_by_ablation",
     "shapley_values",
+    "verified",
 ]
 
 Array = npt.NDArray[np.float64]
+
+MARGIN = 1.5
+"""How many times the nats that its score lets expect a source is taken to be worth at most."""
+
+VERIFIED_AT_ONCE = 2
+"""Sources that are left out in one batch."""
 
 PLACES_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once."""
@@ -99,7 +106,7 @@ class Ablations:
         return found
 
 
-def leave_one_out(ablations: Ablations, weights: Array) -> Array:
+def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:
     """Return what each part of the answer loses without each source, in nats: (K, S).
 
     d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all.
@@ -107,12 +114,42 @@ def leave_one_out(ablations: Ablations, weights: Array) -> Array:
     Args:
         ablations: Measures the answer.
         weights: Which tokens are of which part, (K, G).
+        places: The sources that are left out, one at a time; None for all S of them.
     """
     count = len(ablations.sources)
-    kept = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)])
+    out = range(count) if places is None else places
+    kept = np.concatenate([np.ones((1, count), bool), ~np.eye(count, dtype=bool)[list(out)]])
     values = ablations(kept) @ weights.T  # (S + 1, K)
     found: Array = (values[:1] - values[1:]).T
     return found
+
+
+def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, float]:
+    """Measure what an answer loses without its first sources, until the others can no longer come first.
+
+    The sources are left out one at a time in the order of their scores, two in a batch. A source that was not measured
+    yet is taken to be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit of score
+    that was measured; where that is less than the most that was measured, no other is.
+
+    Args:
+        ablations: Measures the answer.
+        weights: Which tokens of the answer count, (G,).
+        scores: What the sources are ranked by, (S,).
+
+    Returns:
+        What the answer loses without each measured source, in nats, by its place.
+    """
+    order = [int(i) for i in np.argsort(-scores, kind="stable")]
+    lost: dict[int, float] = {}
+    while len(lost) < len(order):
+        part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
+        (nats,) = leave_one_out(ablations, weights[None], part)  # (n,)
+        lost |= dict(zip(part, nats.tolist(), strict=True))
+        rates = [nats / scores[place] for place, nats in lost.items() if scores[place] > 0]
+        following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
+        if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):
+            break
+    return lost
 
 
 def context_cite(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -12,9 +13,10 @@ from ..methods import Method
 from ..models.task_model import TaskModel
 from ..results.citations import Citations
 from ..results.sentences import sentence_spans
+from ..results.sources import Sources
 from ..results.spans import answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
-from .ablations import Ablations
+from .ablations import Ablations, leave_one_out, verified
 from .completed import Completed
 from .options import Options
 from .sources import explain_sources, part_weights
@@ -33,7 +35,7 @@ def cite(
     method: Method,
     system: str | None = None,
     max_new_tokens: int = 200,
-    verify: int = 0,
+    verify: int | Literal["auto"] = 0,
 ) -> Citations:
     """Let a model answer a question from documents, and find the sentences that each sentence of the answer rests on.
 
@@ -44,18 +46,19 @@ def cite(
         method: How the sources are scored.
         system: What the system message says; none by default.
         max_new_tokens: Most tokens to write.
-        verify: For how many of the first sources the loss of the answer without them is measured, a pass each.
+        verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
+            measures until the others can no longer come first.
 
     Raises:
         InputError: If there is no question or document, or they leave no room for an answer.
         UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
     """
-    if verify != 0:
+    if verify not in (0, "auto"):
         verify = counted(verify, "verify")
     completed = ask(model, question, documents, system=system, max_new_tokens=max_new_tokens)
     found = explain_sources(model, completed, Options(method=method), completed.named, "sentence")
-    verified = _lost(model, completed, [source.place for source in found.top(verify)]) if verify > 0 else {}
-    return Citations(**vars(found), question=question, verified=verified)
+    measured = {} if verify == 0 else _lost(model, completed, found, None if verify == "auto" else int(verify))
+    return Citations(**vars(found), question=question, verified=measured)
 
 
 def ask(
@@ -155,12 +158,23 @@ def _without_ending(completed: Completed) -> Completed:
 
 
 @enough_memory("measure what the answer loses without a source")
-def _lost(model: TaskModel, completed: Completed, indices: list[int]) -> dict[str, float]:
-    """Return how much of the answer's log-probability each of some sources is worth, in nats, by name."""
+def _lost(model: TaskModel, completed: Completed, found: Sources, count: int | None) -> dict[str, float]:
+    """Return how much of the answer's log-probability its first sources are worth, in nats, by name.
+
+    Args:
+        model: The model.
+        completed: The prompt with its answer.
+        found: The sources with their scores.
+        count: How many; None for as many as can come first.
+    """
     sequence = completed.sequenced()
     sources = prompt_sources(sequence, completed.named)
-    weights = part_weights(completed, answer_parts(sequence, None))
-    kept = np.ones((len(indices) + 1, len(sources)), bool)
-    kept[range(1, len(indices) + 1), indices] = False
-    values = Ablations(model, completed, sources)(kept) @ weights[0]  # (N + 1,)
-    return {sources[i].name: float(values[0] - value) for i, value in zip(indices, values[1:], strict=True)}
+    weights = part_weights(completed, answer_parts(sequence, None))  # (1, G)
+    ablations = Ablations(model, completed, sources)
+    if count is None:
+        lost = verified(ablations, weights[0], found.scores.astype(np.float64))
+    else:
+        places = [source.place for source in found.top(count)]
+        (values,) = leave_one_out(ablations, weights, places)  # (N,)
+        lost = dict(zip(places, values.tolist(), strict=True))
+    return {sources[place].name: nats for place, nats in lost.items()}

@@ -185,6 +185,7 @@ def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribut
         bias=bias,
         sink=sink,
         sinks=tuple(sorted({*first.sinks, *second.sinks})),
+        notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from ..errors import InputError
 from ..inputs.chat import Prompt, read_prompts
@@ -239,7 +239,7 @@ class LanguageMixin:
         system: str | None = None,
         max_new_tokens: int = 200,
         method: str | Method | None = None,
-        verify: int = 0,
+        verify: int | Literal["auto"] = 0,
     ) -> Citations:
         """Let a language model answer a question from documents, and cite the sentences its answer rests on.
 
@@ -253,7 +253,8 @@ class LanguageMixin:
             max_new_tokens: Most tokens to write.
             method: As in `__call__`; None is that of `generate`. `occlusion` leaves out one source at a time, `lime` is
                 ContextCite's estimator.
-            verify: Measure for this many of the first sources what the answer loses without them, a pass each.
+            verify: Measure for this many of the first sources what the answer loses without them, a pass each; "auto"
+                measures until the others can no longer come first. The measured ones are ranked by it.
 
         Raises:
             InputError: If there is no question or document, or they leave no room for an answer.

@@ -202,8 +202,9 @@ def _waterfall(a: Attribution, drawn: Layout, said: Facts, k: int) -> PlotFigure
     axes.bar_label(bars, [number(float(v), scale) for v in sizes], padding=3, size=8)
     for place, end in enumerate(starts + sizes):
         axes.plot([end, end], [place - 0.375, place + 1.375], color="0.5", linewidth=0.6, zorder=0)
+    whole = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
     axes.barh([len(steps)], [total], color="0.35", height=0.75)
-    axes.set_yticks(range(len(steps) + 1), [*(name for name, _ in steps), f"sum: {number(total, abs(total))}"])
+    axes.set_yticks(range(len(steps) + 1), [*(name for name, _ in steps), f"{whole}: {number(total, abs(total))}"])
     axes.set(ylim=(len(steps) + 0.6, -0.6), xlabel=_meaning(said))
     axes.margins(x=0.15)
     axes.axvline(0, color="black", linewidth=0.8)

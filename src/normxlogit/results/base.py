@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..errors import DataError
+from .characters import escaped
 from .fields import FORMAT_VERSION, Check, FloatArray, choice, document, plain, read, same, setting
 from .files import read_json, write_json, write_text
 from .parquet import read_parquet, to_dataset, write_parquet
@@ -54,6 +55,14 @@ class Result:
         return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
+
+    def __repr__(self) -> str:
+        """Return a line that is safe to print, whatever a file said."""
+        return escaped(f"{type(self).__name__}({self._shown()})")
+
+    def _shown(self) -> str:
+        """Return what `repr` shows of the result."""
+        raise NotImplementedError
 
     @property
     def has_label_axis(self) -> bool:
@@ -150,7 +159,7 @@ class Result:
         """Return the result as a `datasets.Dataset` of one row, with the columns of the Parquet file.
 
         Raises:
-            DataError: If datasets or pyarrow is missing, or the result is of sources.
+            DataError: If datasets or pyarrow is missing.
         """
         return to_dataset([self])
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import Literal
 
-__all__ = ["direction", "one_line", "quoted", "safe", "safe_output", "visible"]
+__all__ = ["direction", "escaped", "one_line", "quoted", "safe", "safe_output", "visible"]
 
 
 def safe(text: str) -> str:
@@ -19,6 +19,11 @@ def safe(text: str) -> str:
 def one_line(text: str) -> str:
     """Return the text on one line, safe to print: for errors, names and titles."""
     return safe(" ".join(text.split()))
+
+
+def escaped(text: str) -> str:
+    """Return the text with every character that does not print written as an escape, as `repr` writes strings."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def safe_output(text: str) -> str:

@@ -1,5 +1,6 @@
 """An answer to a question with the sentences of the documents that it rests on."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -7,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from .fields import Check, agree, mapping, number, string
-from .sources import Sources
+from .sources import Sources, SourceScore
 
 __all__ = ["Citation", "Citations"]
 
@@ -54,6 +55,18 @@ class Citations(Sources):
     question: str = ""
     verified: Mapping[str, float] = field(default_factory=dict)
 
+    def top(self, k: int = 5, *, part: int | None = None) -> list[SourceScore]:
+        """Return the first `k` sources: those that were taken out by what the answer loses, then the others by score.
+
+        Args:
+            k: How many.
+            part: For which part of the answer; None for all of it. Losses are of all of it.
+        """
+        ranked = super().top(len(self), part=part)
+        if part is None:
+            ranked.sort(key=lambda source: -self.verified.get(source.name, -math.inf))  # equal ones stay in their order
+        return ranked[:k]
+
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
         """The sources of each sentence of the answer, strongest first: its first, and others of a fifth or more."""
@@ -98,5 +111,5 @@ class Citations(Sources):
             "citations": [c._asdict() for c in self.citations()],
         }
 
-    def __repr__(self) -> str:
-        return f"Citations({self.question!r}, {self.completion!r}, {len(self)} sources)"
+    def _shown(self) -> str:
+        return f"{self.question!r}, {self.completion!r}, {len(self)} sources"

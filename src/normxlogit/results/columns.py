@@ -1,18 +1,37 @@
-"""Results as rows of a table: the schema of a corpus' Parquet files, and the way back to attributions."""
+"""Results as rows of a table: the schema of a corpus' Parquet files, and the way back to results."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
 from .fields import FORMAT_VERSION, plain
+from .files import json_text
 
-__all__ = ["METADATA", "SCHEMA_VERSION", "column_types", "results_of", "source_types"]
+if TYPE_CHECKING:
+    from .sources import Sources
+
+__all__ = [
+    "METADATA",
+    "SCHEMA_VERSION",
+    "SOURCE_KINDS",
+    "column_types",
+    "results_of",
+    "source_row",
+    "source_table",
+    "source_types",
+]
 
 SCHEMA_VERSION = 1
 """Version of the schema; raised when a reader of the old one would misread the new."""
+
+SOURCE_KINDS = ("sources", "citations")
+"""The results that stand in a table of sources."""
+
+OWN = ("kind", "settings", "signed", "unit", "version", "parts", "question", "verified")
+"""Fields without a column: the same in all rows of a corpus, or following from its columns."""
 
 METADATA = b"normxlogit"
 """Key under which a file's metadata says what all its rows have in common, as JSON."""
@@ -108,20 +127,70 @@ def results_of(table: Any) -> list[dict[str, Any]]:
     Raises:
         DataError: If it is of another schema, or of sources without their texts.
     """
-    common: Mapping[str, Any] = json.loads(table.schema.metadata[METADATA])
+    common: dict[str, Any] = json.loads(table.schema.metadata[METADATA])
     if common.get("schema_version") != SCHEMA_VERSION:
         raise DataError(
             f"a corpus of schema version {common.get('schema_version')}; this library reads {SCHEMA_VERSION}"
         )
-    if common.get("kind") != "sources":
+    if common.get("kind") not in SOURCE_KINDS:
         return [_state(row, common) for row in table.to_pylist()]
     if "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
     return [_sources(row, common) for row in table.to_pylist()]
 
 
+def source_row(result: "Sources") -> dict[str, Any]:
+    """Return a completion with its sources as a row of the columns of `source_types`, the two that number it left out.
+
+    Args:
+        result: The sources.
+    """
+    return {
+        "text": result.text,
+        "completion": result.completion,
+        "sources": list(result.names),
+        "source_spans": [list(span) for span in result.spans],
+        "source_texts": [result.text[start:end] for start, end in result.spans],
+        "scores": result.scores,
+        "shares": result.shares,
+        "part_spans": [[part.start, part.end] for part in result.parts],
+        "part_scores": result.table.ravel(),
+        "rest": result.rest,
+        "written": result.written,
+        "bias": result.bias,
+        "sink": result.sink,
+        "sinks": list(result.sinks),
+        "diagnostics": json_text(plain(dict(result.diagnostics))),
+        "notes": list(result.notes),
+        "method": result.method,
+        "model": result.model,
+    }
+
+
+def source_table(arrow: Any, results: Sequence["Sources"]) -> Any:
+    """Return sources as a table of a corpus' layout.
+
+    What a corpus' rows have in common, and these may not, stands as JSON in a column of its own.
+
+    Args:
+        arrow: The module pyarrow.
+        results: The sources, or citations, at least one.
+    """
+    types = source_types(arrow, texts=True, names=True) | {"own": arrow.string()}
+    rows = []
+    for place, result in enumerate(results):
+        state = result.to_dict()
+        own = {name: state[name] for name in OWN if name in state}
+        rows.append({"row": place, "id": str(place), **source_row(result), "own": json_text(own)})
+    schema = arrow.schema(
+        list(types.items()),
+        metadata={METADATA: json.dumps({"schema_version": SCHEMA_VERSION, "kind": results[0].kind})},
+    )
+    return arrow.table({name: arrow.array([row[name] for row in rows], types[name]) for name in types}, schema=schema)
+
+
 def _sources(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    text = row["text"]
+    text, common = row["text"], {**common, **json.loads(row.get("own") or "{}")}
     scores = np.asarray(row["part_scores"], np.float32).reshape(len(row["part_spans"]), -1)
     named = zip(row["sources"], row["source_spans"], strict=True)
     return {
@@ -129,12 +198,12 @@ def _sources(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any
         "format_version": FORMAT_VERSION,
         "table": plain(scores),
         "sources": [{"name": name, "start": start, "end": end} for name, (start, end) in named],
-        "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in row["part_spans"]],
         "diagnostics": json.loads(row["diagnostics"]),
         **{name: row[name] for name in ("scores", "rest", "written", "bias", "text", "completion")},
         **{name: row[name] for name in ("sink", "sinks") if name in row},
         **{name: row[name] for name in ("method", "model", "notes")},
-        **{name: common[name] for name in ("settings", "signed", "unit", "version")},
+        "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in row["part_spans"]],
+        **{name: common[name] for name in OWN if name in common},
     }
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..errors import DataError
 from .attribution import Attribution
 from .base import FloatArray
+from .characters import escaped
 from .collection import Attributions
 from .files import write_text
 from .words import Merge
@@ -128,7 +129,7 @@ class Comparison(Attributions[Attribution]):
         return self.to_text() if len(self) else "no results"
 
     def __repr__(self) -> str:
-        return f"Comparison({', '.join(result.method for result in self)})"
+        return escaped(f"Comparison({', '.join(result.method for result in self)})")
 
 
 def rank_agreement(first: Attribution, second: Attribution) -> float:

@@ -19,17 +19,17 @@ class Gold(NamedTuple):
 
     Attributes:
         name: The label's name.
-        index: Its index.
+        id: Its index.
     """
 
     name: str | None = None
-    index: int | None = None
+    id: int | None = None
 
-    def agrees(self, name: str, index: int) -> bool | None:
+    def agrees(self, name: str, id_: int) -> bool | None:
         """Return whether a predicted label is the right one, None where that is missing."""
         if self.name is not None:
             return name == self.name
-        return None if self.index is None else index == self.index
+        return None if self.id is None else id_ == self.id
 
 
 def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, tokens: bool = False) -> list[Gold]:
@@ -53,7 +53,7 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
     numbered = {number: name for name in known if (number := _number(name)) is not None}
     as_names = not tokens and any(number != known[name] for number, name in numbered.items())
     from_one = len(numbered) == len(known) and all(number == known[name] + 1 for number, name in numbered.items())
-    if from_one and 0 in map(_number, plain):
+    if from_one and any(_number(value) == 0 for value in plain):
         known, as_names = {}, False
     words = {name.casefold(): name for name in known if name.casefold() in BOOLEANS}
 
@@ -62,13 +62,15 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
             return Gold(None if value is None else str(value))
         word = str(value).casefold()
         if word in BOOLEANS:
-            return Gold(words.get(word, word)) if words else Gold(index=BOOLEANS[word])
+            if words:
+                return Gold(words.get(word, word))
+            value = BOOLEANS[word]
         number = _number(value)
         if number is None or number != int(number) or as_names:
             return Gold(str(value) if number is None else numbered.get(number, str(value)))
         if number < 0:
             raise InputError(f"gold label {value} is neither a label nor the index of one; None marks a missing label")
-        return Gold(index=int(number))
+        return Gold(id=int(number))
 
     return [read(value) for value in plain]
 

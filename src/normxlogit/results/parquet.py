@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ..errors import DataError
-from .columns import METADATA, results_of
+from .columns import METADATA, SOURCE_KINDS, results_of, source_table
 from .fields import plain
 from .files import json_text, replacing
 from .tables import optional_module
@@ -50,7 +50,7 @@ def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
     """Write results to a Parquet file, whole or not at all, with checksums of its pages.
 
     Raises:
-        DataError: If the file cannot be written, a result has no tokens, or pyarrow is missing.
+        DataError: If the file cannot be written, sources are among other results, or pyarrow is missing.
     """
     parquet = optional_module("pyarrow.parquet", _NO_ARROW)
     table = _arrow(results)
@@ -62,7 +62,7 @@ def to_dataset(results: "Sequence[Result]") -> Any:
     """Return results as a `datasets.Dataset`.
 
     Raises:
-        DataError: If datasets or pyarrow is missing, or a result has no tokens.
+        DataError: If datasets or pyarrow is missing, or sources are among other results.
     """
     datasets = optional_module("datasets", "a dataset needs datasets: pip install datasets")
     return datasets.Dataset(datasets.table.InMemoryTable(_arrow(results)))
@@ -117,7 +117,7 @@ def _state(row: dict[str, Any], place: int) -> dict[str, Any]:
         DataError: If the row is something else.
     """
     try:
-        state = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
+        state: dict[str, Any] = json.loads(row["rest"]) | {name: row[name] for name in PLAIN if row[name] is not None}
         values = np.asarray(row["scores"], dtype=np.float32).reshape(row["shape"])
     except UNREADABLE as error:
         raise DataError(f"result {place}: not an attribution: {error!r}") from None
@@ -125,15 +125,28 @@ def _state(row: dict[str, Any], place: int) -> dict[str, Any]:
 
 
 def _arrow(results: "Sequence[Result]") -> Any:
-    """Return one row a result: what is asked for often in columns, everything else as JSON."""
+    """Return one row a result; sources in the columns of a corpus.
+
+    Raises:
+        DataError: If sources are among other results, or a text is not one that Parquet holds.
+    """
     arrow = optional_module("pyarrow", _NO_ARROW)
+    kinds = {result.kind in SOURCE_KINDS for result in results}
+    if len(kinds) > 1:
+        raise DataError("sources have columns of their own in Parquet: save them apart from others, or all as .json")
+    try:
+        return source_table(arrow, cast(Any, results)) if kinds == {True} else _rows(arrow, results)
+    except (ValueError, UnicodeError) as error:  # half a surrogate pair
+        raise DataError(f"cannot be written as Parquet: {error}") from None
+
+
+def _rows(arrow: Any, results: "Sequence[Result]") -> Any:
+    """Return one row a result: what is asked for often in columns, everything else as JSON."""
     columns: dict[str, list[Any]] = {name: [] for name in _TYPES}
     for result in results:
         state = result.to_dict()
         said = state.get("prediction") or {}
-        target = state["target"] if "target" in state else next(iter(state.get("targets", ())), None)
-        if target is None:
-            raise DataError(f"{result.kind} cannot be written as Parquet: save as .json or .csv")
+        target = state["target"] if "target" in state else state["targets"][0]
         columns["label"].append(said.get("label"))
         columns["probability"].append(None if said.get("probability") is None else float(said["probability"]))
         columns["target"].append(target["labels"])
@@ -148,7 +161,4 @@ def _arrow(results: "Sequence[Result]") -> Any:
         name: getattr(arrow, kind)() if isinstance(kind, str) else arrow.list_(getattr(arrow, kind[0])())
         for name, kind in _TYPES.items()
     }
-    try:
-        return arrow.table({name: arrow.array(columns[name], types[name]) for name in _TYPES})
-    except (ValueError, UnicodeError) as error:  # half a surrogate pair
-        raise DataError(f"cannot be written as Parquet: {error}") from None
+    return arrow.table({name: arrow.array(columns[name], types[name]) for name in _TYPES})

@@ -112,5 +112,5 @@ class Similarity(Attribution):
 
         return to_text(self)
 
-    def __repr__(self) -> str:
-        return f"Similarity({self.method}, {self.cosine:.3f}, {self.text!r}, {self.text_pair!r})"
+    def _shown(self) -> str:
+        return f"{self.method}, {self.cosine:.3f}, {self.text!r}, {self.text_pair!r}"

@@ -249,8 +249,8 @@ class Sources(Result):
 
         return to_text(self)
 
-    def __repr__(self) -> str:
-        return f"Sources({self.method}, {len(self.parts)} parts of {self.completion!r}, {len(self)} sources)"
+    def _shown(self) -> str:
+        return f"{self.method}, {len(self.parts)} parts of {self.completion!r}, {len(self)} sources"
 
 
 def sum_to_sources(

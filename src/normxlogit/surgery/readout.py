@@ -61,7 +61,11 @@ class Readout:
 
 
 def read_out(
-    state: Tensor, axes: Axes = PLAIN, sinks: Tensor | None = None, length: int | None = None
+    state: Tensor,
+    axes: Axes = PLAIN,
+    sinks: Tensor | None = None,
+    leaf: Tensor | None = None,
+    length: int | None = None,
 ) -> tuple[Tensor, Readout]:
     """Read contributions of a hidden state off a frozen pass.
 
@@ -69,13 +73,15 @@ def read_out(
         state: What flows, held as `axes` say.
         axes: Where (B, T, H) are among its axes; the product is summed over all but the first two.
         sinks: Tokens that no gradient passes, (B, T).
+        leaf: Of another readout, to which the contributions are added; a new one if not given.
         length: How many positions are the text's, T; None for all.
 
     Returns:
         What flows on in the place of the state, and the readout.
     """
-    shape = [size for axis, size in enumerate(state.shape) if axis in axes[:2]]
-    leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
+    if leaf is None:
+        shape = [size for axis, size in enumerate(state.shape) if axis in axes[:2]]
+        leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
     readout = Readout(leaf, axes, sinks, sinks, length=length)
     return measured(state, leaf, axes[2:], readout.held), readout
 

@@ -1,6 +1,7 @@
 """Whether a module tree is still what it was: its modules, weights, hooks, adapters and settings."""
 
 import copy
+import dataclasses
 import operator
 import types
 from collections.abc import Iterator
@@ -25,11 +26,11 @@ CONTAINERS = (dict, list, set, tuple)
 
 PLAIN = frozenset((bool, int, float, str, type(None), torch.dtype, torch.device, Tensor, nn.Parameter))
 
-NOT_SETTINGS = (Tensor, nn.Module, PretrainedConfig, types.ModuleType)
+NOT_COMPARED = (Tensor, nn.Module, PretrainedConfig, types.ModuleType)
 """What is compared in another way, or by identity."""
 
-NOT_SETTINGS_OF = ("accelerate.", "torch.", "transformers.cache_utils", "transformers.tokenization")
-"""Packages whose objects write on themselves in every pass, or never change an answer."""
+NOT_COMPARED_FROM = ("accelerate.", "bitsandbytes.", "logging", "threading", "torch.", "transformers.cache_utils")
+"""Packages whose objects write on themselves in passes, or change no answer."""
 
 
 class _Anything:
@@ -106,28 +107,39 @@ def _kept(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested(states: list[dict[str, Any]]) -> list[Any]:
-    """List what is inside the containers and settings that modules hold: it may be changed in place, however deep.
+    """List what is inside the containers and objects that modules hold: it may be changed in place, however deep.
 
-    An object of settings, such as a dataclass or `generation_config`, is the dictionary of its attributes.
+    Objects are compared by their attributes; what is inside those is listed too where the object holds settings.
     """
-    found: dict[int, Any] = {}
+    found: list[Any] = []
     waiting = [v for state in states for name, v in state.items() if v.__class__ not in PLAIN and name not in TABLES]
-    first = len(waiting)
-    for number, value in enumerate(waiting):
-        inside = value if isinstance(value, CONTAINERS) else _settings_of(value)
-        if inside is None or id(inside) in found:
+    copied = {id(value) for value in waiting if isinstance(value, CONTAINERS)}  # by `_kept`
+    seen: set[int] = set()
+    for value in waiting:
+        inside = value if isinstance(value, CONTAINERS) else _attributes(value)
+        if inside is None or id(inside) in seen:
             continue
-        if not isinstance(inside, tuple) and (number >= first or inside is not value):
-            found[id(inside)] = inside
-        waiting += [v for v in (inside.values() if isinstance(inside, dict) else inside) if v.__class__ not in PLAIN]
-    return list(found.values())
+        seen.add(id(inside))
+        if not isinstance(inside, tuple) and id(inside) not in copied:
+            found.append(inside)
+        if inside is value or _holds_settings(value):
+            parts = inside.values() if isinstance(inside, dict) else inside
+            waiting += [part for part in parts if part.__class__ not in PLAIN]
+    return found
 
 
-def _settings_of(value: Any) -> dict[str, Any] | None:
-    """Return the attributes of an object that holds settings, None for any other object."""
-    if callable(value) or isinstance(value, NOT_SETTINGS) or type(value).__module__.startswith(NOT_SETTINGS_OF):
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """Return the attributes of an object that may change an answer, None for any other."""
+    if callable(value) or isinstance(value, NOT_COMPARED) or type(value).__module__.startswith(NOT_COMPARED_FROM):
         return None
     return getattr(value, "__dict__", None)
+
+
+def _holds_settings(value: Any) -> bool:
+    """Return whether an object is one of settings: a dataclass, or without methods but those for reading it."""
+    if dataclasses.is_dataclass(value) or hasattr(value, "to_dict"):
+        return True
+    return not any(callable(member) for name, member in vars(type(value)).items() if not name.startswith("_"))
 
 
 def _tensors(states: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], str, Tensor]]:

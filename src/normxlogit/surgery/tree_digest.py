@@ -1,5 +1,6 @@
 """A digest of a module tree: weights, settings, adapters and hooks, the same in every process for the same model."""
 
+import argparse
 import enum
 import functools
 import hashlib
@@ -7,7 +8,9 @@ import json
 import sys
 import sysconfig
 import types
+from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +51,8 @@ DEEPEST = 32
 PIECE = 64 << 20
 """Bytes of a tensor that are moved to the CPU at once."""
 
-INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+PYTHON = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib")})
+PACKAGES = tuple({sysconfig.get_path(name) for name in ("purelib", "platlib")})
 """Folders of installed code, which is told apart by its names."""
 
 
@@ -108,11 +112,12 @@ class _Reader:
         return found.digest()
 
     def _each(self, kind: str, values: Mapping[str, Any], depth: int) -> bytes:
-        """Return the digest of the functions among the attributes of a class."""
+        """Return the digest of the functions and values among the attributes of a class."""
         found = self.start(f"class {kind}")
         for name, value in sorted(values.items()):
             function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-            if isinstance(function, types.FunctionType):
+            function = function.fget if isinstance(function, property) else function
+            if isinstance(function, types.FunctionType) or not name.startswith(("__", "_abc_")):
                 found.update(name.encode() + self.value(function, depth))
         return found.digest()
 
@@ -134,7 +139,10 @@ class _Reader:
 
     def _parts(self, value: Any, depth: int) -> Iterator[bytes | memoryview]:
         """Read what a value consists of."""
-        if isinstance(value, Tensor):
+        if hasattr(value, "__tensor_flatten__"):  # a tensor made of others, such as a quantised one
+            names, settings = value.__tensor_flatten__()
+            yield from (self.value(part, depth) for part in (*(getattr(value, name) for name in names), settings))
+        elif isinstance(value, Tensor):
             yield from _elements(value)
         elif isinstance(value, np.ndarray | np.generic):
             yield f"{value.dtype} {value.shape}".encode()
@@ -145,7 +153,7 @@ class _Reader:
             yield from sorted(self.value(k, depth) + self.value(v, depth) for k, v in value.items())
         elif isinstance(value, set | frozenset):
             yield from sorted(self.value(part, depth) for part in value)
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list | tuple | deque):
             yield from (self.value(part, depth) for part in value)
         elif isinstance(value, nn.Module):  # outside the tree, such as one that a hook applies
             for path, module in value.named_modules():
@@ -170,7 +178,7 @@ class _Reader:
             yield from (self.value(part, depth) for part in (value.func, value.args, value.keywords))
         elif isinstance(value, enum.Enum):
             yield value.name.encode()
-        elif not isinstance(value, type | types.ModuleType) and not type(value).__module__.startswith("normxlogit."):
+        elif not isinstance(value, type | types.ModuleType) and not _machinery(type(value)):
             yield self.value(getattr(value, "__dict__", None), depth)
             names = [name for kind in type(value).__mro__ for name in _slots(kind)]
             yield from (self.value(getattr(value, name, None), depth) for name in names)
@@ -182,8 +190,9 @@ def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:
     """Return the attributes of a module that its answers may depend on."""
     state = module.__dict__
     loaded = LOADED if isinstance(module, PreTrainedModel) else ()
+    unused = ("padding_idx",) if isinstance(module, PreTrainedModel | nn.Embedding) else ()  # but for training
     for name, value in state.items():
-        if name in LEFT_OUT or "cache" in name or name.startswith(loaded):
+        if name in LEFT_OUT or "cache" in name or name.startswith(loaded) or name in unused:
             continue
         if name == "forward" and "_hf_hook" in state:  # accelerate's, around the module's own
             value = state.get("_old_forward")
@@ -234,6 +243,8 @@ def _name(value: Any) -> str:
         return "tensor"
     if isinstance(value, Mapping):  # ordered or not
         return "mapping"
+    if type(value) in (list, tuple):  # a configuration that was saved has lists only
+        return "list"
     return f"{getattr(named, '__module__', '')} {named.__qualname__}"
 
 
@@ -256,10 +267,18 @@ def _slots(kind: type) -> list[str]:
     return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
-@functools.cache
 def _installed(kind: type) -> bool:
     """Return whether a class is of Python, of an installed package or of this library."""
-    if kind.__module__.split(".")[0] in ("builtins", "normxlogit"):
-        return True
+    return kind.__module__.split(".")[0] in ("builtins", "normxlogit") or _lies_in(kind, PYTHON + PACKAGES)
+
+
+def _machinery(kind: type) -> bool:
+    """Return whether objects of a class have no part in an answer: Python's, such as loggers, and this library's."""
+    if kind in (types.SimpleNamespace, argparse.Namespace) or is_dataclass(kind):
+        return False
+    return kind.__module__.split(".")[0] == "normxlogit" or (_lies_in(kind, PYTHON) and not _lies_in(kind, PACKAGES))
+
+
+def _lies_in(kind: type, folders: tuple[str, ...]) -> bool:
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in INSTALLED)
+    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)

@@ -99,26 +99,6 @@ def test_rows_of_alti_sum_to_one_however_small_the_norms_are():
         np.testing.assert_allclose(scores.scores.sum(-1), 1, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*MATRICES, *(f"{n}:rollout=false" for n in LAYERED)])
-def test_a_text_scores_the_same_alone_in_a_batch_and_under_any_budget(name):
-    model, explainer = both("roberta")
-    tight = Explainer(model, explainer.model.tokenizer, batch_tokens=7)
-    together = explainer(tiny.TEXTS, method=name, layers=ALL)
-    for text, batched in zip(tiny.TEXTS, together, strict=True):
-        close(explainer(text, method=name, layers=ALL).scores, batched.scores, 1e-5)
-        close(tight(text, method=name, layers=ALL).scores, batched.scores, 1e-5)
-
-
-@pytest.mark.parametrize("name", MATRICES)
-def test_eager_and_sdpa_models_score_the_same(name):
-    model, explainer = both("bert")
-    model.set_attn_implementation("eager")
-    eager = Explainer(model, explainer.model.tokenizer)(tiny.TEXTS[0], method=name)
-    model.set_attn_implementation("sdpa")
-    sdpa = Explainer(model, explainer.model.tokenizer)(tiny.TEXTS[0], method=name)
-    close(eager.scores, sdpa.scores, 1e-5)
-
-
 def test_padding_is_given_and_takes_nothing():
     _, explainer = both("bert")
     model = explainer.model

@@ -104,7 +104,7 @@ def check(
             if on_progress is not None:
                 on_progress(f"{page}:{block.line}", len(outcomes), todo)
             outcomes.append(bench.outcome(block))
-    if on_progress is not None:
+    if on_progress is not None and todo:
         on_progress("done", todo, todo)
     return outcomes
 

@@ -1,0 +1,80 @@
+"""Means with bootstrap intervals, rank correlation, and which of several methods to take for a budget."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["BUDGETS", "Candidate", "Interval", "mean_interval", "rank_correlation", "recommendations"]
+
+RESAMPLES = 2000
+"""Draws of the bootstrap."""
+
+BUDGETS = (1.2, 3.0, 40.0)
+"""Forward passes for which a method is recommended."""
+
+Interval = tuple[float, float, float]
+"""A mean with the ends of its 95% interval."""
+
+Array = npt.NDArray[np.float64]
+
+
+def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array | None = None) -> Interval:
+    """Return a mean with its 95% bootstrap interval (percentiles of the means of 2,000 resamples).
+
+    Args:
+        values: One for each item that is resampled, (N,); with weights, sums over that many.
+        seed: Of the resamples.
+        weights: How many values each sum is of, (N,).
+    """
+    sums = np.asarray(values, np.float64)  # (N,)
+    counts = np.ones_like(sums) if weights is None else weights  # (N,)
+    draws = np.random.default_rng(seed).integers(0, len(sums), (RESAMPLES, len(sums)))
+    means = sums[draws].sum(1) / counts[draws].sum(1)  # (R,)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return float(sums.sum() / counts.sum()), float(low), float(high)
+
+
+def rank_correlation(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
+    """Return Spearman's rank correlation, 0 where one of them is constant."""
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(one, other).statistic) if np.ptp(one) and np.ptp(other) else 0.0
+
+
+class Candidate(NamedTuple):
+    """A method that may be recommended.
+
+    Attributes:
+        method: Its name, with settings that differ from the defaults.
+        passes: Its cost in forward passes.
+        values: How good it is on each item, (N,); higher is better.
+    """
+
+    method: str
+    passes: float
+    values: Array
+
+
+def recommendations(candidates: Sequence[Candidate], measure: str, seed: int = 0) -> str:
+    """Return, for each budget, the best method in words, with the interval of its difference to the next best.
+
+    Args:
+        candidates: The methods, measured on the same items.
+        measure: What is compared, such as "AOPC".
+        seed: Of the bootstrap.
+    """
+    lines = []
+    for budget in BUDGETS:
+        ranked = sorted((c for c in candidates if c.passes <= budget), key=lambda c: -float(c.values.mean()))
+        if not ranked:
+            continue
+        best = ranked[0]
+        figures = f"{measure} {best.values.mean():.3f}, {best.passes:.3g} passes"
+        line = f"- at most {budget:g} passes: `{best.method}` ({figures})"
+        if len(ranked) > 1:
+            mean, low, high = mean_interval(best.values - ranked[1].values, seed)
+            line += f"; {mean:+.3f} ({low:+.3f} to {high:+.3f}) to `{ranked[1].method}`"
+        lines.append(line)
+    return "\n".join(["Recommended here:", "", *lines]) + "\n" if lines else ""

@@ -1,0 +1,144 @@
+"""Collections keep their class, draw whatever they hold, and are saved and loaded."""
+
+import copy
+import json
+import re
+
+import numpy as np
+import pytest
+
+from normxlogit import Attributions, Citations, Comparison, DataError, Explainer, Sources, attribute
+from tests import tiny
+
+TEXT = "the movie is not good but a great film"
+PROMPT = "the cat sat on the mat . the movie is not good . a great film"
+DOCUMENTS = {"cats.txt": "the cat sat on the mat . it is good .", "films.txt": "the movie is bad . a great film ."}
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+
+
+@pytest.fixture(scope="module")
+def writer():
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 400
+    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=400), tokenizer)
+
+
+@pytest.fixture(scope="module")
+def sources(writer):
+    return [
+        writer.explain_sources(PROMPT, " the cat is here"),
+        writer.explain_sources(PROMPT, " a film . the plot", by="word", of="word", method="occlusion"),
+        writer.explain_sources(PROMPT, " bad", by={"first": (0, 20), "last": (40, 55)}, of="token"),
+    ]
+
+
+@pytest.fixture(scope="module")
+def answers(writer):
+    return [
+        writer.cite("who sat on the mat ?", DOCUMENTS, max_new_tokens=6),
+        writer.cite("is the movie good ?", list(DOCUMENTS.values()), max_new_tokens=4, verify=2),
+    ]
+
+
+def test_a_slice_of_a_comparison_is_a_comparison(explainer):
+    compared = explainer.compare(TEXT, ["normxlogit", "frozen-gradient", "occlusion"])
+    for part in (compared[:2], compared[::-1], compared.copy(), copy.copy(compared), compared.filter(lambda a: True)):
+        assert type(part) is Comparison
+    np.testing.assert_allclose(compared[:2].agreement, compared.agreement[:2, :2])
+    assert "agree" in compared[1:].to_html()
+    assert str(compared[:2]).count("normxlogit") >= 1
+    assert compared[0].method == "normxlogit"
+    assert compared[5:] == []
+    assert type(explainer([TEXT, "bad"])[:1]) is Attributions
+
+
+def elements(page):
+    """The ids of a page, all different, and the data that its scripts read."""
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    data = re.findall(r'<script type="application/json" class="nxl-data">(.*?)</script>', page, re.DOTALL)
+    return ids, [json.loads(one) for one in data]
+
+
+def test_several_generated_texts_are_one_page(writer, tmp_path):
+    many = writer.generate(["the cat sat", "the movie is not"], max_new_tokens=3)
+    page = many.to_html(tmp_path / "page.html", title="Both")
+    assert (tmp_path / "page.html").read_text("utf-8") == page
+    assert page.count("<article") == 2
+    _, data = elements(page)
+    assert [one["prompt"] for one in data] == [g.prompt_tokens for g in many]
+    for one, g in zip(data, many, strict=True):
+        for index, row in enumerate(one["scores"]):
+            np.testing.assert_allclose(row, g.scores[index, : g.prompt_tokens + index], rtol=1e-4)
+    assert "<title>Both</title>" in page
+    assert many[:1].to_html().count("<article") == 1
+
+
+def test_results_of_any_kinds_are_one_page(explainer, writer, sources, answers):
+    generated = writer.generate("the cat sat", max_new_tokens=3)
+    mixed = Attributions([explainer(TEXT), generated, *sources, *answers])
+    page = mixed.to_html()
+    assert page.count("<article") == len(mixed)
+    _, data = elements(page)
+    assert [sorted(one) for one in data] == [["prompt", "scores", "signed"]] + [["shares"]] * 5
+    elements(Attributions(sources).to_html())
+    assert elements(generated.to_html())[1][0]["prompt"] == generated.prompt_tokens
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
+def test_sources_are_saved_and_loaded(sources, answers, tmp_path, suffix):
+    path = tmp_path / f"one.{suffix}"
+    for one in (*sources, *answers):
+        one.save(path)
+        assert type(one).load(path) == one
+        assert Attributions.load(path) == [one]
+    for many in (Attributions(sources), Attributions(answers), Attributions([*sources, *answers])):
+        many.save(path)
+        assert Attributions.load(path) == many
+    assert {type(one) for one in Attributions.load(path)} == {Sources, Citations}
+
+
+def test_sources_with_other_names_and_numbers_come_back(sources, tmp_path):
+    from dataclasses import replace
+
+    odd = [
+        replace(sources[0], parts=(sources[0].parts[0]._replace(name="all of it"),)),
+        replace(sources[0], bias=None, notes=("a note", ""), settings={"seed": 3, "alpha": float("inf")}),
+        replace(sources[0], rest=np.array([np.nan], np.float32), diagnostics={"r2": (0.5,)}),
+    ]
+    Attributions(odd).save(tmp_path / "odd.parquet")
+    assert Attributions.load(tmp_path / "odd.parquet") == odd
+
+
+def test_saved_sources_have_the_columns_of_a_corpus(writer, sources, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"prompt": PROMPT, "completion": " the cat is here"}]
+    attribute(writer, rows, tmp_path / "out", sources="sentence", keep_text=True)
+    (shard,) = (tmp_path / "out" / "shards").glob("*.parquet")
+    sources[0].save(tmp_path / "one.parquet")
+    corpus, saved = parquet.read_table(shard), parquet.read_table(tmp_path / "one.parquet")
+    assert set(corpus.column_names) <= set(saved.column_names)
+    for name in corpus.column_names:
+        assert corpus.schema.field(name).type == saved.schema.field(name).type
+    for name in ("text", "sources", "source_texts", "part_spans", "method", "model"):
+        assert corpus[name].to_pylist() == saved[name].to_pylist()
+    (again,) = Attributions.load(shard)
+    Attributions([again]).save(tmp_path / "again.parquet")
+    assert Attributions.load(tmp_path / "again.parquet") == [again]
+
+
+def test_sources_and_tokens_are_not_in_one_table(explainer, sources, tmp_path):
+    with pytest.raises(DataError, match="save them apart"):
+        Attributions([sources[0], explainer(TEXT)]).save(tmp_path / "mixed.parquet")
+    assert not list(tmp_path.iterdir())
+    Attributions([sources[0], explainer(TEXT)]).save(tmp_path / "mixed.json")
+
+
+def test_sources_become_a_dataset(sources):
+    pytest.importorskip("datasets")
+    rows = Attributions(sources).to_dataset()
+    assert rows["completion"] == [one.completion for one in sources]

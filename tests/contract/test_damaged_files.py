@@ -1,0 +1,246 @@
+"""Damaged, incomplete and hostile files: an error that names the file, never numbers from what is left of it."""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from normxlogit import Attribution, Attributions, DataError, Explainer, attribute, summarize
+from tests import tiny
+from tests.commands import run as command
+from tests.factories import all_labels, all_layers, make_attribution, make_generation, pair
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("duckdb")
+
+ROWS = [{"text": " ".join(tiny.WORDS[i : i + 4]), "gold": i % 2} for i in range(12)] + [{"text": None, "gold": 1}]
+OPTIONS = {"shard_rows": 6, "keep": ["gold"], "keep_text": True}
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return Explainer(tiny.model("bert", "SequenceClassification"), tiny.tokenizer(), name="tiny")
+
+
+@pytest.fixture(scope="module")
+def finished(explainer, tmp_path_factory):
+    """A corpus folder with three shards, the last of which has an error and no result."""
+    folder = tmp_path_factory.mktemp("corpus") / "run"
+    attribute(explainer, ROWS, folder, **OPTIONS)
+    return folder
+
+
+@pytest.fixture
+def folder(finished, tmp_path):
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def flipped(content, place):
+    """A file of which one bit is another."""
+    changed = bytearray(content)
+    changed[place] ^= 4
+    return bytes(changed)
+
+
+def page_of(path, column):
+    """Where the values of a column are in a Parquet file."""
+    found = pq.ParquetFile(path)
+    place = [found.schema.column(i).path.split(".")[0] for i in range(len(found.schema))].index(column)
+    chunk = found.metadata.row_group(0).column(place)
+    begin = chunk.data_page_offset if chunk.dictionary_page_offset is None else chunk.dictionary_page_offset
+    return begin + chunk.total_compressed_size - 3
+
+
+DAMAGE = {
+    "empty": lambda content, _: b"",
+    "half": lambda content, _: content[: len(content) // 2],
+    "without its end": lambda content, _: content[:-9],
+    "text": lambda content, _: b"half of it",
+    "one bit of the scores": lambda content, path: flipped(content, page_of(path, "scores")),
+    "one bit of the predictions": lambda content, path: flipped(content, page_of(path, "prediction")),
+    "one bit of the footer": lambda content, _: flipped(content, len(content) - 40),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_shard_is_named(folder, capsys, name):
+    shard = folder / "shards/00000001.parquet"
+    shard.write_bytes(DAMAGE[name](shard.read_bytes(), shard))
+    for read in (lambda: summarize(folder), lambda: summarize(folder, gold="gold"), lambda: Attributions.load(shard)):
+        with pytest.raises(DataError, match=str(shard)):
+            read()
+    code, out, err = command(capsys, "summarize", folder)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert str(shard) in err
+
+
+@pytest.mark.parametrize("name", ["empty", "half", "text", "without its end"])
+def test_a_damaged_shard_is_written_anew(explainer, finished, folder, name):
+    shard = folder / "shards/00000001.parquet"
+    shard.write_bytes(DAMAGE[name](shard.read_bytes(), shard))
+    attribute(explainer, ROWS, folder, **OPTIONS)
+    assert Attributions.load(shard) == Attributions.load(finished / "shards/00000001.parquet")
+
+
+def test_shards_and_results_are_written_with_checksums(folder, tmp_path):
+    Attributions([make_attribution(), pair()]).save(tmp_path / "a.parquet")
+    for path in (folder / "shards/00000000.parquet", tmp_path / "a.parquet"):
+        content, place = path.read_bytes(), page_of(path, "scores")
+        path.write_bytes(flipped(content, place))
+        with pytest.raises(OSError, match="CRC"):
+            pq.read_table(path, page_checksum_verification=True)
+        with pytest.raises(DataError, match=rf"{path.name}.*CRC"):
+            Attributions.load(path)
+
+
+def test_a_corpus_is_not_read_from_a_damaged_file(explainer, tmp_path):
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"text": [row["text"] for row in ROWS[:12]]}), path, write_page_checksum=True)
+    path.write_bytes(flipped(path.read_bytes(), page_of(path, "text")))
+    with pytest.raises(DataError, match=str(path)):
+        attribute(explainer, path, tmp_path / "out")
+
+
+COMMON = [None, [], "text", 3, {}, {"schema_version": 1}, {"shard": 3}, {"shard": {"shard": 0}}, {"shard": [[1]]}]
+"""What may stand in a file where the library's own description of a shard is expected."""
+
+
+@pytest.mark.parametrize("state", [*COMMON, b"{", b"\xff", b"[" * 100_000])
+def test_a_shard_with_another_description(folder, state):
+    shard = folder / "shards/00000000.parquet"
+    text = state if isinstance(state, bytes) else json.dumps(state).encode()
+    pq.write_table(pq.read_table(shard).replace_schema_metadata({b"normxlogit": text}), shard)
+    for read in (summarize, lambda _: Attributions.load(shard)):
+        with pytest.raises(DataError, match=str(shard)):
+            read(folder)
+
+
+@pytest.mark.parametrize("drop", ["scores", "prediction", "tokens", "target", "sequence_ids"])
+def test_a_shard_without_a_column(folder, drop):
+    for shard in sorted((folder / "shards").iterdir(), reverse=True):
+        pq.write_table(pq.read_table(shard).drop_columns([drop]), shard)
+    assert shard.name == "00000000.parquet"
+    for read in (lambda: summarize(folder), lambda: Attributions.load(shard)):
+        with pytest.raises(DataError, match=str(folder)):
+            read()
+
+
+def changed(state, seed):
+    """JSON with something in it replaced or removed."""
+    chance = random.Random(seed)
+    places = []
+
+    def walk(value):
+        if isinstance(value, dict | list):
+            for key in value if isinstance(value, dict) else range(len(value)):
+                places.append((value, key))
+                walk(value[key])
+
+    walk(state)
+    value, key = chance.choice(places)
+    new = chance.choice([None, -1, 0, 10**30, 1.5, "x", [], {}, [[]], {"a": 1}, True, "\x1b[31m", "del"])
+    if new == "del":
+        del value[key]
+    else:
+        value[key] = new
+    return state
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_manifest_with_other_values(explainer, folder, seed):
+    """It is refused by name, or what was changed in it has no part in the results."""
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(changed(json.loads(path.read_text()), seed)))
+    try:
+        summary = summarize(folder)
+    except DataError as error:
+        assert str(folder) in str(error)  # noqa: PT017
+    else:
+        assert summary.rows == 12
+    try:
+        done = attribute(explainer, ROWS, folder, **OPTIONS)
+    except DataError as error:
+        assert str(folder) in str(error)  # noqa: PT017
+    else:
+        assert (done.rows, done.errors) == (13, 1)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b"null", b"{", b"[" * 100_000, b'"' + b"9" * 5000])
+def test_a_manifest_that_is_none(explainer, folder, content):
+    (folder / "manifest.json").write_bytes(content)
+    for read in (lambda: summarize(folder), lambda: attribute(explainer, ROWS, folder, **OPTIONS)):
+        with pytest.raises(DataError, match=f"{folder}.*manifest.json"):
+            read()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_parquet_result_with_other_values(tmp_path, seed):
+    path = tmp_path / "a.parquet"
+    Attributions([make_attribution(), pair()]).save(path)
+    table = pq.read_table(path)
+    rest = changed({"rest": [json.loads(row) for row in table["rest"].to_pylist()]}, seed).get("rest")
+    rest = (rest if isinstance(rest, list) else [rest]) + [{}] * 2
+    column, names = list(map(json.dumps, rest[:2])), table.column_names
+    pq.write_table(table.set_column(names.index("rest"), "rest", pa.array(column, pa.string())), path)
+    try:
+        found = Attributions.load(path)
+    except DataError as error:
+        assert str(path) in str(error)  # noqa: PT017
+    else:
+        assert "\x1b" not in repr(found[0]) + repr(found[1]) + str(found)
+
+
+@pytest.mark.parametrize("name", ["rest", "scores", "shape", "tokens", "kind"])
+def test_a_parquet_result_with_a_column_of_another_type(tmp_path, name):
+    path = tmp_path / "a.parquet"
+    Attributions([all_layers(), all_labels()]).save(path)
+    table = pq.read_table(path)
+    for column in (pa.nulls(2), pa.array([1, 2]), pa.array([[[1]], [[2]]])):
+        pq.write_table(table.set_column(table.column_names.index(name), name, column), path)
+        with pytest.raises(DataError, match=str(path)):
+            Attributions.load(path)
+
+
+def test_no_control_sequence_of_a_file_is_shown(tmp_path):
+    hostile = "\x1b[31mred\x07\u202ereversed\x9b31m\u2028"
+    state = make_attribution().to_dict()
+    state |= {"method": hostile, "model": hostile}
+    state["prediction"]["label"] = hostile
+    state["target"]["labels"] = [hostile]
+    (tmp_path / "a.json").write_text(json.dumps(state))
+    one = Attribution.load(tmp_path / "a.json")
+    generated = make_generation(method=hostile, completion=hostile)
+    for shown in (repr(one), repr(Attributions([one])), repr(generated), repr([one])):
+        assert shown.isprintable(), ascii(shown)
+
+
+LARGE = "99999999999999999999"
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        f"integrated-gradients:steps={LARGE}",
+        f"integrated-gradients:internal_batch_size={LARGE}",
+        f"lime:samples={LARGE}",
+        f"lime:samples=-{LARGE}",
+        f"kernel-shap:samples={LARGE}",
+        f"random:seed={LARGE}",
+    ],
+)
+def test_a_number_of_too_many_digits_is_one_line(capsys, method):
+    code, out, err = command(capsys, "explain", "a good film", "--method", method)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "it has too many digits" in err
+
+
+@pytest.mark.parametrize("content", ["", "# A page\n\nWithout figures.\n", "```console\n$ normxlogit methods\n```\n"])
+def test_a_page_without_figures_is_one_line(capsys, tmp_path, content):
+    page = tmp_path / "page.md"
+    page.write_text(content)
+    code, out, err = command(capsys, "reproduce", "--check", page)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "no figures to check" in err

@@ -1,0 +1,44 @@
+"""Citations whose first sources are taken out, one at a time, until the others can no longer come first."""
+
+import numpy as np
+import pytest
+
+from normxlogit import Citations, Explainer, InputError
+from tests import tiny
+
+DOCUMENTS = {
+    "a": "the movie is good . the plot is bad . a cat sat on the mat .",
+    "b": "the keys are here . was it great ?",
+}
+
+
+@pytest.fixture(scope="module")
+def explainer():
+    return Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+
+
+def test_measured_sources_are_ranked_by_what_the_answer_loses(explainer):
+    answer = explainer.cite("is it good ?", DOCUMENTS, verify="auto", max_new_tokens=5)
+    assert 2 <= len(answer.verified) <= len(answer)
+    ranked = [s.name for s in answer.top(len(answer))]
+    measured = sorted(answer.verified, key=lambda name: -answer.verified[name])
+    assert ranked[: len(measured)] == measured
+    left_out = explainer.cite("is it good ?", DOCUMENTS, method="occlusion", max_new_tokens=5)  # all, one at a time
+    for name, nats in answer.verified.items():
+        assert nats == pytest.approx(left_out.scores[left_out.names.index(name)], abs=1e-4)
+    assert Citations.from_dict(answer.to_dict()) == answer
+
+
+def test_a_number_measures_as_many(explainer):
+    answer = explainer.cite("is it good ?", DOCUMENTS, verify=3, max_new_tokens=5)
+    plain = explainer.cite("is it good ?", DOCUMENTS, max_new_tokens=5)
+    assert set(answer.verified) == {s.name for s in plain.top(3)}
+    np.testing.assert_array_equal(answer.scores, plain.scores)
+    every = explainer.cite("is it good ?", DOCUMENTS, verify=99, max_new_tokens=5)
+    assert set(every.verified) == set(every.names)
+
+
+@pytest.mark.parametrize("verify", ["all", -1, 1.5, True, None])
+def test_what_is_no_number_is_refused(explainer, verify):
+    with pytest.raises(InputError, match="verify"):
+        explainer.cite("is it good ?", DOCUMENTS, verify=verify)
