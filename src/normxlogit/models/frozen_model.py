@@ -68,13 +68,12 @@ class _Listening(threading.local):
         if (path, self.calls[path]) not in self.wanted or state is None:
             return None
         place, axes = self.wanted[path, self.calls[path]]
-        sinks, mask = None, self.mask.get(place < 0)
+        sinks, mask = None, self.mask[place < 0]
         with torch._C.DisableTorchFunction():
-            length = None if mask is None else mask.shape[1]
-            tokens = state.permute(axes).flatten(2)[:, :length]  # (B, T, H), several streams side by side
-            if self.threshold is not None and mask is not None and tokens.shape[:2] == mask.shape:
+            tokens = state.permute(axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), several streams side by side
+            if self.threshold is not None and tokens.shape[:2] == mask.shape:
                 sinks = attention_sinks(tokens, mask, self.threshold)
-            flowing, self.readouts[place] = read_out(state, axes, sinks, length=length)
+            flowing, self.readouts[place] = read_out(state, axes, sinks, length=mask.shape[1])
         return with_tensor(output, flowing)
 
 
@@ -351,8 +350,7 @@ class FrozenModel:
         layers = {place for place in places if place or self._embeddings is None}
         if threshold is not None and outputs is not None:
             layers |= set(range(max(min(places), 1), len(outputs) + 1))
-        known = {layer: self._output(layer) for layer in layers}
-        wanted = {(output.path, output.call): (layer, output.axes) for layer, output in known.items()}
+        wanted = {(o.path, o.call): (layer, o.axes) for layer, o in zip(layers, map(self._output, layers), strict=True)}
         with self._listen_for(wanted, {False: batch.mask}, threshold) as readouts:
             yield readouts
 
@@ -396,8 +394,6 @@ def _frozen(run: ForwardPass) -> FrozenPass:
 
 def _word_embeddings(model: TaskModel) -> WordEmbeddings | None:
     """Return the word embeddings of a model; None where it reads none, as of pictures, sounds or characters."""
-    if model.task.signal:
-        return None
     try:
         return model.embeddings
     except UnsupportedModelError:
