@@ -236,22 +236,21 @@ class GenerationAttribution(Result):
         if centered:
             seen = np.arange(len(self.tokens)) < self.prompt_tokens + np.arange(len(self))[:, None]  # (G, T)
             values = np.where(seen, values - values.sum(0) / np.maximum(seen.sum(0), 1), 0)  # (G, T)
-        start = self.prompt_tokens
+        start, whole = self.prompt_tokens, merge == "sum" and not centered
         table, rest, written = sum_to_sources(values, parts, found, start, merge)
-        bias, sink = (
-            None
-            if each is None or centered or merge != "sum"
-            else np.array([each.astype(np.float64)[[i - start for i in p.tokens]].sum() for p in parts], np.float32)
-            for each in (self.bias, self.sink)
-        )
+        besides = {
+            name: np.array([each.astype(np.float64)[[i - start for i in p.tokens]].sum() for p in parts], np.float32)
+            for name, each in (("bias", self.bias), ("sink", self.sink))
+            if each is not None and whole
+        }
         settings = dict(self.settings) | ({"merge": merge} if merge != "sum" else {})
         return Sources(
             scores=table.sum(0),
             table=table,
             rest=rest,
             written=written,
-            bias=bias,
-            sink=sink,
+            bias=besides.get("bias"),
+            sink=besides.get("sink"),
             sinks=self.sinks,
             sources=tuple(Passage(s.name, s.start, s.end) for s in found),
             parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
