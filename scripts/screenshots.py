@@ -74,7 +74,7 @@ def pages(browser: Browser) -> None:
         drawn["page-citation"] = writer.cite(QUESTION, DOCUMENTS, max_new_tokens=40, verify=3).to_html()
     with tempfile.TemporaryDirectory() as folder:
         command = Path(folder) / "explain.html"
-        subprocess.run(["normxlogit", "explain", TEXTS[0], "--output", command], check=True)  # the README's  # noqa: S607
+        subprocess.run(["normxlogit", "explain", TEXTS[0], "--output", command], check=True)  # noqa: S603, S607
         drawn["explain"] = command.read_text(encoding="utf-8")
         for name, content in drawn.items():
             path = Path(folder) / f"{name}.html"
