@@ -12,9 +12,9 @@ SINK, TEXT = "once", "once the movie is good"
 PLAIN = "the movie is very good"
 
 
-def with_sink(family="llama", kind="CausalLM", times=300.0):
+def with_sink(family="llama", kind="CausalLM", times=300.0, **options):
     """A model in which one word has a massive embedding."""
-    model = tiny.model(family, kind)
+    model = tiny.model(family, kind, **options)
     with torch.no_grad():
         model.get_input_embeddings().weight[tiny.VOCABULARY[SINK]].mul_(times)
     return Explainer(model, tiny.tokenizer_for(family)), model
@@ -87,15 +87,15 @@ def test_the_only_token_that_the_answer_is_read_from_is_never_held(family, kind,
 
 
 class Massive(torch.nn.Module):
-    """A norm after which the first token is large, as it is without a norm."""
+    """A norm after which one token is large, the first if no other is named, as it is without a norm."""
 
-    def __init__(self, norm):
+    def __init__(self, norm, place=0):
         super().__init__()
-        self.norm = norm
+        self.norm, self.place = norm, place
 
     def forward(self, x):
         times = torch.ones(x.shape[1], 1)
-        times[0] = 50.0
+        times[self.place : self.place + 1] = 50.0
         return self.norm(x) * times
 
 
@@ -149,3 +149,42 @@ def test_the_drawings_show_it():
     assert "attention sink: 'once'" in str(a)
     a.plot("waterfall")
     assert "an attention sink" in a._repr_html_()
+
+
+def test_the_whole_of_a_windowed_text_says_which_of_its_tokens_are_sinks():
+    model = tiny.model("bert", "TokenClassification", num_labels=3)
+    model.bert.encoder.layer[1].output.LayerNorm = Massive(model.bert.encoder.layer[1].output.LayerNorm, place=4)
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = 12
+    text = f"{PLAIN} and a cat sat on the mat and this was not bad but even the plot was great !"
+    a = Explainer(model, tokenizer)(text, method="frozen-gradient", long_text="window", position=20)
+    (sink,) = a.sinks
+    assert a.tokens.index("but") == sink
+    assert any("attention sink: 'but'" in note for note in a.notes)
+
+
+def test_all_windows_sinks_are_in_the_note():
+    model = tiny.model("bert")
+    model.bert.encoder.layer[1].output.LayerNorm = Massive(model.bert.encoder.layer[1].output.LayerNorm, place=5)
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = 14
+    text = f"{PLAIN} and a cat sat on the mat and this was not bad but even the plot was great !"
+    a = Explainer(model, tokenizer)(text, method="frozen-gradient", long_text="window")
+    assert len(a.sinks) == 3
+    names = ", ".join(repr(a.tokens[i]) for i in a.sinks)
+    assert [note for note in a.notes if "sink:" in note] == [
+        f"attention sink: {names}; what a sink contributes is told apart and in no score"
+    ]
+
+
+def test_a_long_text_is_gone_back_through_more_than_once():
+    """Beyond 2048 tokens layers run again on the way back; each part of the quantities is a way back of its own."""
+    small = {"num_hidden_layers": 2, "num_attention_heads": 1, "num_key_value_heads": 1}
+    _, model = with_sink("llama", "SequenceClassification", num_labels=9, max_position_embeddings=4096, **small)
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 4096
+    text = " ".join([TEXT] * 411)
+    a = Explainer(model, tokenizer)(text, method="frozen-gradient:read_at=-1", target=ALL)
+    assert len(a) > 2048
+    assert a.sinks
+    np.testing.assert_allclose(a.scores.sum(-1) + a.sink + a.bias, explained(model, a), rtol=1e-3, atol=1e-3)
