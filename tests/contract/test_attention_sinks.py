@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attribution, Explainer, GenerationAttribution
+from normxlogit import ALL, Attribution, Attributions, Explainer, GenerationAttribution, attribute
 from tests import tiny
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
@@ -161,6 +161,23 @@ def test_the_whole_of_a_windowed_text_says_which_of_its_tokens_are_sinks():
     (sink,) = a.sinks
     assert a.tokens.index("but") == sink
     assert any("attention sink: 'but'" in note for note in a.notes)
+
+
+def test_a_corpus_row_is_what_the_text_alone_is(tmp_path):
+    _, model = with_sink()
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 12
+    explainer = Explainer(model, tokenizer)
+    texts = [TEXT, PLAIN, f"bad {SINK}", f"{PLAIN} and a cat {SINK} sat on the mat and this was not bad"]
+    attribute(explainer, [{"text": text} for text in texts], tmp_path, keep_text=True, long_text="window")
+    rows = Attributions.load(next((tmp_path / "shards").glob("*.parquet")))
+    for row, text in zip(rows, texts, strict=True):
+        a = explainer(text, long_text="window")
+        np.testing.assert_allclose(row.scores, a.scores, **CLOSE)
+        np.testing.assert_allclose(row.bias, a.bias, **CLOSE)
+        assert (row.sinks, row.notes) == (a.sinks, a.notes)
+        assert (row.sink is None) == (a.sink is None)
+        assert a.sink is None or float(row.sink) == pytest.approx(float(a.sink), abs=1e-4)
 
 
 def test_all_windows_sinks_are_in_the_note():
