@@ -118,6 +118,18 @@ def test_each_generated_token_adds_up(layers):
     assert GenerationAttribution.from_dict(g.to_dict()) == g
 
 
+def test_a_generated_token_has_the_sinks_of_its_own_prompt():
+    explainer, _ = with_sink()
+    g = explainer.explain_completion(PLAIN, f" {SINK} bad {SINK} not")
+    for row, target in enumerate(g.targets):
+        one = g.for_token(row)
+        ids = torch.tensor([g.token_ids[: target.position + 1]])
+        alone = explainer({"input_ids": ids}, target=target.ids[0])[0]
+        assert one.sinks == alone.sinks
+        assert (one.sink is None) == (alone.sink is None)
+        np.testing.assert_allclose(one.scores, alone.scores, **CLOSE)
+
+
 def test_sources_add_up():
     explainer, _ = with_sink()
     prompt = "once the movie is good . the plot was bad ."

@@ -131,7 +131,7 @@ class GenerationAttribution(Result):
             raise InputError(f"no generated token {index}; there are {len(self)}")
         index %= len(self)
         seen = self.prompt_tokens + index
-        sinks = tuple(i for i in self.sinks if i < seen)
+        sinks = tuple(i for i in self.sinks if i < seen - 1)  # the token that the answer is read from is never held
         text = None
         if self.text is not None and self.offsets is not None:
             # As far as what was read reaches: a token before may hold bytes of the same character.
