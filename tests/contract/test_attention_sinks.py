@@ -217,3 +217,12 @@ def test_a_long_text_is_gone_back_through_more_than_once():
     assert len(a) > 2048
     assert a.sinks
     np.testing.assert_allclose(a.scores.sum(-1) + a.sink + a.bias, explained(model, a), rtol=1e-3, atol=1e-3)
+
+
+def test_methods_with_and_without_sinks_stand_side_by_side():
+    explainer, _ = with_sink()
+    comparison = explainer.compare(TEXT)
+    assert [a.sinks for a in comparison] == [(), (0,)]
+    assert "attention sink: 'once'" in str(comparison)
+    assert "an attention sink" in comparison.to_html()
+    assert comparison.plot() is not None
