@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attribution, Attributions, Explainer, GenerationAttribution, attribute
+from normxlogit import (
+    ALL,
+    Attribution,
+    Attributions,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    InputError,
+    Sources,
+    attribute,
+)
 from tests import tiny
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
@@ -138,6 +148,13 @@ def test_sources_add_up():
     for s in (direct, summed):
         assert s.sinks
         assert s.sink.shape == s.bias.shape
+    state = direct.to_dict()
+    assert Sources.from_dict(state) == direct
+    for damage in ({"sinks": []}, {"sinks": [-1]}):
+        with pytest.raises(DataError, match="sink"):
+            Sources.from_dict(state | damage)
+    with pytest.raises(InputError, match="merge must be"):
+        explainer.explain_sources(prompt, " and mediocre", by="sentence", merge="mean")
     total = [s.table.sum() + s.rest.sum() + s.written.sum() + s.sink.sum() + s.bias.sum() for s in (direct, summed)]
     np.testing.assert_allclose(*total, rtol=1e-3, atol=1e-3)
 

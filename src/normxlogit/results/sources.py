@@ -216,6 +216,8 @@ class Sources(Result):
         for name in ("rest", "written", "bias", "sink"):
             values = getattr(self, name)
             agree(values is None or values.shape == (rows,), f"{name}: not one for each of {rows} parts")
+        agree(self.sink is None or len(self.sinks) > 0, "sink: without its tokens")
+        agree(all(token >= 0 for token in self.sinks), "sinks: no such token")
         for piece in (*self.sources, *self.parts):
             agree(piece.start <= piece.end <= len(self.text), "spans: outside the text")
 
