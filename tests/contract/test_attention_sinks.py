@@ -159,6 +159,20 @@ def test_sources_add_up():
     np.testing.assert_allclose(*total, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(("completion", "of"), [(" bad", None), (f" good {SINK} bad {SINK} not", "token")])
+def test_a_part_that_is_read_from_one_token_is_scored_as_that_token(completion, of):
+    explainer, _ = with_sink()
+    prompt = f"{PLAIN} {SINK}"
+    s, g = (
+        explainer.explain_sources(prompt, completion, by="word", of=of),
+        explainer.explain_completion(prompt, completion).sources("word", of),
+    )
+    for name in ("table", "rest", "written", "bias"):
+        np.testing.assert_allclose(getattr(s, name), getattr(g, name), rtol=1e-3, atol=1e-5)
+    assert s.sinks == g.sinks
+    assert (s.sink is None) == (g.sink is None)
+
+
 def test_labels_layers_files_and_windows_keep_it(tmp_path):
     explainer, model = with_sink("llama", "SequenceClassification")
     a = explainer(TEXT, method="frozen-gradient", target=ALL, layers=ALL)
