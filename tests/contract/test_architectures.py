@@ -151,7 +151,7 @@ def test_methods_for_words_refuse_pictures():
     explainer = Explainer(model, lambda *_, **__: None)  # no processor: pixels are given as the model takes them
     pixels = {"pixel_values": torch.zeros(1, 3, model.config.image_size, model.config.image_size)}
     for method in ("gradient-x-input", "occlusion", "lime", "kernel-shap", "guided-lime"):
-        with pytest.raises(UnsupportedModelError, match="frozen-gradient explain pictures"):
+        with pytest.raises(UnsupportedModelError, match="reads pictures or sounds; frozen-gradient"):
             explainer(pixels, method=method)
 
 

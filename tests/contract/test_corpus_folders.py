@@ -3,7 +3,6 @@
 import pytest
 
 from normxlogit import Explainer, attribute, summarize
-from normxlogit.corpus.summary import Summary
 from tests import tiny
 
 pa = pytest.importorskip("pyarrow")
@@ -37,7 +36,7 @@ def values(state):
     return [v for part in state for v in values(part)] if isinstance(state, list) else [state]
 
 
-def same(one: Summary, other: Summary):
+def same(one, other):
     """Whether two summaries are the same, but for the order in which numbers were added."""
     found = [values(summary.to_dict() | {"difference": None}) for summary in (one, other)]
     return all(

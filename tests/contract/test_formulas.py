@@ -65,7 +65,7 @@ def test_causal_lm_equals_a_plain_loop():
         last = outputs.hidden_states[-1][0]
         norms = outputs.hidden_states[0][0].norm(dim=-1)
         expected = torch.stack([model.lm_head(h)[:, label] * norms for h in (first, last)])
-    result = Explainer(model, tokenizer)(tiny.TEXTS[0], layers=[1, 3])
+    result = Explainer(model, tokenizer)(tiny.TEXTS[0], layers=[1, 3], method="normxlogit")
     close(result.scores, expected.numpy())
     assert result.prediction.id == int(label)
     assert result.target.position == len(result) - 1

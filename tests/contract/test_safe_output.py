@@ -147,7 +147,6 @@ def test_a_terminal_gets_no_control_sequences(make, plain, monkeypatch):
     check_line(result.to_csv().replace("\r\n", "\n"))
 
 
-@pytest.mark.xfail(reason="repr() of an attribution prints the control sequences of the method's name", strict=True)
 def test_a_repr_shows_no_control_sequences_of_a_methods_name():
     check_line(repr(make_attribution(method=STEERING)))
 

@@ -1,5 +1,6 @@
 """What a user may call texts: one or many, in any container, checked one by one."""
 
+import math
 import operator
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
@@ -93,7 +94,7 @@ def _begins_with_text(column: Any) -> bool:
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
     values = (_plain(value) for value in column)
-    first = next((value for value in values if value is not None and value == value), None)
+    first = next((v for v in values if v is not None and not (isinstance(v, float) and math.isnan(v))), None)
     return _is_text(first)
 
 

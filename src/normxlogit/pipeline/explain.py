@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .._version import __version__
 from ..errors import HeadMismatchError
+from ..inputs.encoding import Encoding
 from ..methods import Request, check_finite, run_method
 from ..methods.registry import alternatives
 from ..models.forward_pass import ForwardPass
@@ -135,7 +136,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                **about | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding.tokens, sinks))},
+                **about | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding, sinks))},
                 prediction=texts[row],  # type: ignore[index]
                 target=info,
                 layers=columns.layers or None,
@@ -156,16 +157,17 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     return results
 
 
-def sink_note(tokens: Sequence[str], sinks: Sequence[int]) -> tuple[str, ...]:
-    """Return a note that names attention sinks, if there are any.
+def sink_note(encoding: Encoding, sinks: Sequence[int]) -> tuple[str, ...]:
+    """Return a note that names attention sinks, if there are any but special tokens.
 
     Args:
-        tokens: The tokens of the text.
-        sinks: Which of them are sinks.
+        encoding: The text.
+        sinks: Which of its tokens are sinks.
     """
-    if not sinks:
+    words = [i for i in sinks if not encoding.special[i]]
+    if not words:
         return ()
-    names = ", ".join(repr(tokens[i]) for i in sinks)
+    names = ", ".join(repr(encoding.tokens[i]) for i in words)
     return (f"attention sink: {names}; what a sink contributes is told apart and in no score",)
 
 

@@ -103,7 +103,7 @@ def explain_sources(
         settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=(*completed.encoding.notes, *sink_note(completed.joined().encoding.tokens, sinks)),
+        notes=(*completed.encoding.notes, *sink_note(completed.joined().encoding, sinks)),
         version=__version__,
         diagnostics=passes | measured,
     )
