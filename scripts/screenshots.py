@@ -7,6 +7,7 @@ Without a causal language model the pictures of generation and citation stay as 
 import io
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -72,10 +73,13 @@ def pages(browser: Browser) -> None:
         drawn["page-generation"] = writer.generate("Once upon a time, there was a", max_new_tokens=24).to_html()
         drawn["page-citation"] = writer.cite(QUESTION, DOCUMENTS, max_new_tokens=40, verify=3).to_html()
     with tempfile.TemporaryDirectory() as folder:
+        command = Path(folder) / "explain.html"
+        subprocess.run(["normxlogit", "explain", TEXTS[0], "--output", command], check=True)  # noqa: S603, S607
+        drawn["explain"] = command.read_text(encoding="utf-8")
         for name, content in drawn.items():
             path = Path(folder) / f"{name}.html"
             path.write_text(content, encoding="utf-8")
-            page = browser.new_page(viewport={"width": 980, "height": 500})
+            page = browser.new_page(viewport={"width": 780 if name == "explain" else 980, "height": 500})
             page.goto(path.as_uri())
             if page.locator("[data-part]").count():
                 page.set_viewport_size({"width": 980, "height": 1020})
