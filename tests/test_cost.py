@@ -26,8 +26,8 @@ def explainer(family="bert", kind="SequenceClassification", **options):
 
 def warm(e):
     """Let what is tried once, the head and what padding does, be over."""
-    e(tiny.MASKED)
-    e([tiny.MASKED, f"{tiny.MASKED} and there"])
+    e(tiny.MASKED, method="normxlogit")
+    e([tiny.MASKED, f"{tiny.MASKED} and there"], method="normxlogit")
     return e
 
 
@@ -100,7 +100,7 @@ def test_one_trunk_call_for_a_generated_text(layer_calls):
 def test_one_trunk_call_for_a_language_model(layer_calls):
     e = warm(explainer("roberta", "MaskedLM"))
     calls = layer_calls(e.model.module.roberta.encoder.layer)
-    e(tiny.MASKED, target=["are", "is"], layers=ALL)
+    e(tiny.MASKED, target=["are", "is"], layers=ALL, method="normxlogit")
     assert len(calls) == 3
 
 
@@ -140,15 +140,15 @@ def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
     e = warm(explainer(family, kind, vocab_size=WIDE))
     texts = [tiny.MASKED, tiny.MASKED + " and there"]
     with Operations(e.model.module) as operations:
-        e(texts, layers=ALL)
-        e(texts, target=["are", "is"], contrast="was")
+        e(texts, layers=ALL, method="normxlogit")
+        e(texts, target=["are", "is"], contrast="was", method="normxlogit")
     assert 0 < operations.rows_of(WIDE) <= len(texts)
 
 
 def test_a_wide_vocabulary_makes_it_cheaper_than_the_models_own_pass():
     e = warm(explainer("bert", "MaskedLM", vocab_size=WIDE))
     inputs = e.model.tokenizer(tiny.MASKED, return_tensors="pt")
-    assert flops(lambda: e(inputs, target="are")) < 0.5 * flops(lambda: e.model.module(**inputs))
+    assert flops(lambda: e(inputs, target="are", method="normxlogit")) < 0.5 * flops(lambda: e.model.module(**inputs))
 
 
 def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():

@@ -122,8 +122,6 @@ The cells:
 - **–**: the model's own call fails on these inputs too, or needs a package that is not installed.
 
 The frozen gradient also proves on each model that its pass gives the model's own answer and is affine.
-
-<!-- generated: python -m tests.architectures.survey -->
 """
 
 NOTES = """## Notes
@@ -193,6 +191,7 @@ def _titles(task: str) -> list[str]:
 def _summary(results: Results) -> str:
     lines = [
         "## Summary\n\nHow many classes of each mapping have a *yes*.\n",
+        "<!-- generated: python -m tests.architectures.survey -->\n",
         f"| Mapping | Classes | {' | '.join(IN_SUMMARY)} |",
         "|---" * (len(IN_SUMMARY) + 2) + "|",
     ]

@@ -115,8 +115,8 @@ def test_a_round_has_five_plain_passes_over_the_texts_as_they_are_batched(explai
         return {name: clock.Timing(name, (1.0,) * rounds) for name in sides}
 
     monkeypatch.setattr(module, "in_turn", in_turn)
-    for padding in (None, False):  # a model that takes no padding reads each text alone
-        explainer.model.copy.padding = padding
+    for refuted in (False, True):  # a model that takes no padding reads each text alone
+        explainer.model.copy.padding.refuted = refuted
         measure_cost(explainer, encodings, Random(), rounds=1)
     alone = sum(map(len, encodings))
     assert read[2:] == [5 * alone] * 2
@@ -158,7 +158,7 @@ def test_figures_are_those_of_faithfulness(explainer):
 
 def test_what_a_model_cannot_do_is_a_row_that_says_why():
     explainer = maskless()
-    names = ["decompx", "frozen-gradient:points=0.3,baseline=mask", "frozen-gradient:read_at=9", "random"]
+    names = ["decompx", "frozen-gradient:read_at=0,points=0.3,baseline=mask", "frozen-gradient:read_at=9", "random"]
     found = run_frontier(explainer, EXAMPLES, list(map(method_named, names)), rounds=1)
     assert "post-LayerNorm encoder" in found[0].reason
     assert "no mask token" in found[1].reason

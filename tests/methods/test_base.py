@@ -216,7 +216,12 @@ def test_a_method_is_taken_as_it_is(explainer):
         (NormXLogit, ("words",), {}, "normxlogit: norm_of must be 'embedding_output' or 'word_embedding', not 'words'"),
         (Random, (True,), {}, "random: seed must be a whole number, not True"),
         (Random, (1.0,), {}, "random: seed must be a whole number, not 1.0"),
-        (Random, (2**64,), {}, "random: seed must fit into 64 bits"),
+        (
+            Random,
+            (2**64,),
+            {},
+            f"random: seed must be a whole number, not {2**64}: it has too many digits to fit into 64 bits",
+        ),
         (Random, (), {"seeds": 1}, "random has no setting 'seeds'; it has seed"),
         (Random, (1,), {"seed": 1}, "random: multiple values for argument 'seed'"),
         (Random, (1, 2), {}, "random: too many positional arguments"),

@@ -268,7 +268,10 @@ def test_a_result_keeps_how_it_was_made():
         ("guided-lime:prior=lime:samples=0", "lime: samples must be positive"),
         ("guided-lime:prior=(lime:samples=4", "a bracket has no partner"),
         ("guided-lime:prior=lime),seed=4", "a bracket has no partner"),
-        (f"guided-lime:seed={2**63}", "seed must fit into 64 bits"),
+        (
+            f"guided-lime:seed={2**63}",
+            f"seed must be a whole number, not '{2**63}': it has too many digits to fit into 64 bits",
+        ),
     ],
 )
 def test_settings_that_do_not_exist(method, message):

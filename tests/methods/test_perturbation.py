@@ -323,7 +323,10 @@ def test_taken_out_is_what_the_methods_ask():
         ("lime:alpha=-1", "alpha must not be negative"),
         ("kernel-shap:samples=1", "samples must be 2 or more"),
         ("occlusion:samples=3", "occlusion has no setting 'samples'; it has window"),
-        (f"lime:seed={2**63}", "lime: seed must fit into 64 bits"),
+        (
+            f"lime:seed={2**63}",
+            f"lime: seed must be a whole number, not '{2**63}': it has too many digits to fit into 64 bits",
+        ),
     ],
 )
 def test_settings_that_do_not_exist(method, message):

@@ -104,7 +104,7 @@ def test_a_head_of_no_known_width_is_not_tried():
 
 def test_how_long_a_waveform_is_the_model_says_itself_and_any_other_signal_is_tried_once():
     model = SignalModel(vit(), None)
-    assert (model.pad_id, model.copy.padding, model.device.type) == (0, None, "cpu")
+    assert (model.pad_id, model.copy.padding.refuted, model.device.type) == (0, False, "cpu")
     passes = []
     model.module.register_forward_hook(lambda *_: passes.append(1))
     for size, length, count in ((16, 5, None), (16, 5, 0)):

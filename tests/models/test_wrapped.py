@@ -62,11 +62,11 @@ def test_an_adapter_changes_the_scores_as_it_changes_the_logits(family):
     wrapped, _ = lora(family)
     tokenizer = tiny.tokenizer_for(family)
     explainer = Explainer(wrapped, tokenizer)
-    active = explainer(TEXT).scores
+    active = explainer(TEXT, method="normxlogit").scores
     np.testing.assert_allclose(active, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4)
-    bare = Explainer(tiny.model(family, KINDS[family]), tokenizer)(TEXT).scores
+    bare = Explainer(tiny.model(family, KINDS[family]), tokenizer)(TEXT, method="normxlogit").scores
     assert np.abs(active - bare).max() > 1e-2
-    merged = Explainer(wrapped.merge_and_unload(), tokenizer)(TEXT).scores
+    merged = Explainer(wrapped.merge_and_unload(), tokenizer)(TEXT, method="normxlogit").scores
     np.testing.assert_allclose(merged, active, rtol=1e-3, atol=1e-3)
 
 
@@ -74,7 +74,9 @@ def test_an_adapter_in_the_output_embedding_is_part_of_the_head():
     """Its rows cannot be cut out of the base weight, so all columns are computed and the wanted ones kept."""
     wrapped, _ = lora("llama", target_modules=["lm_head"])
     explainer = Explainer(wrapped, tiny.tokenizer_for("llama"))
-    np.testing.assert_allclose(explainer(TEXT).scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        explainer(TEXT, method="normxlogit").scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_a_head_trained_beside_the_adapter_is_the_head_that_is_read():
@@ -135,20 +137,24 @@ def test_hooks_around_a_compiled_model_are_refused():
         Explainer(compiled, tiny.tokenizer_for("bert"))
 
 
-@pytest.mark.parametrize("family", KINDS)
-def test_weights_that_wait_elsewhere_give_the_same_scores(family, tmp_path):
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [*((family, method) for family in KINDS for method in ("normxlogit", "frozen-gradient")), ("bert", "alti")],
+)
+def test_weights_that_wait_elsewhere_give_the_same_scores(family, method, tmp_path):
     """Offloaded weights are on the meta device until accelerate's hook brings them for one call of their module."""
     plain = tiny.model(family, KINDS[family])
     tokenizer = tiny.tokenizer_for(family)
-    wanted = Explainer(plain, tokenizer)(TEXT)
-    layered = Explainer(plain, tokenizer)(TEXT, layers=ALL).scores
+    wanted = Explainer(plain, tokenizer)(TEXT, method=method).scores
+    layered = Explainer(plain, tokenizer)(TEXT, method=method, layers=ALL).scores
     disk = accelerate.disk_offload(tiny.model(family, KINDS[family]), str(tmp_path), execution_device="cpu")
     memory = accelerate.cpu_offload(tiny.model(family, KINDS[family]), execution_device="cpu")
     for offloaded in (memory, disk):
         assert next(offloaded.parameters()).device.type == "meta"
         explainer = Explainer(offloaded, tokenizer)
-        np.testing.assert_allclose(explainer(TEXT).scores, wanted.scores, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(explainer(TEXT, layers=ALL).scores, layered, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(explainer(TEXT, method=method).scores, wanted, rtol=1e-5, atol=1e-5)
+        layers = explainer(TEXT, method=method, layers=ALL).scores
+        np.testing.assert_allclose(layers, layered, rtol=1e-5, atol=1e-5)
         assert next(offloaded.parameters()).device.type == "meta", "weights must go back"
 
 

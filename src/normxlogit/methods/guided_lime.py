@@ -59,8 +59,6 @@ class GuidedLime(Method):
             raise ValueError("samples must be an even number, 4 or more: texts come in pairs")
         if alpha <= 0:
             raise ValueError("alpha must be positive")
-        if not -(2**63) <= seed < 2**63:
-            raise ValueError("seed must fit into 64 bits")
         self.samples, self.prior, self.alpha, self.seed = samples, method_named(prior), alpha, seed
         self.memory = self.prior.memory
 

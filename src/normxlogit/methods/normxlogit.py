@@ -143,8 +143,6 @@ class Random(Method):
     word_merge: ClassVar[WordMerge] = "max"
 
     def __init__(self, seed: int = 12) -> None:
-        if not -(2**63) <= seed < 2**63:
-            raise ValueError("seed must fit into 64 bits")
         self.seed = seed
 
     def score(self, request: Request) -> Scores:

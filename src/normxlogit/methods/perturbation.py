@@ -191,8 +191,6 @@ class _Surrogate(_Perturbation):
         super().__init__()
         if samples < 1:
             raise ValueError("samples must be positive")
-        if not -(2**63) <= seed < 2**63:
-            raise ValueError("seed must fit into 64 bits")
         self.samples, self.seed = samples, seed
 
     def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:

@@ -138,7 +138,7 @@ def _refusal(setting: Setting, value: Any) -> ValueError:
         too_large = abs(int(value)) >= LARGEST
     except (TypeError, ValueError, OverflowError):
         too_large = False
-    larger = ": it has too many digits" if too_large else ""
+    larger = ": it has too many digits to fit into 64 bits" if too_large else ""
     return ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}{larger}")
 
 

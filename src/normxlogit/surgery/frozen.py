@@ -62,7 +62,8 @@ class _Mode(TorchFunctionMode):
     def __init__(self, report: Report, paths: dict[int, str] | None = None) -> None:
         super().__init__()
         self.report = report
-        self.fixed: dict[int, tuple[Tensor, Tensor]] = {}
+        self.fixed: dict[int, tuple[Parameter, Tensor]] = {}
+        self.weights: dict[int, Parameter] = {}
         self.paths = paths
         self.places: dict[Any, tuple[str, str]] = {}
 
@@ -77,6 +78,7 @@ class _Mode(TorchFunctionMode):
                 args = (*args[:place], self.fix(value), *args[place + 1 :])
         kwargs = {name: self.fix(value) for name, value in kwargs.items()} if kwargs else {}
         result = func(*args, **kwargs) if rule is None else rule(self, func, args, kwargs)
+        result = self.weights.get(id(result), result)  # `to` returns the weight where it is already there
         if self.paths is not None:
             self.place(func, result)
         return result
@@ -89,6 +91,7 @@ class _Mode(TorchFunctionMode):
             known = self.fixed.get(id(value))
             if known is None:
                 known = self.fixed[id(value)] = (value, value.detach())
+                self.weights[id(known[1])] = value
             return known[1]
         if value.__class__ in (list, tuple) and any(isinstance(part, Parameter) for part in value):
             return type(value)(map(self.fix, value))

@@ -218,7 +218,17 @@ def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]
             f"needs a LayerNorm with weight and bias where the model has a {type(norm).__name__}"
         )
     deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
+    if weight.is_meta:
+        return *_offloaded_norm(norm, weight, epsilon, states.device), deviation
     return weight.float(), bias.float(), deviation
+
+
+def _offloaded_norm(norm: nn.Module, weight: Tensor, epsilon: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the weight (H,) and bias (H,) of a LayerNorm whose weights are there for one call of it only."""
+    signs = 1 - 2 * (torch.arange(len(weight), device=device) % 2).float()  # (H,), none of them their mean
+    normed = (signs - signs.mean()) / (signs.var(correction=0) + epsilon).sqrt()  # (H,)
+    bias = norm(torch.zeros(1, len(weight), device=device, dtype=weight.dtype))[0].float()  # (H,)
+    return (norm(signs[None].to(weight.dtype))[0].float() - bias) / normed, bias
 
 
 def _applied(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
