@@ -1,13 +1,14 @@
 """The frontier as a table, a figure and files."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from normxlogit.evaluation import frontier_report
-from normxlogit.evaluation.frontier import Point
+from normxlogit.evaluation.frontier import Cost, Point
 from normxlogit.render import matplotlib_figure
 from normxlogit.render.matplotlib_figure import MARKERS, SERIES
 from tests.evaluation.test_frontier import POINTS
@@ -55,19 +56,27 @@ def test_costs_have_their_places_on_an_axis_of_factors():
     assert {bar.lines[0].get_xdata()[0] for bar in axes.containers} == {p.cost.passes for p in POINTS[:-1]}
 
 
-def test_a_method_looks_the_same_in_all_panels_and_stands_once_in_the_legend():
+def test_a_method_looks_the_same_in_all_panels_and_is_named_at_its_point():
     panels = {"one": POINTS[:2], "two": POINTS[1:3], "three": POINTS[2:5]}
     figure = frontier_report.frontier_figure(panels)
     assert [axes.get_title() for axes in figure.axes] == list(panels)
-    named = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert named == ["lime", "normxlogit", "logat", "random", "occlusion"]
+    for axes, points in zip(figure.axes, panels.values(), strict=True):
+        assert {text.get_text() for text in axes.texts} == {p.method for p in points if p.result is not None}
     (_, first), (second, _) = (
         sorted(axes.containers, key=lambda bar: bar.lines[0].get_xdata()[0], reverse=True) for axes in figure.axes[:2]
     )
     assert first.lines[0].get_color() == second.lines[0].get_color()
     assert first.lines[0].get_marker() == second.lines[0].get_marker()
     one, two, three = (axes.get_position().y0 for axes in figure.axes)
-    assert one == two > three, "two panels in a row"
+    assert one > two > three, "one panel in a row, for narrow screens"
+
+
+def test_at_most_eight_methods_are_named_and_what_nothing_beats_is():
+    points = [replace(POINTS[0], method=f"m{i}", cost=Cost(1.0 + i, (1.0, 1.0), 3)) for i in range(12)]
+    (axes,) = frontier_report.frontier_figure({"one": points}).axes
+    named = {text.get_text() for text in axes.texts}
+    assert len(named) == 8
+    assert "m0" in named, "the cheapest of equals"
 
 
 def test_a_colour_is_a_method_and_a_marker_one_of_its_settings():

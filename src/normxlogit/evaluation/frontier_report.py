@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["frontier_figure", "frontier_table", "frontier_text", "write_frontier"]
 
+LABELLED = 8
+"""Methods that are named at their points in a figure: those that nothing beats, then the most faithful."""
+
 
 def frontier_table(points: Sequence[Point]) -> str:
     """Return a Markdown table, the cheapest first; what no other setting beats has its AOPC in bold.
@@ -45,7 +48,8 @@ def frontier_table(points: Sequence[Point]) -> str:
 def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     """Draw AOPC with its interval against cost on a logarithmic axis.
 
-    A colour is a method, a marker one of its settings; the line joins what no other setting beats.
+    A colour is a method, a marker one of its settings; the line joins what no other setting beats. At most
+    eight points of a panel are named.
 
     Args:
         panels: The points of each model and task, by the panel's title.
@@ -59,33 +63,38 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     from ..render.matplotlib_figure import panel_figure
 
     looks = _looks([p.method for points in panels.values() for p in points])
-    drawn: dict[str, Any] = {}
-    with panel_figure(len(panels), 2) as (figure, grid):
+    with panel_figure(len(panels), 1) as (figure, grid):
         for axes, (title, points) in zip(grid, panels.items(), strict=True):
-            _draw_points(axes, points, looks, drawn)
+            _draw_points(axes, points, looks)
             axes.set_title(title)
-        named = [method for method in looks if method in drawn]
-        figure.legend([drawn[m] for m in named], named, loc="outside right upper", fontsize=7)
     return figure
 
 
-def _draw_points(
-    axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[Any, str]], drawn: dict[str, Any]
-) -> None:
-    """Draw one panel, and note how each method was drawn."""
+def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[Any, str]]) -> None:
+    """Draw one panel, with names at some of the points; the table has them all."""
     from matplotlib.ticker import LogLocator
 
-    line = [(cost.passes, result.aopc) for _, cost, result in _measured(frontier(points))]
+    best = frontier(points)
+    line = [(cost.passes, result.aopc) for _, cost, result in _measured(best)]
     if line:
         axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
-    for point, cost, result in _measured(points):
+    measured = _measured(points)
+    ranked = sorted(measured, key=lambda entry: (entry[0] not in best, -entry[2].aopc))
+    named = {point.method for point, _, _ in ranked[:LABELLED]}
+    above = True
+    for point, cost, result in measured:
         color, marker = looks[point.method]
         low, high = result.aopc_interval
         errors = [[result.aopc - low], [high - result.aopc]]
-        drawn[point.method] = axes.errorbar(
+        axes.errorbar(
             [cost.passes], [result.aopc], errors, fmt=marker, color=color, markersize=6, elinewidth=0.7, alpha=0.9
         )
+        if point.method in named:
+            place = {"xytext": (5, 5 if above else -11), "textcoords": "offset points"}
+            axes.annotate(point.method, (cost.passes, result.aopc), fontsize=7, color=color, **place)
+            above = not above
     axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC")
+    axes.set_xlim(right=axes.get_xlim()[1] * 4)  # room for the names
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3, which="both")
