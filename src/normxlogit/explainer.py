@@ -229,7 +229,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
         check_answers(self.model)
         default = default_methods(use_for(self.model.task.vocabulary))
         methods = default if method is None else [method_named(method)]
-        inputs = inputs if len(methods) == 1 or not isinstance(inputs, Iterator) else list(inputs)  # read twice
+        if len(methods) > 1:  # each method reads both
+            inputs, targets = (list(some) if isinstance(some, Iterator) else some for some in (inputs, targets))
         note: tuple[str, ...] = ()
         for place, chosen in enumerate(methods):
             options = Options(

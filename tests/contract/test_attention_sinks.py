@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 import torch
 
-from normxlogit import ALL, Attribution, Explainer, GenerationAttribution
+from normxlogit import (
+    ALL,
+    Attribution,
+    Attributions,
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    InputError,
+    Sources,
+    attribute,
+)
 from tests import tiny
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
@@ -12,9 +22,9 @@ SINK, TEXT = "once", "once the movie is good"
 PLAIN = "the movie is very good"
 
 
-def with_sink(family="llama", kind="CausalLM", times=300.0):
+def with_sink(family="llama", kind="CausalLM", times=300.0, **options):
     """A model in which one word has a massive embedding."""
-    model = tiny.model(family, kind)
+    model = tiny.model(family, kind, **options)
     with torch.no_grad():
         model.get_input_embeddings().weight[tiny.VOCABULARY[SINK]].mul_(times)
     return Explainer(model, tiny.tokenizer_for(family)), model
@@ -87,15 +97,15 @@ def test_the_only_token_that_the_answer_is_read_from_is_never_held(family, kind,
 
 
 class Massive(torch.nn.Module):
-    """A norm after which the first token is large, as it is without a norm."""
+    """A norm after which one token is large, the first if no other is named, as it is without a norm."""
 
-    def __init__(self, norm):
+    def __init__(self, norm, place=0):
         super().__init__()
-        self.norm = norm
+        self.norm, self.place = norm, place
 
     def forward(self, x):
         times = torch.ones(x.shape[1], 1)
-        times[0] = 50.0
+        times[self.place : self.place + 1] = 50.0
         return self.norm(x) * times
 
 
@@ -118,6 +128,18 @@ def test_each_generated_token_adds_up(layers):
     assert GenerationAttribution.from_dict(g.to_dict()) == g
 
 
+def test_a_generated_token_has_the_sinks_of_its_own_prompt():
+    explainer, _ = with_sink()
+    g = explainer.explain_completion(PLAIN, f" {SINK} bad {SINK} not")
+    for row, target in enumerate(g.targets):
+        one = g.for_token(row)
+        ids = torch.tensor([g.token_ids[: target.position + 1]])
+        alone = explainer({"input_ids": ids}, target=target.ids[0])[0]
+        assert one.sinks == alone.sinks
+        assert (one.sink is None) == (alone.sink is None)
+        np.testing.assert_allclose(one.scores, alone.scores, **CLOSE)
+
+
 def test_sources_add_up():
     explainer, _ = with_sink()
     prompt = "once the movie is good . the plot was bad ."
@@ -126,8 +148,29 @@ def test_sources_add_up():
     for s in (direct, summed):
         assert s.sinks
         assert s.sink.shape == s.bias.shape
+    state = direct.to_dict()
+    assert Sources.from_dict(state) == direct
+    for damage in ({"sinks": []}, {"sinks": [-1]}):
+        with pytest.raises(DataError, match="sink"):
+            Sources.from_dict(state | damage)
+    with pytest.raises(InputError, match="merge must be"):
+        explainer.explain_sources(prompt, " and mediocre", by="sentence", merge="mean")
     total = [s.table.sum() + s.rest.sum() + s.written.sum() + s.sink.sum() + s.bias.sum() for s in (direct, summed)]
     np.testing.assert_allclose(*total, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("completion", "of"), [(" bad", None), (f" good {SINK} bad {SINK} not", "token")])
+def test_a_part_that_is_read_from_one_token_is_scored_as_that_token(completion, of):
+    explainer, _ = with_sink()
+    prompt = f"{PLAIN} {SINK}"
+    s, g = (
+        explainer.explain_sources(prompt, completion, by="word", of=of),
+        explainer.explain_completion(prompt, completion).sources("word", of),
+    )
+    for name in ("table", "rest", "written", "bias"):
+        np.testing.assert_allclose(getattr(s, name), getattr(g, name), rtol=1e-3, atol=1e-5)
+    assert s.sinks == g.sinks
+    assert (s.sink is None) == (g.sink is None)
 
 
 def test_labels_layers_files_and_windows_keep_it(tmp_path):
@@ -149,3 +192,78 @@ def test_the_drawings_show_it():
     assert "attention sink: 'once'" in str(a)
     a.plot("waterfall")
     assert "an attention sink" in a._repr_html_()
+
+
+def test_the_whole_of_a_windowed_text_says_which_of_its_tokens_are_sinks():
+    model = tiny.model("bert", "TokenClassification", num_labels=3)
+    model.bert.encoder.layer[1].output.LayerNorm = Massive(model.bert.encoder.layer[1].output.LayerNorm, place=4)
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = 12
+    text = f"{PLAIN} and a cat sat on the mat and this was not bad but even the plot was great !"
+    a = Explainer(model, tokenizer)(text, method="frozen-gradient", long_text="window", position=20)
+    (sink,) = a.sinks
+    assert a.tokens.index("but") == sink
+    assert any("attention sink: 'but'" in note for note in a.notes)
+
+
+def test_a_corpus_row_is_what_the_text_alone_is(tmp_path):
+    _, model = with_sink()
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 12
+    explainer = Explainer(model, tokenizer)
+    texts = [TEXT, PLAIN, f"bad {SINK}", f"{PLAIN} and a cat {SINK} sat on the mat and this was not bad"]
+    attribute(explainer, [{"text": text} for text in texts], tmp_path, keep_text=True, long_text="window")
+    rows = Attributions.load(next((tmp_path / "shards").glob("*.parquet")))
+    for row, text in zip(rows, texts, strict=True):
+        a = explainer(text, long_text="window")
+        np.testing.assert_allclose(row.scores, a.scores, **CLOSE)
+        np.testing.assert_allclose(row.bias, a.bias, **CLOSE)
+        assert (row.sinks, row.notes) == (a.sinks, a.notes)
+        assert (row.sink is None) == (a.sink is None)
+        assert a.sink is None or float(row.sink) == pytest.approx(float(a.sink), abs=1e-4)
+
+
+def test_all_windows_sinks_are_in_the_note():
+    model = tiny.model("bert")
+    model.bert.encoder.layer[1].output.LayerNorm = Massive(model.bert.encoder.layer[1].output.LayerNorm, place=5)
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = 14
+    text = f"{PLAIN} and a cat sat on the mat and this was not bad but even the plot was great !"
+    a = Explainer(model, tokenizer)(text, method="frozen-gradient", long_text="window")
+    assert len(a.sinks) == 3
+    names = ", ".join(repr(a.tokens[i]) for i in a.sinks)
+    assert [note for note in a.notes if "sink:" in note] == [
+        f"attention sink: {names}; what a sink contributes is told apart and in no score"
+    ]
+
+
+def test_a_long_text_is_gone_back_through_more_than_once():
+    """Beyond 2048 tokens layers run again on the way back; each part of the quantities is a way back of its own."""
+    small = {"num_hidden_layers": 2, "num_attention_heads": 1, "num_key_value_heads": 1}
+    _, model = with_sink("llama", "SequenceClassification", num_labels=9, max_position_embeddings=4096, **small)
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 4096
+    text = " ".join([TEXT] * 411)
+    a = Explainer(model, tokenizer)(text, method="frozen-gradient:read_at=-1", target=ALL)
+    assert len(a) > 2048
+    assert a.sinks
+    np.testing.assert_allclose(a.scores.sum(-1) + a.sink + a.bias, explained(model, a), rtol=1e-3, atol=1e-3)
+
+
+def test_methods_with_and_without_sinks_stand_side_by_side():
+    explainer, _ = with_sink()
+    comparison = explainer.compare(TEXT)
+    assert [a.sinks for a in comparison] == [(), (0,)]
+    assert "attention sink: 'once'" in str(comparison)
+    assert "an attention sink" in comparison.to_html()
+    assert comparison.plot() is not None
+
+
+def test_a_similarity_says_what_is_in_its_bias():
+    base = with_sink()[1].model
+    explainer = Explainer(base, tiny.tokenizer_for("llama"), task="embedding", pooling="mean")
+    s = explainer.similarity(PLAIN, TEXT, matrix=True)
+    assert s.notes == ("attention sink: 'once'; what a sink contributes is in the bias",)
+    np.testing.assert_allclose(s.scores[s.first_tokens :].sum() + s.bias[1], s.cosine, **CLOSE)
+    np.testing.assert_allclose(s.matrix.sum(), s.cosine, **CLOSE)
+    assert explainer.similarity(PLAIN, "bad").notes == ()

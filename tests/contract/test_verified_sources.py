@@ -42,3 +42,19 @@ def test_a_number_measures_as_many(explainer):
 def test_what_is_no_number_is_refused(explainer, verify):
     with pytest.raises(InputError, match="verify"):
         explainer.cite("is it good ?", DOCUMENTS, verify=verify)
+
+
+def test_sources_that_the_answer_is_likelier_without_do_not_end_the_search():
+    documents = {
+        "a": "The movie is good. The plot is bad. A cat sat on the mat. Upon time the key was great.",
+        "b": "The keys are here. Was it great? Never saw these.",
+    }
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.model_max_length = 300
+    explainer = Explainer(tiny.model("llama", "CausalLM", seed=14), tokenizer)
+    asked = {"question": "the cat", "documents": documents, "max_new_tokens": 3}
+    left_out = explainer.cite(**asked, method="occlusion")  # all, one at a time
+    ranked = explainer.cite(**asked, method="random")
+    assert max(left_out.scores[s.place] for s in ranked.top(2)) < 0, "the two that are measured first"
+    answer = explainer.cite(**asked, method="random", verify="auto")
+    assert answer.top(1)[0].name == left_out.top(1)[0].name

@@ -24,10 +24,11 @@ from .progress_bar import progress_shown
 from .reading import open_source
 from .settings import PROMPT_ROWS, SHARD_ROWS, Settings
 from .shards import Done, InputColumns, choose_columns, left_shards
+from .worker import TRIAL
+from .workers import worker_for
 
 if TYPE_CHECKING:
     from .ray_engine import Cluster
-from .workers import worker_for
 
 __all__ = ["attribute"]
 
@@ -130,7 +131,7 @@ def attribute(
     )
     model = explainer.model
     if method is None:
-        method = default_methods("completions" if sources else use_for(model.task.vocabulary))[0]
+        method = default_methods("completions")[0] if sources else _default_method(explainer, layers)
     settings = Settings(
         choose_columns(source, columns),
         target,
@@ -185,6 +186,20 @@ def attribute(
             folder.write_manifest(now)
         _check_results(now, folder)
     return clock.now
+
+
+def _default_method(explainer: Explainer, layers: Layers) -> Method:
+    """Return the first default method that works on the model, which a text finds out if there are several."""
+    model = explainer.model
+    methods = default_methods(use_for(model.task.vocabulary))
+    if len(methods) == 1:
+        return methods[0]
+    text = f"{TRIAL} {model.tokenizer.mask_token}" if model.task.name == "masked-lm" else TRIAL
+    try:
+        chosen = explainer(text, layers=layers, progress=False).method
+    except InputError:  # the tokenizer knows nothing of it: the rows will show
+        return methods[0]
+    return next(method for method in methods if method.info.name == chosen)
 
 
 def _check_results(now: Manifest, folder: Folder) -> None:

@@ -8,12 +8,13 @@ import numpy as np
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns, places_of
+from ..inputs.encoding import readable_tokens
 from ..models.factory import check_answers
 from ..models.layers import layer_numbers
 from ..models.map_batches import run_batches
 from ..models.targets import Choice, check_target, choice_from_text, index_of, name_of, output_count, same_as_contrast
 from ..models.task_model import TaskModel
-from ..pipeline.explain import ScoreColumns, score_batch
+from ..pipeline.explain import ScoreColumns, score_batch, sink_note
 from ..pipeline.long_texts import explain_long
 from ..results.attribution import Attribution, Prediction
 from ..results.base import FloatArray
@@ -258,10 +259,13 @@ def _gathered(
         if result.diagnostics:
             measured[row] = dict(result.diagnostics)
         notes[row] = result.notes
+    besides = _besides(parts, wholes, place_of, shape)
+    for row in {place_of[i] for places, _ in parts for i in places} & besides[2].keys():
+        tokens = readable_tokens(model.tokenizer, kept.ids[places_of(kept.bounds, [row])].tolist())
+        notes[row] = (*notes.get(row, ()), *sink_note(tokens, besides[2][row]))
     kept = replace(kept, notes=notes)
     rows = [prepared.rows[i] for i in done]
     about = (labelled, layers, ids, contrast, positions, said, spans, measured)
-    besides = _besides(parts, wholes, place_of, shape)
     return Explained(prepared.shard, rows, kept, scores, *about, *besides, problems)
 
 

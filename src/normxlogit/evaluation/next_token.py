@@ -58,7 +58,7 @@ class NextTokenResult:
         texts: N.
         agrees: Share of texts whose first token is leave-one-out's.
         nats: The drop of the next token's log-probability without the first token, as a share of the largest.
-        drops: By k, the mean drop without the k highest tokens.
+        drops: By k, the mean drop without the k highest tokens of the texts that have more.
         spearman: Rank correlation with leave-one-out.
         earlier_agrees: `agrees` among the tokens before the last one.
         earlier_nats: `nats` among them.
@@ -197,7 +197,7 @@ def evaluate_next_token(
             if cost is None:
                 cost = cache.put({"passes": measure_cost(explainer, encodings, method, rounds=rounds).passes}, *timed)
             passes[method.spec] = cost["passes"]
-    order = ["leave-one-out", *passes, *POSITIONS]
+    order = dict.fromkeys(["leave-one-out", *passes, *POSITIONS])  # "random" may be both
     return [_summarised(name, rows[name], passes.get(name), seed) for name in order]
 
 
@@ -214,7 +214,7 @@ def next_token_table(results: Sequence[NextTokenResult], seed: int = 0) -> str:
     lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
     for r in (first, *others):
         cells = ["" if r.passes is None else f"{r.passes:.3g}", _shown(r.agrees), f"{r.nats:.2f}"]
-        cells += [_shown(r.drops[k]) for k in TOP] + [_shown(r.spearman)]
+        cells += [_shown(r.drops[k]) if k in r.drops else "" for k in TOP] + [_shown(r.spearman)]
         cells += [_shown(r.earlier_agrees), f"{r.earlier_nats:.2f}", _shown(r.earlier_spearman)]
         lines.append(f"| {r.method} | {' | '.join(cells)} |")
     measured = [Candidate(r.method, r.passes, np.array(r.per_text)) for r in results if r.passes is not None]
@@ -276,7 +276,7 @@ def _summarised(name: str, rows: Sequence[Mapping[str, float]], passes: float | 
         texts=len(rows),
         agrees=mean("agrees"),
         nats=share(""),
-        drops={k: mean(f"top {k}") for k in TOP},
+        drops={k: mean(f"top {k}") for k in TOP if any(f"top {k}" in row for row in rows)},
         spearman=mean("spearman"),
         earlier_agrees=mean("earlier agrees"),
         earlier_nats=share("earlier "),

@@ -45,7 +45,7 @@ DEFAULTS: dict[Use, Default] = {
         "explainer(texts), explain, attribute: masked and causal language models",
         ("frozen-gradient", "normxlogit"),
         "2",
-        "the token that leave-one-out finds, against a quarter of the prompts for normxlogit",
+        "finds leave-one-out's first token on 0.77 of 200 texts (normxlogit: 0.26)",
         "results-next-token.md",
     ),
     "shown": Default(

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..surgery.readout import Readout
 from .forward_pass import FrozenPass
 
-__all__ = ["Contributions", "contributions", "sinks_of"]
+__all__ = ["Contributions", "contributions", "read_once", "sinks_of"]
 
 AT_ONCE = 8
 """Quantities that are backpropagated from together: each holds gradients of its own."""
@@ -113,6 +113,20 @@ def _parts(count: int, read: Tensor | None, sinks: Tensor | None) -> Iterator[tu
         yield others[start : start + AT_ONCE], None
     for k, kept in alone.items():
         yield [k], kept
+
+
+def read_once(read: Tensor, weights: Tensor) -> Tensor:
+    """Return the token that each weighted sum is read from, (B, K), negative where it is read from several.
+
+    Args:
+        read: The token that each of G quantities is read from, (B, G), negative for none.
+        weights: Of the K sums, (B, K, G).
+    """
+    counted = (weights.to(read.device) != 0) & (read >= 0)[:, None]  # (B, K, G)
+    each = read[:, None].expand_as(counted)  # (B, K, G)
+    last = each.masked_fill(~counted, -1).amax(-1)  # (B, K)
+    first = each.masked_fill(~counted, torch.iinfo(read.dtype).max).amin(-1)  # (B, K)
+    return last.masked_fill(first != last, -1)
 
 
 def sinks_of(readouts: dict[int, Readout], *, source: bool = False) -> Tensor | None:

@@ -19,7 +19,7 @@ from ..surgery.layer_outputs import LayerOutput
 from ..surgery.readout import Readout, attention_sinks, read_out
 from ..surgery.same_answer import SUMS, tolerance_for
 from ..surgery.trace import Axes, tensor_of, with_tensor
-from .contributions import Contributions, contributions
+from .contributions import Contributions, contributions, read_once
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
@@ -251,8 +251,7 @@ class FrozenModel:
         with without_autocast(run.batch.inputs):
             with self._network.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
-            single = read if weights is None else read.new_full(answer.shape, -1)  # a sum is read from several tokens
-            return contributions(answer, frozen, places, single)
+            return contributions(answer, frozen, places, read if weights is None else read_once(read, weights))
 
     def explained(self, run: ForwardPass, target: Target) -> Tensor:
         """Return what `contributions` explains of a forward pass of the text itself, (B, K)."""

@@ -129,7 +129,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
 
     The sources are left out one at a time in the order of their scores, two in a batch. A source that was not measured
     yet is taken to be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit of score
-    that was measured; where that is less than the most that was measured, no other is.
+    that was measured, none if all were negative; where that is less than the most that was measured, no other is.
 
     Args:
         ablations: Measures the answer.
@@ -145,7 +145,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
         part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
         (nats,) = leave_one_out(ablations, weights[None], part)  # (n,)
         lost |= dict(zip(part, nats.tolist(), strict=True))
-        rates = [nats / scores[place] for place, nats in lost.items() if scores[place] > 0]
+        rates = [max(nats, 0.0) / scores[place] for place, nats in lost.items() if scores[place] > 0]
         following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
         if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):
             break

@@ -14,7 +14,7 @@ from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
 from ..surgery.memory import enough_memory
-from .explain import explain_batch, to_host
+from .explain import explain_batch, sink_note, to_host
 from .options import Options
 
 __all__ = ["explain_long", "windows"]
@@ -154,7 +154,8 @@ def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int)
     target = result.target
     if target.position is not None:
         target = replace(target, position=places[target.position])
-    return _whole(encoding, result, scores, note, target=target, token_predictions=None)
+    sinks = tuple(places[i] for i in result.sinks)
+    return _whole(encoding, result, scores, note, target=target, token_predictions=None, sinks=sinks)
 
 
 def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], limit: int) -> Attribution:
@@ -196,6 +197,8 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
     sinks = tuple(sorted({int(places[i]) for places, r in zip(kept, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
     besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
+    notes = [text for text in first.notes if text not in sink_note(first.tokens, first.sinks)]
+    first = replace(first, notes=(*notes, *sink_note(encoding.tokens, sinks)))  # those of all windows
     return _whole(encoding, first, scores, note, token_predictions=heard, diagnostics=worst, **besides)
 
 

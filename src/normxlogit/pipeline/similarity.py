@@ -41,11 +41,13 @@ class Shares(NamedTuple):
 
     Attributes:
         scores: (K, T).
-        bias: What belongs to no token, (K,); None where the method does not tell.
+        bias: What belongs to no token, that of attention sinks included, (K,); None where the method does not tell.
+        sinks: Which tokens are attention sinks.
     """
 
     scores: Tensor
     bias: Tensor | None
+    sinks: tuple[int, ...]
 
     def whole(self) -> Tensor:
         """Return the scores with the bias as a last column, (K, T + 1)."""
@@ -98,7 +100,7 @@ def explain_similarity(
     )
     results = []
     for k, (document, shares) in enumerate(zip(documents, each, strict=True)):
-        own = Shares(found.scores[k], None if found.bias is None else found.bias[k])
+        own = Shares(found.scores[k], None if found.bias is None else found.bias[k], found.sinks)
         results.append(_result(model, (first, others[k]), (query, document), (own, shares), method))
     return results
 
@@ -138,7 +140,8 @@ def _score(model: EmbeddingModel, sides: list[Side], method: Method, vectors: Te
         none = None if scores.bias is None else scores.bias[row, :, 0].detach().to(own)  # (K,)
         if none is not None and scores.sink is not None:
             none = none + scores.sink[row, :, 0].detach().to(own)  # (K,)
-        found.append(Shares(own, none))
+        sinks = () if scores.sinks is None else tuple(scores.sinks[row][mask].nonzero()[:, 0].tolist())
+        found.append(Shares(own, none, sinks))
     return found
 
 
@@ -157,6 +160,8 @@ def _result(
     if first.bias is not None and second.bias is not None:
         bias = _host(torch.stack([first.bias, second.bias[0]]))
     pairs = len(second.scores) > 1
+    held = [one.encoding.tokens[i] for i in first.sinks] + [other.encoding.tokens[i] for i in second.sinks]
+    note = (f"attention sink: {', '.join(map(repr, held))}; what a sink contributes is in the bias",) if held else ()
     fields = _fields(one.encoding, other.encoding)
     return Similarity(
         scores=_host(scores),
@@ -171,7 +176,7 @@ def _result(
         settings=method.settings,
         model=model.name,
         signed=method.signed_on(model.task),
-        notes=tuple(dict.fromkeys((*one.encoding.notes, *other.encoding.notes))),
+        notes=tuple(dict.fromkeys((*one.encoding.notes, *other.encoding.notes, *note))),
         version=__version__,
         merge=method.word_merge,
         first_tokens=len(one.encoding),

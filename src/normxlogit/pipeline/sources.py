@@ -14,7 +14,7 @@ from ..models.seq2seq import Seq2SeqModel
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..results.base import FloatArray
-from ..results.sources import Merging, Passage, Sources, sum_to_sources
+from ..results.sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
 from .ablations import Ablations, Array, score_by_ablation
@@ -45,9 +45,10 @@ def explain_sources(
         merge: How the score of a source comes from its tokens', for methods that score tokens.
 
     Raises:
-        InputError: If there is no such source or part, or the prompt holds none.
+        InputError: If there is no such source, part or `merge`, or the prompt holds none.
         UnsupportedModelError: If the model is not one that the method works on.
     """
+    check_merging(merge)
     sequence = completed.sequenced()
     sources, parts = sources_and_parts(completed, by, of)
     weights = part_weights(completed, parts)

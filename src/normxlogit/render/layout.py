@@ -100,6 +100,15 @@ class Layout:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
 
+    @property
+    def sinks(self) -> frozenset[int]:
+        """The columns in which there are attention sinks."""
+        return frozenset(i for i, column in enumerate(self.columns) if column.sink)
+
+    def same_pieces(self, other: "Layout") -> bool:
+        """Say whether another result's text is cut alike; attention sinks differ by method."""
+        return [column[:3] for column in self.columns] == [column[:3] for column in other.columns]
+
 
 @dataclass(frozen=True)
 class Facts:

@@ -54,7 +54,7 @@ def methods_to_text(
     """
     color = wants_color(sys.stdout) if color is None else color
     drawn, said = [layout(a, words=words, merge=merge) for a in results], [facts(a) for a in results]
-    if any(len(one.rows) != 1 or one.columns != drawn[0].columns for one in drawn):
+    if any(len(one.rows) != 1 or not one.same_pieces(drawn[0]) for one in drawn):
         raise DataError("methods side by side need one score for each token of the same text")
     titles = [a.method for a in results]
     if len(set(titles)) < len(titles):  # the same method with other settings
@@ -90,7 +90,7 @@ def _sentences(titles: Sequence[str], drawn: Sequence[Layout], color: bool) -> T
     texts.add_column(no_wrap=True, max_width=32)
     texts.add_column(overflow="fold")
     for title, one in zip(titles, drawn, strict=True):
-        pieces = [sentence(pieces, one.rows[0], color) for pieces in one.texts]
+        pieces = [sentence(pieces, one.rows[0], color, one.sinks) for pieces in one.texts]
         texts.add_row(Text(safe(title), DIM if color else ""), Text("\n").join(pieces))
     return texts
 

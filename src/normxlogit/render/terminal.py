@@ -65,9 +65,8 @@ def to_text(a: Attribution, *, words: bool | None = None, merge: Merge | None = 
     color = wants_color(sys.stdout) if color is None else color
     drawn, said = layout(a, words=words, merge=merge), facts(a)
     parts: list[RenderableType] = [_header(said), Text()]
-    sinks = {i for i, column in enumerate(drawn.columns) if column.sink}
     if len(drawn.rows) == 1:
-        parts += [sentence(pieces, drawn.rows[0], color, sinks) for pieces in drawn.texts]
+        parts += [sentence(pieces, drawn.rows[0], color, drawn.sinks) for pieces in drawn.texts]
         parts += [Text(), _strongest(drawn, said, a.signed, color)]
     else:
         parts += [_rows(a, drawn, color), Text()]

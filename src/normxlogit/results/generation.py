@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .fields import (
     setting,
     string,
 )
-from .sources import Merging, Passage, Sources, sum_to_sources
+from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from .spans import By, MessageSpan, Of, Sequenced, answer_parts, prompt_sources
 from .tables import Columns, Shap, token_columns
 from .words import MERGES, Merge, Word, merge_words
@@ -131,7 +131,7 @@ class GenerationAttribution(Result):
             raise InputError(f"no generated token {index}; there are {len(self)}")
         index %= len(self)
         seen = self.prompt_tokens + index
-        sinks = tuple(i for i in self.sinks if i < seen)
+        sinks = tuple(i for i in self.sinks if i < seen - 1)  # the token that the answer is read from is never held
         text = None
         if self.text is not None and self.offsets is not None:
             # As far as what was read reaches: a token before may hold bytes of the same character.
@@ -225,8 +225,7 @@ class GenerationAttribution(Result):
         """
         if self.layers is not None:
             raise DataError("sources() needs one score for each token; choose with select(layer=...)")
-        if merge not in get_args(Merging):
-            raise InputError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")
+        check_merging(merge)
         sequence = self._sequenced()
         found = prompt_sources(sequence, by if by is not None else self.named or "sentence")
         if not found:

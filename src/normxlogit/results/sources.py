@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, InputError
 from .base import FORMAT_VERSION, FloatArray, Result
 from .fields import (
     WITHOUT_SINKS,
@@ -30,7 +30,7 @@ from .tables import Columns, Shap
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Merging", "Passage", "SourceScore", "Sources", "sum_to_sources"]
+__all__ = ["Merging", "Passage", "SourceScore", "Sources", "check_merging", "sum_to_sources"]
 
 
 Merging = Literal["sum", "max", "excess"]
@@ -216,6 +216,8 @@ class Sources(Result):
         for name in ("rest", "written", "bias", "sink"):
             values = getattr(self, name)
             agree(values is None or values.shape == (rows,), f"{name}: not one for each of {rows} parts")
+        agree(self.sink is None or len(self.sinks) > 0, "sink: without its tokens")
+        agree(all(token >= 0 for token in self.sinks), "sinks: no such token")
         for piece in (*self.sources, *self.parts):
             agree(piece.start <= piece.end <= len(self.text), "spans: outside the text")
 
@@ -251,6 +253,16 @@ class Sources(Result):
 
     def _shown(self) -> str:
         return f"{self.method}, {len(self.parts)} parts of {self.completion!r}, {len(self)} sources"
+
+
+def check_merging(merge: str) -> None:
+    """Refuse what is no way to merge the scores of a source's tokens.
+
+    Raises:
+        InputError: If it is none.
+    """
+    if merge not in get_args(Merging):
+        raise InputError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")
 
 
 def sum_to_sources(

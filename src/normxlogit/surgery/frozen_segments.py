@@ -1,7 +1,7 @@
 """Frozen passes in bounded memory: of each layer only what it is given is kept, and it is run again on the way back."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from torch import nn
@@ -30,14 +30,28 @@ def run_again_on_the_way_back(
             *args,
             use_reentrant=False,
             preserve_rng_state=False,  # frozen passes are made in evaluation mode
-            context_fn=lambda: (nullcontext(), _again(frozen)),
+            context_fn=lambda: (nullcontext(), _Again(frozen)),
             **kwargs,
         )
 
     module.__dict__["forward"] = forward
 
 
-@contextmanager
-def _again(frozen: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
-    with frozen():
-        yield
+class _Again(AbstractContextManager[None]):
+    """Freezes each run of a block: the layer runs again in every backward pass of several.
+
+    Args:
+        frozen: Freezes what runs in its block, once.
+    """
+
+    def __init__(self, frozen: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._frozen = frozen
+        self._entered: list[AbstractContextManager[Any]] = []
+
+    def __enter__(self) -> None:
+        context = self._frozen()
+        context.__enter__()
+        self._entered.append(context)
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self._entered.pop().__exit__(*error)
