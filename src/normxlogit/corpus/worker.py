@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.columns import EncodingColumns, places_of
+from ..inputs.columns import SPECIAL, EncodingColumns, places_of
 from ..inputs.encoding import readable_tokens
 from ..models.factory import check_answers
 from ..models.layers import layer_numbers
@@ -261,8 +261,9 @@ def _gathered(
         notes[row] = result.notes
     besides = _besides(parts, wholes, place_of, shape)
     for row in {place_of[i] for places, _ in parts for i in places} & besides[2].keys():
-        tokens = readable_tokens(model.tokenizer, kept.ids[places_of(kept.bounds, [row])].tolist())
-        notes[row] = (*notes.get(row, ()), *sink_note(tokens, besides[2][row]))
+        where = places_of(kept.bounds, [row])
+        tokens, special = readable_tokens(model.tokenizer, kept.ids[where].tolist()), kept.sequences[where] == SPECIAL
+        notes[row] = (*notes.get(row, ()), *sink_note(tokens, special.tolist(), besides[2][row]))
     kept = replace(kept, notes=notes)
     rows = [prepared.rows[i] for i in done]
     about = (labelled, layers, ids, contrast, positions, said, spans, measured)

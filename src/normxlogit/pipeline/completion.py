@@ -312,7 +312,7 @@ def _result(
         settings=options.method.settings,
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence, sinks)),
+        notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sequence.special, sinks)),
         version=__version__,
         diagnostics={name: tuple(values.tolist()) for name, values in found.diagnostics.items()},
         bias=None if found.bias is None else found.bias[axes].contiguous().numpy(),

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from .._version import __version__
 from ..errors import HeadMismatchError
-from ..inputs.encoding import Encoding
 from ..methods import Request, check_finite, run_method
 from ..methods.registry import alternatives
 from ..models.forward_pass import ForwardPass
@@ -136,7 +135,8 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         results.append(
             Attribution(
                 scores=np.array(own, np.float32, order="C"),
-                **about | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding, sinks))},
+                **about
+                | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding.tokens, encoding.special, sinks))},
                 prediction=texts[row],  # type: ignore[index]
                 target=info,
                 layers=columns.layers or None,
@@ -157,17 +157,18 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     return results
 
 
-def sink_note(encoding: Encoding, sinks: Sequence[int]) -> tuple[str, ...]:
+def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[int]) -> tuple[str, ...]:
     """Return a note that names attention sinks, if there are any but special tokens.
 
     Args:
-        encoding: The text.
-        sinks: Which of its tokens are sinks.
+        tokens: The tokens of the text.
+        special: Which of them are special.
+        sinks: Which of them are sinks.
     """
-    words = [i for i in sinks if not encoding.special[i]]
+    words = [i for i in sinks if not special[i]]
     if not words:
         return ()
-    names = ", ".join(repr(encoding.tokens[i]) for i in words)
+    names = ", ".join(repr(tokens[i]) for i in words)
     return (f"attention sink: {names}; what a sink contributes is told apart and in no score",)
 
 

@@ -197,8 +197,10 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
     sinks = tuple(sorted({int(places[i]) for places, r in zip(kept, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
     besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
-    notes = [text for text in first.notes if text not in sink_note(first.tokens, first.sinks)]
-    first = replace(first, notes=(*notes, *sink_note(encoding.tokens, sinks)))  # those of all windows
+    notes = [
+        text for text in first.notes if text not in sink_note(first.tokens, first.special_tokens_mask, first.sinks)
+    ]
+    first = replace(first, notes=(*notes, *sink_note(encoding.tokens, encoding.special, sinks)))  # those of all windows
     return _whole(encoding, first, scores, note, token_predictions=heard, diagnostics=worst, **besides)
 
 

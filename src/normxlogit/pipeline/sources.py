@@ -86,7 +86,7 @@ def explain_sources(
         sink, sinks = found.sink, found.sinks
         if not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
-    text = sequence.text
+    text, whole = sequence.text, completed.joined().encoding
     return Sources(
         scores=table.sum(0),
         table=table,
@@ -104,7 +104,7 @@ def explain_sources(
         settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=(*completed.encoding.notes, *sink_note(completed.joined().encoding, sinks)),
+        notes=(*completed.encoding.notes, *sink_note(whole.tokens, whole.special, sinks)),
         version=__version__,
         diagnostics=passes | measured,
     )
