@@ -80,8 +80,7 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
         axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
     measured = _measured(points)
     ranked = sorted(measured, key=lambda entry: (entry[0] not in best, -entry[2].aopc))
-    named = {point.method for point, _, _ in ranked[:LABELLED]}
-    above = True
+    named = sorted(ranked[:LABELLED], key=lambda entry: -entry[2].aopc)
     for point, cost, result in measured:
         color, marker = looks[point.method]
         low, high = result.aopc_interval
@@ -89,12 +88,18 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
         axes.errorbar(
             [cost.passes], [result.aopc], errors, fmt=marker, color=color, markersize=6, elinewidth=0.7, alpha=0.9
         )
-        if point.method in named:
-            place = {"xytext": (5, 5 if above else -11), "textcoords": "offset points"}
-            axes.annotate(point.method, (cost.passes, result.aopc), fontsize=7, color=color, **place)
-            above = not above
+    for place, (point, cost, result) in enumerate(named):  # one below the other, where there are few points
+        axes.annotate(
+            f"{point.method}  {result.aopc:.3f}",
+            (cost.passes, result.aopc),
+            xytext=(0.4, 0.7 - 0.09 * place),
+            textcoords="axes fraction",
+            fontsize=7,
+            color=looks[point.method][0],
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.5, "shrinkB": 4, "relpos": (0, 0.5)},
+        )
     axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC")
-    axes.set_xlim(right=axes.get_xlim()[1] * 4)  # room for the names
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
     axes.grid(alpha=0.3, which="both")

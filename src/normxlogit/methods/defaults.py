@@ -52,14 +52,14 @@ DEFAULTS: dict[Use, Default] = {
         "explain, compare, app: everything but language models",
         ("normxlogit", "frozen-gradient"),
         "1 + 2",
-        "the paper's method, and the most faithful one for two passes",
+        "the paper's method (AOPC 0.427), and the most faithful one for two passes (0.654)",
         "frontier.md",
     ),
     "completions": Default(
         "generate, explain_completion, explain_sources, cite, attribute --sources",
         ("frozen-gradient",),
         "1 + 1 for each part",
-        "the source that leave-one-out finds",
+        "finds leave-one-out's first source on 0.87 of 79 prompts, verified on 0.99",
         "results-prompts.md",
     ),
     "similarity": Default(
