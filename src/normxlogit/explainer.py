@@ -13,7 +13,7 @@ from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
-from .methods.defaults import default_methods, use_for
+from .methods.defaults import default_methods, named_or_default, use_for
 from .models.factory import check_answers, model_summary, module_and_reader, task_model
 from .models.layers import Layers
 from .models.loading import load
@@ -342,7 +342,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
             InputError: If the outputs hold no hidden states or are of another shape.
             HeadMismatchError: If the hidden states and the logits do not belong together.
         """
-        chosen = default_methods("recorded")[0] if method is None else method_named(method)
+        chosen = named_or_default(method, "recorded")
         options = Options(target, targets, contrast, layers, chosen, position, None, token_predictions)
         check_answers(self.model)
         if self.model.task.kind == "choice":

@@ -6,7 +6,7 @@ from typing import Literal
 from .base import Method
 from .registry import method_named
 
-__all__ = ["DEFAULTS", "Default", "Use", "default_methods", "use_for"]
+__all__ = ["DEFAULTS", "Default", "Use", "default_methods", "named_or_default", "use_for"]
 
 Use = Literal["labels", "tokens", "shown", "completions", "similarity", "recorded"]
 """What is explained: labels of texts and signals, predicted tokens, one text that a person looks at, completions and
@@ -83,6 +83,15 @@ DEFAULTS: dict[Use, Default] = {
 def default_methods(use: Use) -> list[Method]:
     """Return the methods of a use, the first one first."""
     return [method_named(method) for method in DEFAULTS[use].methods]
+
+
+def named_or_default(method: str | Method | None, use: Use) -> Method:
+    """Return the method that a caller named, or the first of a use where none was.
+
+    Raises:
+        MethodError: If there is no such method or setting.
+    """
+    return method_named(DEFAULTS[use].methods[0] if method is None else method)
 
 
 def use_for(vocabulary: bool) -> Use:

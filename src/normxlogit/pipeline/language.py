@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 from ..errors import InputError
 from ..inputs.chat import Prompt, read_prompts
-from ..methods import Method, method_named
-from ..methods.defaults import default_methods
+from ..methods import Method
+from ..methods.defaults import named_or_default
 from ..models.factory import as_language_model
 from ..models.layers import Layers
 from ..models.targets import Choice
@@ -226,7 +226,7 @@ class LanguageMixin:
             HeadMismatchError: If the hidden states and the logits do not belong together.
             MethodError: If the method needs a pass of its own.
         """
-        chosen = default_methods("recorded")[0] if method is None else method_named(method)
+        chosen = named_or_default(method, "recorded")
         wanted = Options(target, None, contrast, layers, chosen)
         return explain_generation(self._language_model, inputs, outputs, wanted)
 
@@ -276,7 +276,7 @@ class LanguageMixin:
         )
 
     def _completion_method(self, method: str | Method | None) -> Method:
-        return default_methods("completions")[0] if method is None else method_named(method)
+        return named_or_default(method, "completions")
 
     @cached_property
     def _language_model(self) -> TaskModel:

@@ -5,8 +5,8 @@ from typing import overload
 
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.texts import read_texts
-from ..methods import Method, method_named
-from ..methods.defaults import default_methods
+from ..methods import Method
+from ..methods.defaults import named_or_default
 from ..models.embedding_model import EmbeddingModel
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
@@ -82,6 +82,6 @@ class RetrievalMixin:
         if not texts:
             raise InputError("there is no text to compare with")
         plain = [text for text in given if isinstance(text, str)]
-        chosen = default_methods("similarity")[0] if method is None else method_named(method)
+        chosen = named_or_default(method, "similarity")
         found = explain_similarity(self.model, plain[0], plain[1:], chosen, matrix=matrix)
         return found[0] if single else Attributions(found)
