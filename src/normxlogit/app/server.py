@@ -78,11 +78,11 @@ class Guard:
         length = headers.get(b"content-length", "" if scope["method"] == "POST" else "0")
         path = scope["path"]
         if self.hosts is not None and _name(headers.get(b"host", "")) not in self.hosts:
-            await _refuse(send, 400, "this server is reached under another name")
+            await _refuse(receive, send, 400, "this server is reached under another name")
         elif path != "/" and not path.startswith(OPEN):
-            await _refuse(send, 404, "there is no such page")
+            await _refuse(receive, send, 404, "there is no such page")
         elif not (length.isdecimal() and int(length) <= self.most):  # a body of unknown length has no bound
-            await _refuse(send, 413, "more than this app takes")
+            await _refuse(receive, send, 413, "more than this app takes")
         else:
             await self.app(scope, receive, _with_policy(send))
 
@@ -106,7 +106,18 @@ def _with_policy(send: Send) -> Send:
     return sending
 
 
-async def _refuse(send: Send, status: int, reason: str) -> None:
+async def _discard_body(receive: Receive, most: int = 16 * 2**20) -> None:
+    """Read up to `most` bytes of a body and drop them: a client that is still sending would not see the answer."""
+    discarded = 0
+    while discarded < most:
+        message = await receive()
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            return
+        discarded += len(message.get("body", b""))
+
+
+async def _refuse(receive: Receive, send: Send, status: int, reason: str) -> None:
+    await _discard_body(receive)
     await send(
         {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain; charset=utf-8")]}
     )
