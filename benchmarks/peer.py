@@ -17,7 +17,7 @@ import transformers
 
 from normxlogit.evaluation.timing import in_turn
 
-__all__ = ["STEPS", "WORK"]
+__all__ = ["GRADIENT", "INTEGRATED", "STEPS", "WORK"]
 
 Sides = dict[str, Callable[[], Any]]
 

@@ -1,5 +1,6 @@
 """The same sentence, model and label through other packages, each in an environment of its own."""
 
+import functools
 import json
 import os
 import subprocess
@@ -20,7 +21,7 @@ from normxlogit import Explainer, InputError
 from normxlogit.evaluation.timing import Timing, in_turn, ratio
 from normxlogit.models.loading import default_model_folder
 
-from .peer import WORK
+from .peer import GRADIENT, INTEGRATED, STEPS, WORK
 from .random_models import SMOLLM2, language_model
 
 __all__ = ["OURS", "PEERS", "SENTENCE", "Compared", "as_table", "compare"]
@@ -98,7 +99,7 @@ def compare(
         on_progress: Told what is being done.
 
     Yields:
-        This package's row first, on each of the two tasks as soon as it is needed.
+        This package's rows first, on each of the two tasks as soon as it is needed.
 
     Raises:
         InputError: If there is no such package.
@@ -117,7 +118,7 @@ def compare(
                 tasks[writes] = _Task(folder, text, name=f"{text!r}")
                 if writes:
                     tasks[writes] = _generated_task(Path(kept), llama or SMOLLM2, prompt, generated)
-                yield _ours(tasks[writes], rounds)
+                yield from _ours(tasks[writes], rounds)
             tell(package)
             yield from _theirs(package, tasks[writes], min(rounds, 3) if writes else rounds)
 
@@ -130,23 +131,30 @@ def _generated_task(folder: Path, llama: dict[str, Any], prompt: int, generated:
     return _Task(str(folder), " ".join(["movie"] * (prompt - 1)), " ".join(["good"] * generated), name)
 
 
-def _ours(task: _Task, rounds: int) -> Compared:
-    explainer = Explainer.from_pretrained(task.folder, dtype=torch.float32)
-    model, tokenizer = explainer.model.module, explainer.model.tokenizer
+def _ours(task: _Task, rounds: int) -> Iterator[Compared]:
+    kind = transformers.AutoModelForCausalLM if task.completion else transformers.AutoModelForSequenceClassification
+    model = kind.from_pretrained(task.folder, dtype=torch.float32).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(task.folder)
+    explainer = Explainer(model, tokenizer)
     inputs = tokenizer(f"{task.text} {task.completion}".strip(), return_tensors="pt")
 
     @torch.inference_mode()
     def forward() -> Any:
         return model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
 
-    def explain() -> Any:
+    def explain(method: str) -> Any:
         if task.completion:
-            return explainer.explain_completion(task.text, f" {task.completion}", method="normxlogit")
-        return explainer(task.text)
+            return explainer.explain_completion(task.text, f" {task.completion}", method=method)
+        return explainer(task.text, method=method)
 
-    times = in_turn({"forward": forward, "explain": explain}, rounds=rounds)
-    found = times["explain"]
-    return Compared(OURS, normxlogit.__version__, OURS, task.name, found.median, ratio(found, times["forward"]))
+    methods = {OURS: OURS, "frozen gradient": "frozen-gradient"}
+    if not task.completion:
+        methods |= {GRADIENT: "gradient-x-input", INTEGRATED: f"integrated-gradients:steps={STEPS}"}
+    sides = {name: functools.partial(explain, method) for name, method in methods.items()}
+    times = in_turn({"forward": forward} | sides, rounds=rounds)
+    for name in methods:
+        passes = ratio(times[name], times["forward"])
+        yield Compared(OURS, normxlogit.__version__, name, task.name, times[name].median, passes)
 
 
 def _theirs(package: str, task: _Task, rounds: int) -> Iterator[Compared]:
@@ -205,7 +213,7 @@ def as_table(rows: Sequence[Compared]) -> str:
         "| package | method | on | time | forward passes | NormXLogit is faster by |",
         "|---|---|---|---:|---:|---:|",
     ]
-    ours = {r.work: r.forwards for r in rows if r.package == OURS and r.forwards is not None}
+    ours = {r.work: r.forwards for r in rows if r.method == OURS and r.forwards is not None}
     for r in rows:
         name = f"{r.package} {r.version}".strip()
         if r.seconds is None or r.forwards is None:

@@ -1,4 +1,4 @@
-"""Write the tables of methods on the docs' methods page and in the README from the registry.
+"""Write the tables on the docs' page of methods from the registry.
 
 Usage: python scripts/method_table.py
 """
@@ -11,7 +11,7 @@ from normxlogit.methods.defaults import DEFAULTS
 from normxlogit.methods.settings import Setting, format_value
 
 ROOT = Path(__file__).parent.parent
-PAGE, README = ROOT / "docs" / "methods" / "index.md", ROOT / "README.md"
+PAGE = ROOT / "docs" / "methods" / "index.md"
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
 
 
@@ -28,14 +28,6 @@ def docs_table() -> str:
     return "\n".join(lines)
 
 
-def readme_table() -> str:
-    """Return the methods, where they come from and what they cost as a Markdown table."""
-    rows = [
-        _row(f"[`{m.name}`](docs/methods/{m.name}.md)", m.paper, *_marks(m, no=""), m.passes) for m in list_methods()
-    ]
-    return "\n".join([_row("name", "source", "signed", "single layers", "cost"), "|---|---|---|---|---|", *rows])
-
-
 def defaults_table() -> str:
     """Return what each entry point uses by default, and why, as a Markdown table."""
     rows = [
@@ -45,8 +37,8 @@ def defaults_table() -> str:
     return "\n".join([_row("calls", "method", "passes", "why"), "|---|---|---|---|", *rows])
 
 
-TABLES = {("methods", PAGE): docs_table, ("methods", README): readme_table, ("defaults", PAGE): defaults_table}
-"""By the name between the marks, and the page."""
+TABLES = {"methods": docs_table, "defaults": defaults_table}
+"""By the name between the marks."""
 
 
 def written(path: Path) -> str:
@@ -56,13 +48,12 @@ def written(path: Path) -> str:
         ValueError: If the page does not say where a table is.
     """
     page = path.read_text(encoding="utf-8")
-    for (name, where), table in TABLES.items():
-        if where == path:
-            before, begin, rest = page.partition(BEGIN.format(name))
-            _, end, after = rest.partition(END.format(name))
-            if not (begin and end):
-                raise ValueError(f"{path} has no {BEGIN.format(name)} and {END.format(name)}")
-            page = f"{before}{begin}\n{table()}\n{end}{after}"
+    for name, table in TABLES.items():
+        before, begin, rest = page.partition(BEGIN.format(name))
+        _, end, after = rest.partition(END.format(name))
+        if not (begin and end):
+            raise ValueError(f"{path} has no {BEGIN.format(name)} and {END.format(name)}")
+        page = f"{before}{begin}\n{table()}\n{end}{after}"
     return page
 
 
@@ -73,8 +64,8 @@ def _described(setting: Setting) -> str:
     return f"`{setting.name}={format_value(setting.default)}` ({allowed})"
 
 
-def _marks(m: MethodInfo, no: str = "no") -> list[str]:
-    return ["yes" if flag else no for flag in (m.signed, m.per_layer)]
+def _marks(m: MethodInfo) -> list[str]:
+    return ["yes" if flag else "no" for flag in (m.signed, m.per_layer)]
 
 
 def _row(*cells: str) -> str:
@@ -82,5 +73,4 @@ def _row(*cells: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in {path for _, path in TABLES}:
-        path.write_text(written(path), encoding="utf-8")
+    PAGE.write_text(written(PAGE), encoding="utf-8")

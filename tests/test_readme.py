@@ -5,15 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from normxlogit import Explainer, list_methods
+from normxlogit import Explainer
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_every_method_stands_in_the_table():
-    named = set(re.findall(r"`([a-z0-9-]+)`", README.partition("## Methods")[2].partition("\n## ")[0]))
-    assert {info.name for info in list_methods()} <= named
 
 
 def test_the_python_example_runs(tmp_path, monkeypatch):
@@ -22,6 +17,10 @@ def test_the_python_example_runs(tmp_path, monkeypatch):
     exec(compile(example, "README.md", "exec"), {})
     assert (tmp_path / "why.html").is_file()
     assert (tmp_path / "why.json").is_file()
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) < 200
 
 
 def test_files_that_it_links_to_are_there():

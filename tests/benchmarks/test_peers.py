@@ -18,15 +18,16 @@ def no_installation(monkeypatch):
 
 def test_a_peer_is_measured_on_the_same_sentence(no_installation, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # the other process finds this package from everywhere
-    ours, *theirs = peers.compare(["captum"], rounds=1)
-    assert [r.method for r in theirs] == ["gradient x input", "integrated gradients, 50 steps"]
-    assert {r.work for r in theirs} == {ours.work} == {repr(peers.SENTENCE)}
-    assert all(r.seconds > 0 and r.forwards > 0 and r.version for r in [ours, *theirs])
+    rows = list(peers.compare(["captum"], rounds=1))
+    both = ["gradient x input", "integrated gradients, 50 steps"]
+    assert [r.method for r in rows] == ["normxlogit", "frozen gradient", *both, *both]
+    assert {r.work for r in rows} == {repr(peers.SENTENCE)}
+    assert all(r.seconds > 0 and r.forwards > 0 and r.version for r in rows)
 
 
 def test_a_package_that_does_not_run_is_a_row_that_says_why(no_installation, capsys, monkeypatch):
     ours = Compared("normxlogit", "1", "normxlogit", "", 0.5, 2.0)
-    monkeypatch.setattr(peers, "_ours", lambda task, rounds: replace(ours, work=task.name))
+    monkeypatch.setattr(peers, "_ours", lambda task, rounds: [replace(ours, work=task.name)])
     monkeypatch.setattr(peers, "_output", lambda command: ("", "No module named 'interpreto'"))
     out = written(capsys, "peers", "--packages", "interpreto", "--rounds", 1)
     assert "| normxlogit 1 | normxlogit | 'The movie is mediocre, maybe even bad.' | 500 ms | 2.00 |  |" in out
@@ -39,7 +40,7 @@ def test_generated_text_is_compared_where_a_package_explains_no_other(monkeypatc
     monkeypatch.setattr(
         peers, "_theirs", lambda package, task, rounds: iter(seen.append((package, task, rounds)) or ())
     )
-    (ours,) = peers.compare(["inseq"], rounds=9, llama=LLAMA, prompt=6, generated=3)
+    ours, _ = peers.compare(["inseq"], rounds=9, llama=LLAMA, prompt=6, generated=3)
     ((package, task, rounds),) = seen
     assert (package, task.completion, rounds) == ("inseq", "good good good", 3)
     assert ours.work.startswith("3 generated tokens on 6")
@@ -47,7 +48,7 @@ def test_generated_text_is_compared_where_a_package_explains_no_other(monkeypatc
 
 @pytest.mark.parametrize(("forwards", "said"), [(99.0, "49.5x (≥ 50: **fail**)"), (100.0, "50.0x (≥ 50: pass)")])
 def test_a_bound_on_a_package_is_judged(forwards, said):
-    rows = [Compared(name, "1", "m", "w", 1.0, f) for name, f in (("normxlogit", 2.0), ("inseq", forwards))]
+    rows = [Compared(name, "1", name, "w", 1.0, f) for name, f in (("normxlogit", 2.0), ("inseq", forwards))]
     assert peers.as_table(rows).splitlines()[-1].endswith(f"| {forwards:.2f} | {said} |")
 
 
