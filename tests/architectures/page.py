@@ -44,7 +44,7 @@ COLUMNS = {
     "Default": Column(
         (DEFAULT,),
         "`explainer(text)`",
-        f"{PREDICTED}; of language models {SUMMED} less its mean over the vocabulary",
+        f"{PREDICTED}; of language models {SUMMED} minus its mean over the vocabulary",
     ),
     "NormXLogit": Column(
         ("normxlogit", "logat", "input-norm", "random"),
@@ -59,7 +59,7 @@ COLUMNS = {
     "Frozen": Column(
         ("frozen-gradient",),
         _by("frozen-gradient"),
-        f"{SUMMED} (of language models less its mean over the vocabulary)",
+        f"{SUMMED} (of language models minus its mean over the vocabulary)",
     ),
     "Frozen layers": Column(
         ("frozen-gradient, layers",),
@@ -78,7 +78,7 @@ COLUMNS = {
     "Completion": Column(
         ("completion",),
         "`explainer.explain_completion(prompt, completion)`",
-        f"{SUMMED} less its mean over the vocabulary, for each generated token",
+        f"{SUMMED} minus its mean over the vocabulary, for each generated token",
     ),
     "Sources": Column(
         ("sources",),
@@ -93,7 +93,7 @@ NOT_RUN = "not run"
 LANGUAGE = ("Generation", "Completion", "Sources")
 IN_SUMMARY = ("Default", "NormXLogit", "Layers", "Frozen", "Gradients", "Perturbation", *LANGUAGE)
 
-HEAD = """# Architectures
+HEAD = """# Supported architectures
 
 This page says which calls work on which model class of transformers {version}. For every class in transformers' auto
 mappings, a small model with random weights is built, and the calls that a user makes are made on it. To write the page
