@@ -66,6 +66,18 @@ def test_scores_and_bias_are_the_logit(family, method):
     np.testing.assert_allclose(a.scores.sum(-1) + a.bias, logits, **CLOSE)
 
 
+@pytest.mark.parametrize("method", [FROZEN, "kernel-shap:samples=600", "integrated-gradients:steps=8", "decompx"])
+@pytest.mark.parametrize(("family", "kind"), [("bert", "MaskedLM"), ("gpt2", "CausalLM")])
+def test_of_a_language_model_they_are_the_logit_less_its_mean(family, kind, method):
+    if (family, method) == ("gpt2", "decompx"):
+        pytest.skip("for post-LayerNorm encoders")
+    made, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
+    a = Explainer(made, tokenizer)(TEXT if kind == "CausalLM" else tiny.MASKED, method=method, target=9)
+    with torch.inference_mode():
+        logits = made(torch.tensor([a.token_ids])).logits[0, a.target.position]
+    assert a.scores.sum() + a.bias == pytest.approx(float(logits[9] - logits.mean()), abs=1e-3)
+
+
 @pytest.mark.parametrize("method", ["kernel-shap", "decompx"])
 def test_methods_whose_scores_add_up_have_a_bias(explainer, model, method):
     a = explainer(TEXT, method=method, target=1, contrast=0)
@@ -236,8 +248,9 @@ def test_integrated_gradients_of_a_completion_add_up(language_model):
     with torch.inference_mode():
         logits = language_model(torch.tensor([g.token_ids])).logits[0]
     for row, index in enumerate(g.token_ids[g.prompt_tokens :]):
-        own = float(logits[g.prompt_tokens + row - 1, index])
-        assert g.scores[row].sum() + g.bias[row] == pytest.approx(own, abs=1e-3)
+        place = g.prompt_tokens + row - 1
+        quantity = float(logits[place, index] - logits[place].mean())
+        assert g.scores[row].sum() + g.bias[row] == pytest.approx(quantity, abs=1e-3)
 
 
 def test_scores_and_bias_cannot_be_changed(explainer, completion):

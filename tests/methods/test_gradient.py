@@ -164,19 +164,23 @@ def test_masked_lm_reads_the_mask_and_the_contrast():
 
 
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma2", "opt", "mamba"])
-def test_causal_lm_reads_the_last_position(family):
+def test_causal_lm_explains_the_logit_less_its_mean_at_the_last_position(family):
     model, made = tiny.model(family, "CausalLM"), tiny.tokenizer_for(family)
     inputs = made(tiny.TEXTS[0], return_tensors="pt")
     target = tiny.VOCABULARY["good"]
+
+    def quantity(logits):
+        return logits[0, -1, target] - logits[0, -1].mean()
+
     if family == "gemma2":  # scales its word embeddings inside the lookup, but not what it is given as inputs_embeds
         words = model.get_input_embeddings()(inputs["input_ids"]).detach().requires_grad_()
         handle = model.get_input_embeddings().register_forward_hook(lambda *_: words)
         logits = model(**inputs).logits
         handle.remove()
-        (gradient,) = (g[0] for g in torch.autograd.grad(logits[0, -1, target], words))
+        (gradient,) = (g[0] for g in torch.autograd.grad(quantity(logits), words))
         words = words.detach()[0]
     else:
-        words, gradient = by_hand(model, inputs, lambda logits: logits[0, -1, target])
+        words, gradient = by_hand(model, inputs, quantity)
     found = Explainer(model, made)(tiny.TEXTS, target="good", method="gradient-x-input")[0]
     close(found.scores, (words * gradient).sum(-1))
 

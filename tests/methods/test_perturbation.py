@@ -39,6 +39,11 @@ def masked_logits(model, inputs, gone):
         return model(**{**inputs, "input_ids": ids}).logits[0]
 
 
+def quantity(logits, target):
+    """What is explained of the logits of a vocabulary, (V,)."""
+    return logits[target] - logits.mean()
+
+
 class BagTrunk(torch.nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -133,11 +138,11 @@ def test_occlusion_deletes_from_causal_models_and_keeps_what_begins_the_text():
     assert ids[0] == made.bos_token_id
     target = tiny.VOCABULARY["good"]
     with torch.no_grad():
-        whole = model(input_ids=ids[None]).logits[0, -1, target]
+        whole = quantity(model(input_ids=ids[None]).logits[0, -1], target)
         expected = [0.0]
         for i in range(1, len(ids)):
             left = torch.cat((ids[:i], ids[i + 1 :]))
-            expected.append(float(whole - model(input_ids=left[None]).logits[0, -1, target]))
+            expected.append(float(whole - quantity(model(input_ids=left[None]).logits[0, -1], target)))
     (found,) = Explainer(model, made)(encoded, method="occlusion", target="good")
     close(found.scores, expected)
 
@@ -306,8 +311,8 @@ def test_taken_out_is_what_the_methods_ask():
     encoding = e.encode(["good movie"])[0]
     empty = torch.tensor([remove_tokens(e.model, encoding, [0, 1]).ids])
     with torch.no_grad():
-        nothing = model(input_ids=empty).logits[0, -1, 7]
-        whole = model(input_ids=torch.tensor([encoding.ids])).logits[0, -1, 7]
+        nothing = quantity(model(input_ids=empty).logits[0, -1], 7)
+        whole = quantity(model(input_ids=torch.tensor([encoding.ids])).logits[0, -1], 7)
     close(e("good movie", method="kernel-shap", target=7).scores.sum(), float(whole - nothing), 1e-3)
 
 

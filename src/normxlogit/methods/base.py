@@ -41,7 +41,7 @@ class Request:
             weights: read it, do not change it), `model.parts.head` (the proved head), `model.answer`, `model.run`,
             `model.final`, `model.read`, `model.embeddings`, `model.batch`, `model.task` and `model.tokenizer`.
         forward: The forward pass over B texts, made without gradients.
-        target: What to explain, K targets for each text.
+        target: What to explain, K targets for each text; see `Target.quantity` and `Target.measure`.
         layers: The layers asked for, L of them, counted from 1; empty for the model's answer as it is.
     """
 
@@ -78,14 +78,14 @@ class Scores:
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:
-    """Return what is left of the answer after the scores of a text's tokens, (B, K, L).
+    """Return what is left of the explained quantity after the scores of a text's tokens, (B, K, L).
 
     Args:
         request: What is explained.
         values: Scores that add up, (B, K, L, T).
     """
     kept = values * request.forward.batch.mask[:, None, None].to(values)  # (B, K, L, T)
-    return request.target.read(request.forward.logits).to(values)[:, :, None] - kept.sum(-1)
+    return request.target.quantity(request.forward.logits).to(values)[:, :, None] - kept.sum(-1)
 
 
 def stacked(rows: Sequence[Scores]) -> Scores:

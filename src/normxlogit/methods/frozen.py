@@ -110,7 +110,7 @@ class FrozenGradient(Method):
         frozen = FrozenModel.of(request.model)
         if not self._at_the_text:
             backward = partial(frozen.contributions, target=request.target, places=(0,))
-            return self._between(request, frozen, backward, frozen.explained(request.forward, request.target))
+            return self._between(request, frozen, backward, request.target.quantity(request.forward.logits))
         run = request.forward
         if run.frozen is None:
             run = self._run(request.model, run.batch, request.layers)

@@ -69,13 +69,12 @@ class _Answer:
         """
         inputs = {name: value[texts] for name, value in self.inputs.items()}
         target = replace(self.target, ids=self.target.ids[:, k : k + 1])
-        rows, target = target.rows() if target.task.vocabulary else (None, target)
         positions = None if self.positions is None else self.positions[texts]
         with self.model.embeddings.given(vectors, inputs["input_ids"]):
-            logits = self.model.answer(inputs, positions, rows)  # (N, C)
-        if blocked := blocking(logits):
+            answers: Tensor = target.measure(self.model, inputs, positions, texts)[:, 0]  # (N,)
+        if blocked := blocking(answers):
             raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")
-        return target.read(logits, texts.to(logits.device))[:, 0]
+        return answers
 
 
 class _Gradient(Method):

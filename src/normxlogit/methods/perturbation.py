@@ -93,9 +93,7 @@ class Coalitions:
             starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
             places = torch.tensor([self._moved(*key) for key in keys], device=device)  # (B, 1) or (B, 2)
             positions = (places + starts[:, None]).view(len(keys), *self.run.positions.shape[1:])
-        rows, target = self.target.rows() if self.target.task.vocabulary else (None, self.target)
-        logits = self.model.answer(batch.inputs, positions, rows)  # (B, C)
-        return target.read(logits, texts.to(logits.device))  # (B, K)
+        return self.target.measure(self.model, batch.inputs, positions, texts)  # (B, K)
 
     def _moved(self, text: int, there: Sequence[bool]) -> list[int]:
         """Return where the explained prediction stands once tokens are gone: at the token before, if its own is."""

@@ -223,7 +223,7 @@ class FrozenModel:
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
                 answer = at(answer, positions.to(answer.device).clone())  # (B, C)
-            return contributions(_quantities(answer.float(), target), frozen, places, single)
+            return contributions(target.quantity(answer.float()), frozen, places, single)
 
     def contributions_each(
         self,
@@ -252,10 +252,6 @@ class FrozenModel:
             with self._network.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
             return contributions(answer, frozen, places, read if weights is None else read_once(read, weights))
-
-    def explained(self, run: ForwardPass, target: Target) -> Tensor:
-        """Return what `contributions` explains of a forward pass of the text itself, (B, K)."""
-        return _quantities(run.logits, target)
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return what `contributions_each` explains, (B, K), of states that the head reads, (B, T, H)."""
@@ -375,14 +371,6 @@ class FrozenModel:
             yield
         finally:
             self._written = self._written or watch.written()
-
-
-def _quantities(logits: Tensor, target: Target) -> Tensor:
-    """Return what is explained of logits, (B, K): of a vocabulary, less its mean where there is no contrast."""
-    quantities = target.read(logits)  # (B, K)
-    if target.task.vocabulary and target.contrast is None:
-        return quantities - logits.mean(-1, keepdim=True)
-    return quantities
 
 
 def _frozen(run: ForwardPass) -> FrozenPass:

@@ -3,7 +3,7 @@
 import enum
 import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeGuard
 
@@ -41,6 +41,9 @@ Array = npt.NDArray[np.float32]
 
 MANY = 20
 """Most labels that an error lists."""
+
+ROWS_AT_ONCE = 256
+"""Texts whose logits of the whole vocabulary are computed at once."""
 
 
 class All(enum.Enum):
@@ -82,7 +85,7 @@ class Target:
     task: Task
 
     def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Take the explained quantity out of logits: the target's logit, less the contrast's if there is one.
+        """Return the target's logits, less the contrast's if there is one: what NormXLogit and LogAt explain.
 
         Args:
             logits: (N, C).
@@ -97,6 +100,48 @@ class Target:
             return chosen
         contrast = self.contrast if texts is None else self.contrast[texts]  # (N,)
         return chosen - logits.gather(1, contrast[:, None])  # (N, K)
+
+    def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return what all methods but NormXLogit and LogAt explain: `read`, for language models relative to the others.
+
+        A shift of all logits changes no probability, so the logit of a vocabulary entry counts less its mean over the
+        vocabulary, unless a contrast is subtracted.
+
+        Args:
+            logits: All outputs, (N, C).
+            texts: As for `read`.
+
+        Returns:
+            (N, K).
+        """
+        values = self.read(logits, texts)  # (N, K)
+        if self.task.vocabulary and self.contrast is None:
+            return values - logits.mean(-1, keepdim=True)
+        return values
+
+    def measure(
+        self, model: TaskModel, inputs: Mapping[str, Tensor], positions: Tensor | None, texts: Tensor
+    ) -> Tensor:
+        """Run a model and return `quantity` of its answers; differentiable where gradients are on.
+
+        Args:
+            model: The model.
+            inputs: Its inputs, N texts.
+            positions: Where a head that answers at every token is read, as in `ForwardPass`.
+            texts: Which text of the batch each row belongs to, (N,).
+
+        Returns:
+            (N, K).
+        """
+        if not self.task.vocabulary or positions is None or model.parts.trunk is None:
+            logits = model.answer(inputs, positions)  # (N, C)
+            return self.quantity(logits, texts.to(logits.device))
+        hidden = model.run_trunk(model.module, inputs)  # (N, T, H)
+        each = torch.arange(len(hidden), device=hidden.device)  # (N,)
+        hidden, texts = hidden[each, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H)
+        parts = zip(hidden.split(ROWS_AT_ONCE), texts.split(ROWS_AT_ONCE), strict=True)
+        rows, target = (None, self) if self.contrast is None else self.rows()  # a difference needs no other logit
+        return torch.cat([target.quantity(model.parts.head.tokens(part, rows).float(), own) for part, own in parts])
 
     def rows(self) -> tuple[Tensor, "Target"]:
         """Return the vocabulary rows that `read` needs, (R,), and this target with its ids counted in them."""

@@ -129,8 +129,8 @@ class Attribution(Result):
             Gradients; a tuple with one number for each label where there is a label axis.
         bias: float32, one for each label and layer of `scores` and without axes where these have none: what belongs to
             no token. `scores.sum(-1) + bias`, and `sink` where there is one, is what is explained: the target's logit
-            (less the contrast's; by the frozen gradient and of a vocabulary, less its mean). None where the scores do
-            not add up to it.
+            (less the contrast's, or of a vocabulary without one less its mean). None where the scores do not add up to
+            it.
         sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no token's score. None
             without sinks.
         sinks: Indices of the tokens that are attention sinks.

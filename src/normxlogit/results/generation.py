@@ -68,8 +68,8 @@ class GenerationAttribution(Result):
         version: Version of the library.
         diagnostics: What the method measured of itself, by name, with one number for each generated token.
         bias: float32, (G,), with layers (G, L): what belongs to no token. `scores.sum(-1) + bias`, and `sink` where
-            there is one, is what is explained: the logit of each row's target, less the contrast's or, by the frozen
-            gradient, the mean over the vocabulary. None where the scores do not add up to it.
+            there is one, is what is explained: the logit of each row's target, less the contrast's or, without one,
+            the mean over the vocabulary. None where the scores do not add up to it.
         sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no token's score. None
             without sinks.
         sinks: Indices of the tokens that are attention sinks.

@@ -95,7 +95,7 @@ class DecompX(Method):
         except UnsupportedModelError as error:
             raise refused("decompx", error, per_layer=bool(layers)) from None
         if head is not None and model.layer_count() in wanted:
-            _prove(scores[:, :, wanted.index(model.layer_count())], target.read(run.logits), exact)
+            _prove(scores[:, :, wanted.index(model.layer_count())], target.quantity(run.logits), exact)
         return Scores(scores, bias=None if norm or not exact else torch.zeros_like(scores[..., 0]))
 
 
@@ -251,6 +251,7 @@ class _Head:
         self.span = model.task.kind == "span"
         self.rows, self.target = target.rows()
         self.weight, self.bias = linear(module(paths.out))  # (C, H), (C,)
+        self.centred = model.task.vocabulary and target.contrast is None  # as in `Target.quantity`
         self.dense = linear(module(paths.dense)) if paths.dense else None
         self.act = activation(model.module, paths.activation) if paths.activation else None
         self.norm = module(paths.norm) if paths.norm else None
@@ -260,10 +261,13 @@ class _Head:
         self._model, self._vocabulary = model, target.task.vocabulary
 
     def own(self, states: Tensor, texts: slice) -> Tensor:
-        """Return what the model's own head says of the states that it reads, (b, P, H), as `read` does, (b, K)."""
+        """Apply the model's own head to the states that it reads, (b, P, H), for the sums of `read`, (b, K)."""
         count, places, _ = states.shape
-        answers = self._model.parts.head.tokens(states.flatten(0, 1), self.rows if self._vocabulary else None)
-        answers = (answers if self._vocabulary else answers[:, self.rows]).float().view(count, places, -1)  # (b, P, R)
+        sliced = self._vocabulary and not self.centred
+        answers = self._model.parts.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
+        if self.centred:
+            answers = answers - answers.mean(-1, keepdim=True)
+        answers = (answers if sliced else answers[:, self.rows]).view(count, places, -1)  # (b, P, R)
         if self.span:  # start is read at the first place, end at the second
             answers = answers[:, self.rows.to(answers.device), torch.arange(len(self.rows), device=answers.device)]
         else:
@@ -289,7 +293,10 @@ class _Head:
                 shares = _normed(shares, *norm_parts(self.norm, after))
         # The bias is shared out over all outputs, whichever were asked for.
         part = _parts_of(shares @ (self.weight.T @ self.bias))  # (b, P, T)
-        answers = shares @ self.weight[self.rows].T + part[..., None] * self.bias[self.rows]  # (b, P, T, R)
+        out_weight, out_bias = self.weight[self.rows], self.bias[self.rows]  # (R, H), (R,)
+        if self.centred:
+            out_weight, out_bias = out_weight - self.weight.mean(0), out_bias - self.bias.mean()
+        answers = shares @ out_weight.T + part[..., None] * out_bias  # (b, P, T, R)
         if self.span:  # start is read at the first place, end at the second
             answers = answers[:, self.rows.to(answers.device), :, torch.arange(len(self.rows), device=answers.device)]
             answers = answers.permute(1, 2, 0)[:, None]  # (b, 1, T, R)
