@@ -21,7 +21,7 @@ from ..models.layers import Layers
 from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..models.tasks import Task
-from ..surgery.isolated import without_autocast
+from ..surgery.autocast import without_autocast
 from .settings import check, format_value, settings_of, unknown
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
 from ..models.layers import Layers, layer_numbers
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
-from ..surgery.isolated import without_autocast
+from ..surgery.autocast import without_autocast
 from .base import Method, Request, Scores
 from .baselines import Baseline, baseline_vectors
 from .registry import register

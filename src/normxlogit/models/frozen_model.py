@@ -12,10 +12,11 @@ from torch import Tensor, nn
 
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
+from ..surgery.autocast import without_autocast
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
-from ..surgery.isolated import WriteWatch, private_clone, without_autocast
 from ..surgery.layer_outputs import LayerOutput
+from ..surgery.pool import WriteWatch, private_clone
 from ..surgery.readout import Readout, attention_sinks, read_out
 from ..surgery.same_answer import SUMS, tolerance_for
 from ..surgery.trace import Axes, tensor_of, with_tensor

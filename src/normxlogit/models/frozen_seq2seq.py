@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
-from ..surgery.isolated import private_clone, without_autocast
+from ..surgery.autocast import without_autocast
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
+from ..surgery.pool import private_clone
 from ..surgery.readout import PLAIN, Readout, read_out
 from ..surgery.trace import hidden_of, trace
 from .embeddings import table_of
@@ -203,7 +203,7 @@ class FrozenSeq2Seq(FrozenModel):
         """Return the modules that return the outputs of the encoder's layers, found once, and listen; () if unknown."""
         if self._layers is not None:
             return self._layers
-        reference = cast(PreTrainedModel, private_clone(self.model.copy.reference))
+        reference = private_clone(self.model.copy.reference)
         ids = batch.inputs["source"][..., 0]  # (1, S)
         given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
         calls, outputs = trace(reference, given | {"decoder_input_ids": batch.inputs["input_ids"]})

@@ -11,10 +11,10 @@ from transformers import PretrainedConfig
 from ..errors import HeadMismatchError, InputError, NormXLogitError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
-from ..surgery.isolated import private_clone
 from ..surgery.layer_to_head import TrunkDone
 from ..surgery.memory import out_of_memory
 from ..surgery.non_finite import is_number
+from ..surgery.pool import private_clone
 from ..surgery.same_answer import apart, tolerance_for
 from .input_limits import SPARE
 from .model_copy import ModelCopy

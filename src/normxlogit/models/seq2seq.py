@@ -2,18 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from ..errors import InputError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, readable_tokens
+from ..surgery.autocast import without_autocast
 from ..surgery.clone import override_forward
-from ..surgery.isolated import private_clone, without_autocast
+from ..surgery.pool import private_clone
 from .model_copy import ModelCopy
 from .task_model import TaskModel
 from .tasks import Task
@@ -106,7 +106,7 @@ class Seq2SeqModel(TaskModel):
         longest = mask.shape[1]
         ids = torch.tensor([[*s, *[self.pad_id] * (longest - len(s))] for s in sources], device=self.device)  # (B, S)
         with torch.inference_mode():
-            encoder: Any = cast(PreTrainedModel, private_clone(self.copy.reference)).get_encoder()
+            encoder: Any = private_clone(self.copy.reference).get_encoder()
             with without_autocast({"input_ids": ids}):
                 states: Tensor = encoder(input_ids=ids, attention_mask=mask)[0]  # (B, S, H)
         if len(sources) == 1:

@@ -11,8 +11,8 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..surgery.clone import override_forward
-from ..surgery.isolated import private_clone
 from ..surgery.parts import Parts
+from ..surgery.pool import private_clone
 from .embeddings import WordEmbeddings
 from .model_copy import ModelCopy
 from .task_model import TaskModel

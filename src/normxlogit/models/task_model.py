@@ -14,9 +14,9 @@ from ..inputs.batching import Batch, collate
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
 from ..results.base import FloatArray
+from ..surgery.autocast import without_autocast
 from ..surgery.clone import unwrapped
 from ..surgery.headpiece import answer_of
-from ..surgery.isolated import without_autocast
 from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts, find_parts
 from ..surgery.trace import embedded_of, states_of

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..surgery.isolated import private_clone
 from ..surgery.memory import refuse_to_hide
+from ..surgery.pool import private_clone
 from .task_model import TaskModel
 
 __all__ = ["TokenTables", "find_token_tables"]

@@ -9,8 +9,8 @@ from transformers import GenerationConfig
 
 from ..errors import InputError
 from ..inputs.encoding import Encoding
-from ..surgery.isolated import private_clone
 from ..surgery.memory import result_or_none
+from ..surgery.pool import private_clone
 from ..surgery.same_answer import tolerance_for
 from .map_batches import STATES_AGREE, map_batches
 from .proof import reading

@@ -20,7 +20,7 @@ from ..models.targets import Target, check_target, index_of, is_choice, name_of,
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.generation import GenerationAttribution
-from ..surgery.isolated import autocast_note
+from ..surgery.autocast import autocast_note
 from ..surgery.memory import enough_memory
 from .completed import Completed
 from .explain import sink_note

@@ -19,7 +19,7 @@ from ..models.targets import Target, describe_targets, resolve, same_as_contrast
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution, Prediction
 from ..results.base import FloatArray
-from ..surgery.isolated import autocast_note
+from ..surgery.autocast import autocast_note
 from .options import Options
 
 __all__ = ["ScoreColumns", "explain_batch", "score_batch", "sink_note", "to_host"]

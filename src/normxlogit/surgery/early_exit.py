@@ -16,7 +16,8 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from .layer_to_head import TrunkWithoutLayers
-from .trace import Call, main_input, tensor_of
+from .run import main_input
+from .trace import Call, tensor_of
 
 __all__ = ["EarlyExit", "handing_layers"]
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 from . import frozen_maps as maps
+from .run import watch_backward
 from .same_answer import EXCLUDED
 
 __all__ = ["blocking", "hiding", "nonlinear"]
@@ -65,20 +66,16 @@ def nonlinear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) 
     if not slope.requires_grad:
         return []
     found: dict[str, None] = {}
-    handles = []
-    for node in _nodes(total):
 
-        def look(after: Any, before: Any, node: Any = node) -> None:
-            if any(map(_flows, after)) and not any(map(_flows, before)):
-                function, path = places.get(node, (node.name(), ""))
-                found[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
+    def look(node: Any, after: Any, before: Any) -> None:
+        if any(map(_flows, after)) and not any(map(_flows, before)):
+            function, path = places.get(node, (node.name(), ""))
+            found[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
 
-        handles.append(node.register_hook(look))
-    try:
+    def work() -> None:
         torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
-    finally:
-        for handle in handles:
-            handle.remove()
+
+    watch_backward(_nodes(total), look, work)
     return list(found) or ["an operation that could not be found"]
 
 

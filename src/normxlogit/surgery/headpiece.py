@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from ..errors import UnsupportedModelError
+from .autocast import without_autocast
 from .clone import instead_of, replaced, shallow_copy
-from .isolated import without_autocast
 from .memory import refuse_to_hide
 from .trace import hand_back
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
-from .isolated import private_clone
 from .memory import refuse_to_hide
+from .pool import private_clone
 from .trace import Call, tensor_of, trace
 
 __all__ = ["is_number", "no_number", "non_finite_error"]
@@ -30,7 +30,7 @@ def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Unsup
         inputs: What it read.
     """
     try:
-        calls, _ = trace(private_clone(model), inputs)  # type: ignore[arg-type]
+        calls, _ = trace(private_clone(model), inputs)
     except Exception as error:  # it ran before; what is missing is only where it went wrong
         refuse_to_hide(error)
         calls = []

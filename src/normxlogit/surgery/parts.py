@@ -13,14 +13,15 @@ from ..errors import HeadMismatchError, UnsupportedModelError
 from .clone import clone
 from .early_exit import EarlyExit, handing_layers
 from .headpiece import Headpiece, answer_of
-from .isolated import private_clone
 from .layer_outputs import LayerOutput, embedding_output, layer_outputs
 from .layer_to_head import LayerToHead, before_layers, find_layer_to_head
 from .memory import refuse_to_hide
 from .non_finite import is_number, no_number
+from .pool import private_clone
+from .run import main_input
 from .same_answer import EXCLUDED, apart, check_repeatable, prove_on_another, tolerance_for
 from .token_pooling import TokenPooling
-from .trace import Axes, Call, axes_of, embedded_of, hidden_of, main_input, states_of, tensor_of, trace
+from .trace import Axes, Call, axes_of, embedded_of, hidden_of, states_of, tensor_of, trace
 
 __all__ = ["EmbeddingTap", "Parts", "find_parts"]
 
@@ -171,7 +172,7 @@ def find_parts(model: PreTrainedModel, inputs: Mapping[str, Any], filler: int) -
     model = cast(PreTrainedModel, clone(model))
     if not isinstance(model, PreTrainedModel):  # of one text, the axes of texts and tokens can be told
         inputs = {name: value[:1] for name, value in inputs.items()}
-    calls, outputs = trace(cast(PreTrainedModel, private_clone(model)), inputs)  # what it leaves behind is left there
+    calls, outputs = trace(private_clone(model), inputs)  # what it leaves behind is left there
     logits = answer_of(outputs)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")

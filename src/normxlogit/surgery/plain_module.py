@@ -1,5 +1,6 @@
 """Any module that maps token ids to logits, called and asked as a transformers model is."""
 
+import functools
 import inspect
 import types
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from transformers.utils.generic import ModelOutput
 from ..errors import NormXLogitError, UnsupportedModelError
 from .clone import override_forward
 from .memory import refuse_to_hide
+from .run import run
 
 __all__ = ["as_task_model", "logits_of"]
 
@@ -100,22 +102,19 @@ def _arguments(model: nn.Module) -> tuple[list[str], bool]:
 
 def _embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
     """Return the path of the table that the ids are looked up in, None if there is none, and the answer to them."""
-    found: list[str] = []
+    tables: list[str] = []
 
-    def seen(path: str, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        asked = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)), None)
+    def look(path: str, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        indices = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)), None)
         looked_up = isinstance(output, Tensor) and output.is_floating_point() and output.ndim == 3
-        if looked_up and asked is not None and (asked.equal(ids) or asked.equal(ids.T)):
-            found.append(path)
+        if looked_up and indices is not None and (indices.equal(ids) or indices.equal(ids.T)):
+            tables.append(path)
 
-    handles = [
-        module.register_forward_hook(lambda _, a, k, o, path=path: seen(path, a, k, o), with_kwargs=True)
-        for path, module in model.named_modules()
-        if not any(True for _ in module.children())
-    ]
+    leaves = [path for path, module in model.named_modules() if not any(True for _ in module.children())]
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     try:
         with torch.inference_mode():
-            logits: Tensor = model(input_ids=ids, attention_mask=torch.ones_like(ids))["logits"]
+            done = run(model, inputs, replace={path: functools.partial(look, path) for path in leaves})
     except NormXLogitError:
         raise
     except Exception as error:
@@ -124,10 +123,8 @@ def _embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:
             f"{type(model).__name__} cannot read token ids of shape {tuple(ids.shape)}: {type(error).__name__}: "
             f"{(str(error).splitlines() or [''])[0]}"
         ) from error
-    finally:
-        for handle in handles:
-            handle.remove()
-    return (found[0] if found else None), logits
+    logits: Tensor = done.output["logits"]
+    return (tables[0] if tables else None), logits
 
 
 def _give(model: nn.Module, name: str, path: str | None) -> None:

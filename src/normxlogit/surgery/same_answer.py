@@ -9,9 +9,10 @@ from transformers import PreTrainedModel
 
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Headpiece, answer_of
-from .isolated import private_clone
 from .memory import refuse_to_hide
 from .non_finite import is_number
+from .pool import private_clone
+from .run import Site, run
 from .trace import hidden_of
 
 __all__ = ["EXCLUDED", "SUMS", "apart", "check_repeatable", "mixes_by_rounding", "prove_on_another", "tolerance_for"]
@@ -94,19 +95,19 @@ def prove_on_another(
         return
     count = len(inputs[name])
     both = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
-    private, seen = private_clone(model), list[Any]()
-    if head is not None:
-        private.get_submodule(head.trunk).register_forward_hook(lambda _, __, output: seen.append(output))
+    sites = [] if head is None else [Site(head.trunk, call=0)]
     try:
         with torch.inference_mode():
-            answers = answer_of(private(**{**inputs, **both}))
+            done = run(private_clone(model), {**inputs, **both}, record=sites)
+        answers = answer_of(done.output)
     except Exception as error:  # the same tokens in this order may be no text that the model reads
         refuse_to_hide(error)
         return
     if answers is None or not is_number(answers):
         return
     mixed = 0.0 if logits is None else apart(answers[:count], logits)
-    hidden = hidden_of(seen[-1]) if seen else None
+    trunk = [output for site in sites for output in done.seen.get(site, ())]
+    hidden = hidden_of(trunk[-1]) if trunk else None
     if head is not None and hidden is not None:
         hidden = head.by_text(hidden)  # (B, T, H)
         with torch.inference_mode():

@@ -1,5 +1,6 @@
 """What every module of a model was given and returned in one forward pass."""
 
+import functools
 import itertools
 import re
 from collections.abc import Mapping
@@ -7,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
+
+from .run import main_input, run
 
 __all__ = [
     "Axes",
@@ -19,7 +21,6 @@ __all__ = [
     "hand_back",
     "hidden_of",
     "in_form",
-    "main_input",
     "several_states",
     "states_of",
     "tensor_of",
@@ -58,38 +59,31 @@ class Call:
         return re.sub(r"\d+", "*", self.path)
 
 
-def trace(model: PreTrainedModel, inputs: Mapping[str, Any]) -> tuple[list[Call], ModelOutput]:
-    """Run a model once and note every call of every module, in the order in which they began."""
+def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], ModelOutput]:
+    """Run a copy once and record every call of every module, in the order in which they began."""
     calls: list[Call] = []
-    open_calls: list[Call] = []
-    handles = []
+    running: list[Call] = []
     ended = itertools.count()
 
-    def leave(output: Any) -> None:
-        call = open_calls.pop()
+    def begin(path: str, module: Any, *args: Any, **kwargs: Any) -> Any:
+        calls.append(Call(path, None))
+        running.append(calls[-1])
+        return module(*args, **kwargs)
+
+    def end(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        call, given = running.pop(), main_input(args, kwargs)
+        call.given = given if isinstance(given, Tensor) else None
         call.returned, call.end = output, next(ended)
 
-    def enter(path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        given = main_input(args, kwargs)
-        call = Call(path, given if isinstance(given, Tensor) else None)
-        calls.append(call)
-        open_calls.append(call)
-
-    for path, module in model.named_modules():
-        handles.append(module.register_forward_pre_hook(lambda _, a, k, path=path: enter(path, a, k), with_kwargs=True))
-        handles.append(module.register_forward_hook(lambda _, __, output: leave(output)))
-    try:
-        with torch.inference_mode():
-            outputs = model(**inputs, output_hidden_states=True, return_dict=True)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return calls, outputs
-
-
-def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a module's main input, among its arguments."""
-    return args[0] if args else kwargs.get("hidden_states", next(iter(kwargs.values()), None))
+    paths = [path for path, _ in model.named_modules()]
+    with torch.inference_mode():
+        done = run(
+            model,
+            {**inputs, "output_hidden_states": True, "return_dict": True},
+            replace=dict.fromkeys(paths, end),
+            instead={path: functools.partial(begin, path) for path in paths},
+        )
+    return calls, done.output
 
 
 def in_form(form: Any, state: Tensor) -> Any:

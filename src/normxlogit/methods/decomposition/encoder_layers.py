@@ -1,5 +1,6 @@
 """The parts of post-LayerNorm encoders by family: what the decomposition methods need, and nothing else does."""
 
+import itertools
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -12,7 +13,8 @@ from transformers.activations import ACT2FN
 from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
 from ...models.task_model import TaskModel
-from .layer_calls import own_clone, record
+from ...surgery.run import Site, run
+from .layer_calls import LayerCall, clone_for_layers, record_layers
 
 __all__ = [
     "ENCODERS",
@@ -302,19 +304,19 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
         UnsupportedModelError: If the model is of no known family.
     """
     paths = _family(model)[0]
-    shallow_copy = own_clone(model)
-    shallow_copy.config._attn_implementation = "eager"
-    for module in shallow_copy.modules():
+    copy = clone_for_layers(model)
+    copy.config._attn_implementation = "eager"
+    for module in copy.modules():
         if hasattr(module, "chunk_size_feed_forward"):
             module.chunk_size_feed_forward = 0  # type: ignore[assignment]  # one call, one recording
-    layers = list(shallow_copy.base_model.get_submodule(paths.layers).children())
-    calls = record(model, shallow_copy, layers, batch)
+    layers = set(copy.base_model.get_submodule(paths.layers).children())
+    calls = record_layers(model, copy, [path for path, module in copy.named_modules() if module in layers], batch)
     names = [field.name for field in fields(paths) if field.name != "layers"]
     for number, call in enumerate(calls, 1):
         if number not in wanted:
             continue
         parts = {name: call.layer.get_submodule(getattr(paths, name)) for name in names}
-        seen = _watched(parts, call.again)
+        seen = _recorded(call, {name: getattr(paths, name) for name in names})
         attention = seen["attention"][1][1].float()  # (B, heads, T, T)
         value = seen["value"][1].float()  # (B, T, H)
         before, after = seen["up"][1].float(), seen["down"][0].float()  # (B, T, F) both
@@ -333,20 +335,8 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
         )
 
 
-def _watched(parts: dict[str, nn.Module], run: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the first input and the output of each part during `run`."""
-    seen: dict[str, tuple[Any, Any]] = {}
-
-    def keep(name: str, args: tuple[Any, ...], output: Any) -> None:
-        seen[name] = (args[0] if args else None, output)
-
-    handles = [
-        module.register_forward_hook(lambda _, args, output, name=name: keep(name, args, output))
-        for name, module in parts.items()
-    ]
-    try:
-        run()
-    finally:
-        for handle in handles:
-            handle.remove()
-    return seen
+def _recorded(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:
+    """Call a layer again; return the main input and the output of each of its parts."""
+    sites = {name: (Site(path, given=True), Site(path)) for name, path in paths.items()}
+    seen = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.again).seen
+    return {name: (seen.get(given), seen[returned]) for name, (given, returned) in sites.items()}

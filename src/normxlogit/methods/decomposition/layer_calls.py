@@ -1,21 +1,24 @@
 """Recording the calls of a model's layers in one pass, to run any of them again by itself."""
 
-import copy
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 from transformers import Cache, PretrainedConfig, PreTrainedModel
 
 from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
+from ...models.proof import reading
 from ...models.task_model import TaskModel
 from ...surgery.clone import clone
 from ...surgery.memory import refuse_to_hide
+from ...surgery.run import Site, run
 from ...surgery.trace import hidden_of, several_states
 
-__all__ = ["LayerCall", "own_clone", "pieces", "record"]
+__all__ = ["LayerCall", "clone_for_layers", "pieces", "record_layers"]
 
 
 @dataclass
@@ -23,6 +26,7 @@ class LayerCall:
     """One call of one layer during a forward pass over B texts.
 
     Attributes:
+        path: Where the layer is in the model.
         layer: The layer, of a clone.
         args: Its positional arguments, without the hidden states.
         kwargs: Its keyword arguments, without the hidden states.
@@ -31,6 +35,7 @@ class LayerCall:
         returned: The hidden states it gave back, (B, T, H).
     """
 
+    path: str
     layer: nn.Module
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -76,22 +81,22 @@ class LayerCall:
         return hidden
 
 
-def own_clone(model: TaskModel) -> PreTrainedModel:
-    """Clone the model for one call of one method, so that its hooks, attention kernel and cache touch no other."""
-    shallow_copy: PreTrainedModel = clone(model.module)  # type: ignore[assignment]
-    own = getattr(shallow_copy, "config", None)
-    for config in (own, own.get_text_config()) if isinstance(own, PretrainedConfig) else ():
-        config.use_cache = False  # layers that are called again must not remember
-    return shallow_copy
+def clone_for_layers(model: TaskModel) -> PreTrainedModel:
+    """Clone the model for one call of one method, with layers that can be called again: they keep no cache."""
+    copy = clone(model.module)
+    config = getattr(copy, "config", None)
+    for settings in (config, config.get_text_config()) if isinstance(config, PretrainedConfig) else ():
+        settings.use_cache = False
+    return cast(PreTrainedModel, copy)
 
 
-def record(model: TaskModel, shallow_copy: nn.Module, layers: list[nn.Module], batch: Batch) -> list[LayerCall]:
-    """Run the trunk of a clone once and keep the calls of some of its modules.
+def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batch: Batch) -> list[LayerCall]:
+    """Run the trunk of a clone once and keep the calls of some of its layers.
 
     Args:
         model: The model.
-        shallow_copy: What `own_clone` made of it.
-        layers: Modules of the clone.
+        copy: What `clone_for_layers` made of it.
+        layers: Paths of modules.
         batch: What to read.
 
     Returns:
@@ -99,29 +104,22 @@ def record(model: TaskModel, shallow_copy: nn.Module, layers: list[nn.Module], b
         several does not.
     """
     calls: list[LayerCall] = []
-    open_calls: list[tuple[Tensor, tuple[Any, ...], dict[str, Any], str | None]] = []
-    handles = []
 
-    def enter(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def keep(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
         rest = dict(kwargs)
         name = "hidden_states" if "hidden_states" in rest else None if args else next(iter(rest))
         given = args[0] if name is None else rest.pop(name)
-        open_calls.append((given, _copied(args if name else args[1:]), _copied(rest), name))
-
-    def leave(layer: nn.Module, _: Any, output: Any) -> None:
-        given, args, kwargs, name = open_calls.pop()
+        kept = _copied(args if name else args[1:]), _copied(rest)  # now: the layer writes into caches
+        output = layer(*args, **kwargs)
         hidden = hidden_of(output)
         if hidden is not None and not several_states(output):
-            calls.append(LayerCall(layer, args, kwargs, name, given, hidden))
+            calls.append(LayerCall(path, copy.get_submodule(path), *kept, name, given, hidden))
+        return output
 
-    for layer in layers:
-        handles.append(layer.register_forward_pre_hook(enter, with_kwargs=True))
-        handles.append(layer.register_forward_hook(leave))
-    try:
-        model.run_trunk(shallow_copy, batch.inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
+    _ = model.parts.head  # without one, its error says why there is no trunk
+    with reading(copy, batch.inputs):
+        instead = {path: functools.partial(keep, path) for path in layers}
+        run(copy, batch.inputs, instead=instead, stop=Site(str(model.parts.trunk)))
     return calls
 
 
@@ -147,7 +145,7 @@ def pieces(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[
 def _copied(value: Any) -> Any:
     """Copy the caches among a call's arguments: a layer writes into them each time that it is called."""
     if isinstance(value, Cache):
-        return copy.deepcopy(value)
+        return deepcopy(value)
     if isinstance(value, dict):
         return {name: _copied(part) for name, part in value.items()}
     return tuple(map(_copied, value)) if type(value) is tuple else value

@@ -10,9 +10,10 @@ from torch.nn.functional import normalize
 from ...errors import UnsupportedModelError
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
+from ...surgery.run import run as run_copy
 from ...surgery.same_answer import tolerance_for
 from ..registry import register
-from .layer_calls import LayerCall, own_clone, record
+from .layer_calls import LayerCall, clone_for_layers, record_layers
 from .matrix import MatrixMethod
 
 __all__ = ["ValueZeroing"]
@@ -24,9 +25,9 @@ VALUES = {"value", "v_proj", "v_lin", "value_proj", "v"}
 """What transformers calls the value projection."""
 
 
-def _layers_with_values(copy: nn.Module) -> dict[nn.Module, list[nn.Module]]:
-    """Return the model's layers (outermost members of its module lists) and their value projections."""
-    found: dict[nn.Module, list[nn.Module]] = {}
+def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
+    """Return the paths of the model's layers (outermost members of its module lists) and, in these, of their values."""
+    values: dict[str, list[str]] = {}
     for path, module in copy.named_modules():
         name = path.rpartition(".")[2]
         # Also values under other names, such as those of Longformer's global attention, to see that there are several.
@@ -35,9 +36,10 @@ def _layers_with_values(copy: nn.Module) -> dict[nn.Module, list[nn.Module]]:
         names = path.split(".")
         for depth in range(1, len(names)):
             if isinstance(copy.get_submodule(".".join(names[:depth])), nn.ModuleList):
-                found.setdefault(copy.get_submodule(".".join(names[: depth + 1])), []).append(module)
+                layer = ".".join(names[: depth + 1])
+                values.setdefault(layer, []).append(path.removeprefix(f"{layer}."))
                 break
-    return found
+    return values
 
 
 @register("value-zeroing", paper=PAPER, needs=NEEDS, per_layer=True, passes="T + 2 forward")
@@ -53,10 +55,10 @@ class ValueZeroing(MatrixMethod):
 
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the matrices."""
-        copy = own_clone(model)
-        found = _layers_with_values(copy)
-        calls = record(model, copy, list(found), run.batch)
-        if len(calls) != model.layer_count() or any(len(found[call.layer]) != 1 for call in calls):
+        copy = clone_for_layers(model)
+        values = _layers_with_values(copy)
+        calls = record_layers(model, copy, list(values), run.batch)
+        if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
         for before, call in itertools.pairwise(calls):
             if not torch.equal(before.returned, call.given):
@@ -66,15 +68,15 @@ class ValueZeroing(MatrixMethod):
                 )
         for number, call in enumerate(calls, 1):
             if number in layers:
-                yield number, _moved(call, found[call.layer][0], run.batch.mask, model.batch_tokens)
+                yield number, _moved(call, values[call.path][0], run.batch.mask, model.batch_tokens)
 
 
-def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tensor:
+def _moved(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
     """Return one layer's score matrix, (B, T, T).
 
     Args:
         call: The layer's call.
-        value: Its value projection.
+        value: The path of its value projection in it.
         mask: True at real tokens, (B, T).
         budget: Most tokens in one call of the layer.
 
@@ -97,16 +99,13 @@ def _moved(call: LayerCall, value: nn.Module, mask: Tensor, budget: int) -> Tens
         texts, tokens = part.to(real.device).unbind(1)  # (N,) each
         copies = torch.arange(len(texts), device=real.device)  # (N,)
 
-        def zero(_: nn.Module, __: object, output: Tensor, at: tuple[Tensor, Tensor] = (copies, tokens)) -> Tensor:
+        def zero(output: Tensor, *_: object, at: tuple[Tensor, Tensor] = (copies, tokens)) -> Tensor:
             output = output.clone()  # (N, T, values)
             output[at] = 0.0
             return output
 
-        handle = value.register_forward_hook(zero)
-        try:
-            moved = normalize(call.again(texts).float(), dim=-1)  # (N, T, H)
-        finally:
-            handle.remove()
+        again = run_copy(call.layer, {"texts": texts}, replace={value: zero}, call=call.again).output  # (N, T, H)
+        moved = normalize(again.float(), dim=-1)  # (N, T, H)
         # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.
         scores[texts, :, tokens] = (moved - real[texts]).square().sum(-1) / 2  # (N, T)
     return scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)
