@@ -125,6 +125,13 @@ GIVEN = {
         "explainer": Explainer(*writer()),
         "text": "The pool opened in 1974. It was built by Karl Brenner.",
         "other": "The library opened in 1980.",
+        "question": "When did the pool open?",
+        "response": "In 1974.",
+        "retriever": SimpleNamespace(
+            invoke=lambda question: [
+                SimpleNamespace(page_content="The pool opened in 1974.", metadata={"source": "report.pdf", "page": 3})
+            ]
+        ),
     },
     "docs/corpus.md": lambda: reviews(),
     "docs/tasks.md": lambda: {"pipeline": zero_shot()},

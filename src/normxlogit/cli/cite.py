@@ -9,21 +9,25 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError, InputError
+from ..inputs.document_files import decoded, files_in, read_file
 from .console import Format, ascii_only, check_output, deliver, format_for, quiet
 from .options import AUTO, Device, DType, GGUFFile, OutputFile, OutputFormat, loading
 
 __all__ = ["cite"]
 
-SUFFIXES = (".txt", ".md", ".markdown")
-"""Files that are read of a folder."""
-
 
 def cite(
     documents: Annotated[
         list[str] | None,
-        typer.Argument(metavar="DOCUMENTS...", help="Text or Markdown files or folders; - or none is standard input."),
+        typer.Argument(
+            metavar="DOCUMENTS...", help="Text, Markdown, HTML or PDF files or folders; - or none is standard input."
+        ),
     ] = None,
     question: Annotated[str, typer.Option(help="The question.")] = "",
+    answer: Annotated[
+        Path | None,
+        typer.Option(help="Text file of an answer that was written elsewhere; by default the model answers."),
+    ] = None,
     model: Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")] = "",
     gguf_file: GGUFFile = None,
     device: Device = AUTO,
@@ -62,6 +66,7 @@ def cite(
         result = explainer.cite(
             question,
             texts,
+            answer=None if answer is None else "\n\n".join(read_file(answer).values()),
             system=system,
             max_new_tokens=max_new_tokens,
             method=method,
@@ -80,17 +85,17 @@ def cite(
 
 
 def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str], list[str]]:
-    """Read documents, by their names; what a folder holds that is no UTF-8 text is left out.
+    """Read documents, by their names; files of a folder that cannot be read are left out.
 
     Args:
-        places: Files, folders (of which every .txt and .md file is read) or "-" for standard input.
+        places: Files, folders (of which every text, Markdown, HTML and PDF file is read) or "-" for standard input.
         output: Where the answer will be written; none of them.
 
     Returns:
         The documents, and a note of each file of a folder that was left out.
 
     Raises:
-        DataError: If one cannot be read or is no UTF-8 text, or a folder holds no document.
+        DataError: If one cannot be read, or a folder holds no document.
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
     files: dict[Path, Path] = {}  # each once, by where it really is
@@ -101,28 +106,31 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         if place == "-":
             if sys.stdin.isatty():
                 raise InputError("no documents: name files or folders, or give a text on standard input")
-            found["standard input"] = _text(sys.stdin.buffer.read(), "standard input")
+            found["standard input"] = decoded(sys.stdin.buffer.read(), "standard input")
             continue
         path = Path(place)
-        for file in _files(path) if path.is_dir() else [path]:
+        for file in files_in(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
         if not path.is_dir():
             asked.add(path.resolve())
     check_output(output, *files.values())
     for name, file in _named(list(files.values())).items():
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise DataError(f"cannot read {file}: {error.strerror}") from None
-        try:
-            found[name] = _text(content, str(file))
-        except DataError as error:
-            if file.resolve() in asked:
-                raise
-            left.append(error)
+        content, error = _content(file, name)
+        if error is not None and file.resolve() in asked:
+            raise error
+        left += [] if error is None else [error]
+        found |= content
     if left and not found:
         raise left[0]
     return found, [f"{error}; it was left out" for error in left]
+
+
+def _content(file: Path, name: str) -> tuple[dict[str, str], DataError | None]:
+    """Return a file's documents by name, or why it cannot be read."""
+    try:
+        return read_file(file, name), None
+    except DataError as error:
+        return {}, error
 
 
 def _named(files: list[Path]) -> dict[str, Path]:
@@ -132,31 +140,3 @@ def _named(files: list[Path]) -> dict[str, Path]:
         same = [str(other.absolute().parent) for other in files if other.name == file.name]
         found[file.absolute().relative_to(os.path.commonpath(same)).as_posix()] = file
     return found
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the documents in a folder and the folders in it, but for hidden ones.
-
-    Raises:
-        DataError: If there is none.
-    """
-    found = sorted(
-        file
-        for file in folder.rglob("*")
-        if file.suffix.lower() in SUFFIXES
-        and file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    )
-    if not found:
-        raise DataError(f"{folder}: no {', '.join(SUFFIXES)} file in this folder")
-    return found
-
-
-def _text(content: bytes, name: str) -> str:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{name} is not UTF-8 text") from None
-    if "\0" in text:  # such as UTF-16
-        raise DataError(f"{name} is not UTF-8 text")
-    return text.replace("\r\n", "\n")

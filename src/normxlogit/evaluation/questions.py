@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, InputError
-from ..pipeline.cite import documents_by_name
+from ..inputs.documents import documents_by_name
 
 __all__ = ["Asked", "load_questions", "qnli_questions"]
 

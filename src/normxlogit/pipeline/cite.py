@@ -1,13 +1,15 @@
 """From a question and documents to an answer with citations."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import operator
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..errors import InputError
 from ..inputs.chat import Prompt
+from ..inputs.documents import documents_by_name
 from ..inputs.texts import counted
 from ..methods import Method
 from ..models.task_model import TaskModel
@@ -20,30 +22,34 @@ from .ablations import Ablations, leave_one_out, verified
 from .completed import Completed
 from .options import Options
 from .sources import explain_sources, part_weights
-from .writing import generate
+from .writing import generate, read_completion
 
-__all__ = ["ask", "cite", "documents_by_name", "question_prompt"]
+__all__ = ["ask", "cite", "question_prompt", "sentences_of_spans"]
 
 Spans = dict[str, tuple[int, ...]]
 
 
 def cite(
     model: TaskModel,
-    question: str,
-    documents: Mapping[str, str] | Sequence[str],
+    question: str | None,
+    documents: Any,
     *,
     method: Method,
+    messages: Prompt | None = None,
+    answer: str | None = None,
     system: str | None = None,
     max_new_tokens: int = 200,
     verify: int | Literal["auto"] = 0,
 ) -> Citations:
-    """Let a model answer a question from documents, and find the sentences that each sentence of the answer rests on.
+    """Find the sentences of documents that each sentence of an answer rests on.
 
     Args:
         model: A causal language model.
-        question: The question.
-        documents: Texts by name, or a list of texts.
+        question: The question; None with `messages`.
+        documents: What `normxlogit.inputs.documents.documents_by_name` takes.
         method: How the sources are scored.
+        messages: A prompt of the caller's own instead of the question; `documents` are then spans of it by name.
+        answer: An answer that was written elsewhere; None lets the model answer.
         system: What the system message says; none by default.
         max_new_tokens: Most tokens to write.
         verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
@@ -55,42 +61,92 @@ def cite(
     """
     if verify not in (0, "auto"):
         verify = counted(verify, "verify")
-    completed = ask(model, question, documents, system=system, max_new_tokens=max_new_tokens)
+    completed = ask(
+        model, question, documents, messages=messages, answer=answer, system=system, max_new_tokens=max_new_tokens
+    )
     found = explain_sources(model, completed, Options(method=method), completed.named, "sentence")
     measured = {} if verify == 0 else _lost(model, completed, found, None if verify == "auto" else int(verify))
-    return Citations(**vars(found), question=question, verified=measured)
+    return Citations(**vars(found), question=question or "", verified=measured)
 
 
 def ask(
     model: TaskModel,
-    question: str,
-    documents: Mapping[str, str] | Sequence[str],
+    question: str | None,
+    documents: Any,
     *,
+    messages: Prompt | None = None,
+    answer: str | None = None,
     system: str | None = None,
     max_new_tokens: int = 200,
 ) -> Completed:
-    """Let a model answer a question from documents; the documents' sentences are the named sources.
+    """Put a question with its documents to a model; the documents' sentences are the named sources.
+
+    Args:
+        model: A causal language model.
+        question: As in `cite`.
+        documents: As in `cite`.
+        messages: As in `cite`.
+        answer: As in `cite`.
+        system: As in `cite`.
+        max_new_tokens: As in `cite`.
 
     Raises:
         InputError: If there is no question or document, they leave no room for an answer, or it is empty.
     """
-    prompt, spans = question_prompt(
-        question, documents, system, chat=bool(getattr(model.tokenizer, "chat_template", None))
-    )
-    completed = _without_ending(generate(model, prompt, max_new_tokens, {}))
+    chat = bool(getattr(model.tokenizer, "chat_template", None))
+    if messages is None:
+        prompt, spans = question_prompt(question, documents, system, chat=chat)
+    elif question is not None or system is not None:
+        raise InputError("messages hold the question and the system message; pass one or the other")
+    else:
+        prompt, spans = messages, sentences_of_spans(messages, documents)
+    if answer is None:
+        completed = generate(model, prompt, max_new_tokens, {})
+    elif not isinstance(answer, str) or not answer.strip():
+        raise InputError("the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {answer!r}")
+    else:
+        completed = read_completion(model, prompt, answer.strip() if chat else " " + answer.strip())
+    completed = _without_ending(completed)
     if not (seen := completed.seen(spans)):
         raise InputError("the model's tokenizer knows no word of the documents")
     return completed.naming(seen)
 
 
+def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
+    """Return the span of each sentence of documents that stand in a prompt, by names such as "notes.txt:3".
+
+    Args:
+        prompt: A text, or messages.
+        documents: Spans by name: (start, end) in characters of a text, (message, start, end) of messages.
+
+    Raises:
+        InputError: If a document is not a span, or holds no sentence.
+    """
+    if not isinstance(documents, Mapping) or not documents:
+        raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
+    spans: Spans = {}
+    for name, span in documents.items():
+        try:
+            *message, start, end = map(operator.index, span)
+            content = prompt if isinstance(prompt, str) else prompt[message[0]]["content"]
+            document = content[start:end]
+        except (TypeError, ValueError, IndexError, KeyError):
+            raise InputError(f"document {name!r}: {span!r} is not a span of the messages") from None
+        for number, (first, last) in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = (*message, start + first, start + last)
+    if not spans:
+        raise InputError("the documents hold no sentence")
+    return spans
+
+
 def question_prompt(
-    question: str, documents: Mapping[str, str] | Sequence[str], system: str | None = None, *, chat: bool
+    question: str | None, documents: Any, system: str | None = None, *, chat: bool
 ) -> tuple[Prompt, Spans]:
     """Write a question with its documents as a prompt.
 
     Args:
         question: The question.
-        documents: Texts by name, or a list of texts.
+        documents: What `normxlogit.inputs.documents.documents_by_name` takes.
         system: What comes first.
         chat: Whether the model takes messages; otherwise the prompt is one text.
 
@@ -119,29 +175,6 @@ def question_prompt(
         return text + "\nAnswer:", spans
     messages = [{"role": "user", "content": text}]
     return [{"role": "system", "content": system}, *messages] if system else messages, spans
-
-
-def documents_by_name(documents: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
-    """Return documents by name; of a list by their numbers, and without white space before them.
-
-    Raises:
-        InputError: If there is none, one is no text, or two have one name.
-    """
-    if isinstance(documents, str):
-        documents = [documents]
-    if isinstance(documents, Set) or not isinstance(documents, Iterable):
-        raise InputError(f"documents are texts by name or a list of texts, not {type(documents).__name__}")
-    if not isinstance(documents, Mapping):
-        documents = {f"document {number}": text for number, text in enumerate(documents, start=1)}
-    for name, text in documents.items():
-        if not isinstance(text, str):
-            raise InputError(f"document {name!r} is no text but {type(text).__name__}")
-    if len({str(name) for name in documents}) < len(documents):
-        raise InputError("two documents have the same name; give them different ones")
-    found = {str(name): text.lstrip() for name, text in documents.items() if text.strip()}
-    if not found:
-        raise InputError("there is no document with a text")
-    return found
 
 
 def _without_ending(completed: Completed) -> Completed:

@@ -233,31 +233,38 @@ class LanguageMixin:
     @checked_arguments
     def cite(
         self,
-        question: str,
-        documents: Mapping[str, str] | Sequence[str],
+        question: str | None = None,
+        documents: Any = None,
         *,
+        messages: Prompt | None = None,
+        answer: str | None = None,
         system: str | None = None,
         max_new_tokens: int = 200,
         method: str | Method | None = None,
         verify: int | Literal["auto"] = 0,
     ) -> Citations:
-        """Let a language model answer a question from documents, and cite the sentences its answer rests on.
+        """Cite the sentences of documents that an answer rests on: the model's own answer, or one written elsewhere.
 
         The sources are the documents' sentences. The default method takes one forward pass over the finished answer
-        and one backward pass for each of its sentences.
+        and one backward pass for each of its sentences. Of an answer that was written elsewhere, the citations say what
+        this model finds it to rest on when it reads it.
 
         Args:
             question: The question.
-            documents: Texts by name, or a list of texts.
+            documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
+                `normxlogit.inputs.documents`. With `messages` spans by name, (message, start, end) in characters.
+            messages: A prompt of your own, with the documents in it, instead of `question`: a list of chat messages, or
+                a text.
+            answer: The answer to be cited; None lets the model write one.
             system: What the system message says; by default what the model's chat template puts there.
-            max_new_tokens: Most tokens to write.
+            max_new_tokens: Most tokens to generate.
             method: As in `__call__`; None is that of `generate`. `occlusion` leaves out one source at a time, `lime` is
                 ContextCite's estimator.
             verify: Measure for this many of the first sources what the answer loses without them, a pass each; "auto"
                 measures until the others can no longer come first. The measured ones are ranked by it.
 
         Raises:
-            InputError: If there is no question or document, or they leave no room for an answer.
+            InputError: If there is no question, document or answer, or they leave no room for an answer.
             UnsupportedModelError: If the model is no language model, or the method does not work on it.
 
         Example:
@@ -270,6 +277,8 @@ class LanguageMixin:
             question,
             documents,
             method=self._completion_method(method),
+            messages=messages,
+            answer=answer,
             system=system,
             max_new_tokens=max_new_tokens,
             verify=verify,

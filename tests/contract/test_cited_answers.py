@@ -1,0 +1,60 @@
+"""Citations of answers that were written elsewhere, and of prompts of one's own."""
+
+import numpy as np
+import pytest
+
+from normxlogit import Citations, Explainer, InputError
+from tests import tiny
+
+DOCUMENTS = {"a": "The movie is good. The plot is bad.", "b": "The keys are here."}
+QUESTION, ANSWER = "Is it good?", "The movie was great. The keys are here."
+TEMPLATE = "{% for m in messages %}<s>{{ m['role'] }} : {{ m['content'] }} </s>{% endfor %}<s>assistant :"
+
+
+def made(template=None):
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.chat_template = template
+    return Explainer(tiny.model("llama", "CausalLM"), tokenizer)
+
+
+def test_an_answer_is_what_explain_sources_explains():
+    explainer = made()
+    answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
+    assert answer.completion.strip() == ANSWER
+    assert [part.name.strip() for part in answer.parts] == ["The movie was great.", "The keys are here."]
+    assert answer.question == QUESTION
+    prompt = answer.text[: -len(answer.completion)]
+    spans = dict(zip(answer.names, answer.spans, strict=True))
+    plain = explainer.explain_sources(prompt, answer.completion, by=spans, of="sentence")
+    np.testing.assert_allclose(answer.table, plain.table, rtol=1e-4, atol=1e-5)
+    assert Citations.from_dict(answer.to_dict()) == answer
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE], ids=["text", "chat"])
+def test_a_prompt_of_ones_own(template):
+    explainer = made(template)
+    content = "The movie is good. The plot is bad. Is it good?"
+    prompt, message = (content, ()) if template is None else ([{"role": "user", "content": content}], (0,))
+    spans = {"review": (*message, 0, 35)}
+    answer = explainer.cite(messages=prompt, documents=spans, answer=ANSWER)
+    assert answer.names == ("review:1", "review:2")
+    assert [answer.text[slice(*span)] for span in answer.spans] == ["The movie is good.", "The plot is bad."]
+    assert answer.question == ""
+    measured = explainer.cite(messages=prompt, documents=spans, answer=ANSWER, verify=2)
+    assert set(measured.verified) == set(answer.names)
+
+
+def test_what_is_missing_is_named():
+    explainer = made()
+    for answer in ("", "  ", 3, ["a"]):
+        with pytest.raises(InputError, match="answer"):
+            explainer.cite(QUESTION, DOCUMENTS, answer=answer)
+    with pytest.raises(InputError, match="question"):
+        explainer.cite(documents=DOCUMENTS, answer=ANSWER)
+    with pytest.raises(InputError, match="documents"):
+        explainer.cite(QUESTION, answer=ANSWER)
+    with pytest.raises(InputError, match="messages hold the question"):
+        explainer.cite(QUESTION, {"a": (0, 5)}, messages="the movie", answer=ANSWER)
+    for documents in (None, {}, ["the movie"], {"a": (0, 0, 9)}, {"a": "xy"}, {"a": None}, {"a": (5, 5)}):
+        with pytest.raises(InputError, match=r"span|hold no sentence"):
+            explainer.cite(messages="the movie is good .", documents=documents, answer=ANSWER)
