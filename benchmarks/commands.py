@@ -1,7 +1,6 @@
 """The commands: speed, memory, long-prompts, peers, attnlrp, corpus."""
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -12,9 +11,10 @@ import torch
 import typer
 
 from normxlogit import Explainer
+from normxlogit.cli import run_app
 from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.cli.options import methods_of
-from normxlogit.errors import InputError, NormXLogitError
+from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
 from normxlogit.evaluation.frontier_report import frontier_table
 from normxlogit.evaluation.timing import environment
@@ -56,11 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: The words after the program's name, by default those of the process.
     """
-    try:
-        app(args=None if arguments is None else list(arguments), prog_name="python -m benchmarks")
-    except NormXLogitError as error:
-        sys.stderr.write(f"error: {' '.join(str(error).split())}\n")
-        sys.exit(2)
+    run_app(app, "python -m benchmarks", arguments)
 
 
 @app.command()

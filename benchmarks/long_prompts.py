@@ -14,8 +14,8 @@ import torch
 from normxlogit import Explainer
 from normxlogit.errors import DataError
 from normxlogit.models import frozen_model
-from normxlogit.paper.costs.memory import GIVE_BACK
-from normxlogit.paper.costs.peak import Peak
+from paper.costs.memory import GIVE_BACK
+from paper.costs.peak import Peak
 
 from .random_models import SMOLLM2, language_model, random_texts
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from normxlogit.errors import DataError
-from normxlogit.paper.costs.memory import FORWARD, Job, measure
+from paper.costs.memory import FORWARD, Job, measure
 
 from .ratios import Row
 

@@ -16,7 +16,7 @@ from normxlogit.explainer import Explainer
 from normxlogit.inputs.batching import batches
 from normxlogit.models.devices import AUTO, device_named
 from normxlogit.models.loading import load
-from normxlogit.paper.costs.random_models import random_bert, random_ids, reference_tokenizer
+from paper.costs.random_models import random_bert, random_ids, reference_tokenizer
 
 from .random_models import LLAMA2_7B, MINILM, SMOLLM2, language_model, random_texts
 from .ratios import Row, row

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 import typing
 from enum import Enum
 from pathlib import Path
@@ -9,17 +10,23 @@ from types import NoneType
 
 from typer.models import ArgumentInfo
 
-from normxlogit import cli
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # `paper` is not installed
 
-PAGE = Path(__file__).parent.parent / "docs" / "cli.md"
+import paper.cli  # noqa: E402
+from normxlogit import cli  # noqa: E402
+
+PAGE = ROOT / "docs" / "cli.md"
 
 HEAD = """# The command line
 
 Written by `python scripts/cli_page.py` from the commands; `normxlogit COMMAND --help` says the same. A mistake is one
 line on standard error and exit code 2. Colours follow `NO_COLOR`, `FORCE_COLOR` and `TERM`; results go to standard
-output, progress to standard error. A file given by `--output` is whole or not there.
+output, progress to standard error. A file given by `--output` is whole or not there. The commands of `python -m paper`
+are those of the [paper's experiments](reproduction.md), which run from a checkout.
 """
 
+PAPER = "python -m paper"
 NAMES = {int: "number", float: "number", str: "text", Path: "path"}
 
 
@@ -34,15 +41,20 @@ def commands(app, name="normxlogit"):
 def written() -> str:
     """Return the page."""
     parts = [HEAD]
-    for name, function in commands(cli.app):
+    names = {}  # some functions are several commands
+    programs = [*commands(cli.app), (PAPER, paper.cli.root), *commands(paper.cli.app, PAPER)]
+    for name, function in programs:
+        names.setdefault(function, []).append(name)
+    for function, (name, *others) in names.items():
         hints = typing.get_type_hints(function, include_extras=True)
-        taken = [
-            (key, *typing.get_args(hints[key]), p.default) for key, p in inspect.signature(function).parameters.items()
-        ]
+        options = inspect.signature(function).parameters.items()
+        taken = [(key, *typing.get_args(hints[key]), p.default) for key, p in options if typing.get_args(hints[key])]
         taken.sort(key=lambda one: not isinstance(one[2], ArgumentInfo))
         named = [_argument(key, info) for key, _, info, _ in taken if isinstance(info, ArgumentInfo)]
-        usage = " ".join([name, *named, *(["[OPTIONS]"] if len(taken) > len(named) else [])])
-        parts.append(f"## {name}\n\n{_cell(inspect.getdoc(function))}\n\n```\n{usage}\n```\n")
+        more = [*named, *(["[OPTIONS]"] if len(taken) > len(named) else [])]
+        usage = "\n".join(" ".join([command, *more]) for command in (name, *others))
+        heading = ", ".join([name, *(other.rpartition(" ")[2] for other in others)])
+        parts.append(f"## {heading}\n\n{_cell(inspect.getdoc(function))}\n\n```\n{usage}\n```\n")
         if taken:
             rows = ["| option | value | default | what it is |", "|---|---|---|---|", *(_row(*one) for one in taken)]
             parts.append("\n".join(rows) + "\n")

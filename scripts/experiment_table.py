@@ -1,10 +1,14 @@
 """Write the table of the paper's experiments on its page: python scripts/experiment_table.py."""
 
+import sys
 from pathlib import Path
 
-from normxlogit.paper.experiments import experiments_table
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # `paper` is not installed
 
-PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
+from paper.experiments import experiments_table  # noqa: E402
+
+PAGE = ROOT / "docs" / "reproduction.md"
 BEGIN, END = "<!-- experiments: begin -->", "<!-- experiments: end -->"
 
 

@@ -19,7 +19,6 @@ NEEDED = (
     "normxlogit/default_model/model.safetensors",
     "normxlogit/default_model/tokenizer.json",
     "normxlogit/evaluation/reviews.jsonl",
-    "normxlogit/paper/published.json",
     "normxlogit/py.typed",
     "normxlogit/render/templates/page.html.j2",
 )

@@ -1,7 +1,7 @@
 """Write a small DeBERTa that was never trained, with the word embeddings of a model that was, ready to be fine-tuned.
 
     python scripts/untrained_deberta.py MINILM deberta-untrained
-    normxlogit finetune --task sst2 --model deberta-untrained --output deberta-sst2 --data-dir DATA ...
+    python -m paper finetune --task sst2 --model deberta-untrained --output deberta-sst2 --data-dir DATA ...
 
 Its three layers with disentangled attention start from random weights. It is the third family of `docs/results.md`,
 for machines that have no DeBERTa with weights.

@@ -1,14 +1,20 @@
-"""The command line in this process."""
+"""The command lines in this process."""
 
+import paper.cli
 from normxlogit import cli
 
 
-def run(capsys, *arguments):
+def run(capsys, *arguments, program=cli):
     """Run a command; returns exit code, output and errors."""
     code = 0
     try:
-        cli.main(list(map(str, arguments)))
+        program.main(list(map(str, arguments)))
     except SystemExit as stop:
         code = stop.code or 0
     out, err = capsys.readouterr()
     return code, out, err
+
+
+def run_paper(capsys, *arguments):
+    """Run a command of the paper's experiments; returns exit code, output and errors."""
+    return run(capsys, *arguments, program=paper.cli)

@@ -12,7 +12,6 @@ CHANGED_WHILE_MADE = {
     "methods.decomposition.layer_calls.LayerCall",
     "models.frozen_model._Listening",
     "models.seq2seq._Encoded",
-    "paper.blimp.Counts",
     "surgery.frozen.Report",
     "surgery.readout.Readout",
     "surgery.trace.Call",

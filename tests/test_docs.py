@@ -17,11 +17,12 @@ from PIL import Image
 from pyarrow import parquet
 
 import normxlogit.explainer
+import paper.cli
 from benchmarks.commands import app as benchmarks_app
 from normxlogit import Explainer, cli
 from normxlogit.methods import method_named, registry
 from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
-from normxlogit.paper.record.marks import blocks_of, commands_in
+from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_signals import PROCESSOR, vit
@@ -141,7 +142,7 @@ GIVEN = {
 
 # Blocks that cannot run here, by the page and a piece of the block, each with the reason.
 NOT_RUN = {
-    ("docs/results.md", "out/sst-2-minilm/results.json"): "reads what an hour of `reproduce table1` writes",
+    ("docs/results.md", "out/sst-2-minilm/results.json"): "reads what an hour of `python -m paper table1` writes",
     ("README.md", "[MASK]"): "explains a masked language model; run by the test below",
 }
 
@@ -249,21 +250,25 @@ def commands(page):
     """The lines and marks of a page that call the program or the benchmarks, as words, without shell variables."""
     for code in blocks(page, "console"):
         for line in code.replace("\\\n", " ").splitlines():
-            program = re.search(r"(?:^\$ |[|&] |/)(normxlogit|python -m benchmarks) ([^|]*)", line)
+            program = re.search(r"(?:^\$ |[|&] |/)(normxlogit|python -m benchmarks|python -m paper) ([^|]*)", line)
             if program:
                 yield program[1], shlex.split(program[2], comments=True)
     for block in blocks_of(ROOT / page):
-        if block.mark is not None and block.mark.text.startswith("normxlogit"):
-            yield from (("normxlogit", list(words[1:])) for words in commands_in(block.mark.text))
+        if block.mark is not None and is_command(block.mark.text):
+            for words in commands_in(block.mark.text):
+                size = 3 if words[0] == "python" else 1
+                yield " ".join(words[:size]), list(words[size:])
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(commands(page))])
 def test_commands_and_their_options_exist(page):
     """Every command is parsed as the program parses it; nothing is run."""
-    apps = {"normxlogit": cli.app, "python -m benchmarks": benchmarks_app}
+    apps = {"normxlogit": cli.app, "python -m benchmarks": benchmarks_app, "python -m paper": paper.cli.app}
     for program, words in commands(page):
         command, name, rest = typer.main.get_command(apps[program]), program, words
         while hasattr(command, "commands"):
+            if command.invoke_without_command and next(iter(rest), "").startswith("--"):
+                break
             assert next(iter(rest), None) in command.commands, f"{page}: {name} has no {rest[:1]}"
             command, name, rest = command.commands[rest[0]], f"{name} {rest[0]}", rest[1:]
         command.make_context(name, list(rest))

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import memory
 from normxlogit import DataError
-from normxlogit.paper.costs.memory import FORWARD, Used
+from paper.costs.memory import FORWARD, Used
 from tests.benchmarks.sizes import BERT, written
 
 

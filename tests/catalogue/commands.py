@@ -8,7 +8,7 @@ class Line:
     """A bad command line.
 
     Attributes:
-        words: What stands behind `normxlogit`, in a folder that holds the files of `shop`.
+        words: What follows `normxlogit`, or a command of `python -m paper`, run among the files of `shop`.
         says: A piece of the message.
         stdin: What is piped in; a terminal if nothing is.
     """
@@ -225,32 +225,38 @@ MEASURING = [
     line(f"evaluate frontier {LABELLED} --methods nope", "no method named"),
     line(f"evaluate frontier {LABELLED} --methods random --output texts.txt", "texts.txt is a file"),
     line("evaluate alignment", "Missing option '--model'"),
-    line("evaluate alignment --model masked --data-dir nowhere", "nowhere"),
-    line("evaluate alignment --model masked --data-dir empty-folder", "empty-folder"),
-    line("evaluate alignment --model masked --data-dir empty-folder --methods nope", "no method named"),
+    line("evaluate alignment --model masked", "name a JSONL file"),
+    line("evaluate alignment --model masked --data nowhere.jsonl", "nowhere.jsonl"),
+    line("evaluate alignment --model masked --data rows.jsonl", "rows.jsonl, line 1"),
+    line("python -m paper alignment --model masked --data-dir nowhere", "nowhere"),
+    line("python -m paper alignment --model masked --data-dir empty-folder", "empty-folder"),
+    line("python -m paper alignment --model masked --data-dir empty-folder --methods nope", "no method named"),
     line("evaluate generation --model gpt", "name a JSONL file"),
     line("evaluate generation --data rows.jsonl", "name a language model"),
     line("evaluate generation --model gpt --data nowhere.jsonl", "nowhere.jsonl"),
     line("evaluate generation --model gpt --data rows.jsonl", "rows.jsonl"),
     line("evaluate generation --model gpt --data broken.jsonl", "broken.jsonl"),
     line("evaluate generation --model gpt --data latin.txt", "latin.txt"),
-    line("reproduce nonsense", "Invalid value for"),
-    line("reproduce table1", "name the models"),
-    line("reproduce table1 --checkpoint x", "--checkpoint takes MODEL:TASK=FOLDER"),
-    line("reproduce table1 --base x", "--base takes MODEL=NAME"),
-    line("reproduce table1 --limit many", "--limit takes a number"),
-    line("reproduce table1 --base B=bert --tasks nope --output out", "nope"),
-    line("reproduce table1 --checkpoint B:sst2=nowhere --data-dir empty-folder --output out", "empty-folder"),
-    line("reproduce table1 --checkpoint B:sst2=bert --data-dir empty-folder --methods nope", "no method named"),
-    line("reproduce table1 --checkpoint B:sst2=bert --output texts.txt", "texts.txt is a file"),
-    line("reproduce figure-alignment", "name the models"),
-    line("reproduce table-time --methods nope", "nope"),
-    line("finetune", "Missing option"),
-    line("finetune --task nope --model bert --output out", "nope"),
-    line("finetune --task sst2 --model ./nowhere --output out --data-dir empty-folder", "empty-folder"),
-    line("finetune --task sst2 --model bert --output texts.txt --data-dir empty-folder", "texts.txt is a file"),
-    line("finetune --task sst2 --model bert --output out --seed -1", "Invalid value for '--seed'"),
-    line("finetune --task blimp --model masked --output out --data-dir empty-folder", "empty-folder"),
+    line("python -m paper nonsense", "No such command"),
+    line("python -m paper table1", "name the models"),
+    line("python -m paper table1 --checkpoint x", "--checkpoint takes MODEL:TASK=FOLDER"),
+    line("python -m paper table1 --base x", "--base takes MODEL=NAME"),
+    line("python -m paper table1 --limit many", "--limit takes a number"),
+    line("python -m paper table1 --base B=bert --tasks nope --output out", "nope"),
+    line("python -m paper table1 --checkpoint B:sst2=nowhere --data-dir empty-folder --output out", "empty-folder"),
+    line("python -m paper table1 --checkpoint B:sst2=bert --data-dir empty-folder --methods nope", "no method named"),
+    line("python -m paper table1 --checkpoint B:sst2=bert --output texts.txt", "texts.txt is a file"),
+    line("python -m paper figure-alignment", "name the models"),
+    line("python -m paper table-time --methods nope", "nope"),
+    line("python -m paper finetune", "Missing option"),
+    line("python -m paper finetune --task nope --model bert --output out", "nope"),
+    line("python -m paper finetune --task sst2 --model ./nowhere --output out --data-dir empty-folder", "empty-folder"),
+    line(
+        "python -m paper finetune --task sst2 --model bert --output texts.txt --data-dir empty-folder",
+        "texts.txt is a file",
+    ),
+    line("python -m paper finetune --task sst2 --model bert --output out --seed -1", "Invalid value for '--seed'"),
+    line("python -m paper finetune --task blimp --model masked --output out --data-dir empty-folder", "empty-folder"),
 ]
 
 LINES = [*EXPLAIN, *CHECKPOINTS, *WRITING, *CORPORA, *MEASURING]

@@ -10,8 +10,9 @@ import typer
 from normxlogit import Explainer, InputError
 from normxlogit.cli import app
 from normxlogit.models.devices import device_named
+from paper.cli import app as paper_app
 from tests import tiny
-from tests.commands import run
+from tests.commands import run, run_paper
 
 
 def commands(group, names=()):
@@ -23,7 +24,7 @@ def commands(group, names=()):
             yield (*names, name), command
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(app))) | dict(commands(typer.main.get_command(paper_app), ("paper",)))
 LOADING = [n for n, c in COMMANDS.items() if {p.name for p in c.params} & {"model", "checkpoint", "base"}]
 
 
@@ -38,7 +39,7 @@ def no_device_yet(monkeypatch):
 def test_every_command_that_loads_a_model_takes_a_device_and_a_precision(name):
     options = {p.name: p for p in COMMANDS[name].params}
     assert options["device"].default == "auto"
-    if name != ("finetune",):  # trains in float32, or --bf16
+    if name != ("paper", "finetune"):  # trains in float32, or --bf16
         assert "dtype" in options
 
 
@@ -79,13 +80,28 @@ CALLS = {
     "attribute": ["attribute", "{made}/rows.jsonl", "--output", "{made}/corpus"],
     "faithfulness": ["evaluate", "faithfulness", "--dataset", "{made}/rows.jsonl", "--methods", "normxlogit"],
     "frontier": ["evaluate", "frontier", "--dataset", "{made}/rows.jsonl", "--methods", "normxlogit"],
-    "alignment": ["evaluate", "alignment", "--model", "{made}/lm"],
+    "alignment": ["paper", "alignment", "--model", "{made}/lm"],
     "generation": ["evaluate", "generation", "--data", "{made}/asked.jsonl", "--model", "{made}/lm"],
-    "table1": ["reproduce", "table1", "--checkpoint", "BERT:sst2={package}", "--data-dir", "{made}"],
-    "figure1": ["reproduce", "figure1"],
-    "table-time": ["reproduce", "table-time", "--methods", "normxlogit", "--output", "{made}/out"],
-    "finetune": ["finetune", "--task", "sst2", "--model", "{made}/lm", "--data-dir", "{made}", "--output", "{made}/o"],
+    "table1": ["paper", "table1", "--checkpoint", "BERT:sst2={package}", "--data-dir", "{made}"],
+    "figure1": ["paper", "figure1"],
+    "table-time": ["paper", "table-time", "--methods", "normxlogit", "--output", "{made}/out"],
+    "finetune": [
+        "paper",
+        "finetune",
+        "--task",
+        "sst2",
+        "--model",
+        "{made}/lm",
+        "--data-dir",
+        "{made}",
+        "--output",
+        "{made}/o",
+    ],
 }
+
+
+def call(capsys, program, *words):
+    return run_paper(capsys, *words) if program == "paper" else run(capsys, program, *words)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -93,17 +109,17 @@ def test_the_device_reaches_the_model(name, made, capsys):
     from normxlogit.models.loading import default_model_folder
 
     words = [word.format(made=made, package=default_model_folder()) for word in CALLS[name]]
-    code, out, err = run(capsys, *words, "--device", "nosuch")
+    code, out, err = call(capsys, *words, "--device", "nosuch")
     assert (code, out) == (2, "")
     assert err == "error: there is no device 'nosuch' here: this machine has cpu\n"
 
 
 def test_no_training_on_one_card_of_several(monkeypatch, made, capsys):
-    from normxlogit.paper.finetuning import trainer
+    from paper.finetuning import trainer
 
     monkeypatch.setattr(trainer, "device_named", torch.device)
     words = [word.format(made=made) for word in CALLS["finetune"]]
-    code, _, err = run(capsys, *words, "--device", "cuda:1")
+    code, _, err = call(capsys, *words, "--device", "cuda:1")
     assert code == 2
     assert "name 'cuda', and choose them by CUDA_VISIBLE_DEVICES" in err
 
@@ -113,9 +129,9 @@ def test_tables_run_on_the_device_that_is_named(made, capsys):
 
     words = [word.format(made=made, package=default_model_folder()) for word in CALLS["table1"]]
     words += ["--methods", "normxlogit", "--output", str(made / "out")]
-    code, text, _ = run(capsys, *words, "--device", "cpu")
+    code, text, _ = call(capsys, *words, "--device", "cpu")
     assert code == 0
     assert "BERT" in text
-    code, _, err = run(capsys, *words[:-1], made / "out2", "--device", "meta")
+    code, _, err = call(capsys, *words[:-1], made / "out2", "--device", "meta")
     assert code == 2
     assert "meta tensors" in err

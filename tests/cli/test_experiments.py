@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests import tiny
-from tests.commands import run
+from tests.commands import run, run_paper
 
 ROWS = [
     ("a warm and funny film", 1),
@@ -57,9 +57,9 @@ def test_mistakes_are_one_line(capsys, tmp_path, reviews):
     empty = tmp_path / "empty.jsonl"
     empty.touch()
     assert run(capsys, "evaluate", "faithfulness", "--dataset", empty)[2] == f"error: {empty}: empty\n"
-    assert run(capsys, "reproduce", "table1")[0] == 2
-    assert run(capsys, "reproduce", "table1", "--checkpoint", "sst2")[0] == 2
-    code, _, err = run(capsys, "finetune", "--task", "cola", "--model", "x", "--output", tmp_path / "o")
+    assert run_paper(capsys, "table1")[0] == 2
+    assert run_paper(capsys, "table1", "--checkpoint", "sst2")[0] == 2
+    code, _, err = run_paper(capsys, "finetune", "--task", "cola", "--model", "x", "--output", tmp_path / "o")
     assert (code, err) == (2, "error: no task named 'cola'; there are sst2, mnli, qnli, stsb\n")
 
 
@@ -81,7 +81,7 @@ def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, t
         ("stsb", "classifier", "answers with 2 labels, and stsb needs one value"),
         ("sst2", "regression", "answers with one value, and sst2 needs 2 labels"),
     ):
-        code, out, err = run(capsys, "reproduce", "table1", "--checkpoint", f"M:{task}={tmp_path / kind}", *data)
+        code, out, err = run_paper(capsys, "table1", "--checkpoint", f"M:{task}={tmp_path / kind}", *data)
         assert (code, out) == (2, "")
         assert reason in err
     assert run(capsys, "evaluate", "faithfulness", "--dataset", "sst2", "--model", tmp_path / kind, *data)[0] == 2
@@ -105,19 +105,19 @@ def test_from_fine_tuning_to_the_table(capsys, tmp_path):
     base, out = tmp_path / "base", tmp_path / "out"
     tiny.model("deberta-v2", "MaskedLM").save_pretrained(base)
     tiny.tokenizer_for("deberta-v2").save_pretrained(base)
-    command = ["reproduce", "table1", "--base", f"DeBERTa={base}", "--tasks", "sst2", "--data-dir", data]
+    command = ["table1", "--base", f"DeBERTa={base}", "--tasks", "sst2", "--data-dir", data]
     command += ["--output", out, "--methods", "normxlogit random decompx"]
-    code, text, err = run(capsys, *command)
+    code, text, err = run_paper(capsys, *command)
     assert code == 0, err
     assert "| method | SST-2/DeBERTa |" in text
     assert "(0.386)" in next(line for line in text.splitlines() if line.startswith("| normxlogit |"))
     assert "N/A" in next(line for line in text.splitlines() if line.startswith("| decompx |"))
     assert (out / "models" / "deberta-sst2" / "config.json").is_file()
-    assert run(capsys, *command)[1] == text
-    drawn = run(capsys, "reproduce", "figures", *command[2:], "--limit", "sst2=3", "--dtype", "bfloat16")[1].split()
+    assert run_paper(capsys, *command)[1] == text
+    drawn = run_paper(capsys, "figures", *command[1:], "--limit", "sst2=3", "--dtype", "bfloat16")[1].split()
     assert drawn[0] == str(out / "aopc.svg")
     assert json.loads((out / "sst-2-deberta" / "results.json").read_text())["about"]["texts"] == 3
-    code, _, err = run(capsys, *command, "--limit", "sst2=few")
+    code, _, err = run_paper(capsys, *command, "--limit", "sst2=few")
     assert (code, err) == (2, "error: --limit takes a number or TASK=NUMBER, not 'sst2=few'\n")
 
 
@@ -130,9 +130,9 @@ def test_the_llama_column_from_adapters_to_the_table_on_a_named_device(capsys, t
         (data / f"{split}.jsonl").write_text("".join(lines))
     tiny.model("llama", "CausalLM").save_pretrained(base)
     tiny.tokenizer_for("llama").save_pretrained(base)
-    command = ["reproduce", "table1", "--base", f"Llama 2={base}", "--tasks", "sst2", "--data-dir", data]
+    command = ["table1", "--base", f"Llama 2={base}", "--tasks", "sst2", "--data-dir", data]
     command += ["--lora-rank", "4", "--bf16", "--dtype", "bfloat16", "--device", "cpu", "--output", out]
-    code, text, err = run(capsys, *command, "--methods", "normxlogit random decompx")
+    code, text, err = run_paper(capsys, *command, "--methods", "normxlogit random decompx")
     assert code == 0, err
     rows = {line.split(" | ")[0]: line for line in text.splitlines()}
     assert "(0.341)" in rows["| normxlogit"], "the published figure of Llama 2"

@@ -10,6 +10,7 @@ import pytest
 from normxlogit import Attribution, Attributions, DataError, Explainer, attribute, summarize
 from tests import tiny
 from tests.commands import run as command
+from tests.commands import run_paper
 from tests.factories import all_labels, all_layers, make_attribution, make_generation, pair
 
 pa = pytest.importorskip("pyarrow")
@@ -241,6 +242,6 @@ def test_a_number_of_too_many_digits_is_one_line(capsys, method):
 def test_a_page_without_figures_is_one_line(capsys, tmp_path, content):
     page = tmp_path / "page.md"
     page.write_text(content)
-    code, out, err = command(capsys, "reproduce", "--check", page)
+    code, out, err = run_paper(capsys, "--check", page)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "no figures to check" in err

@@ -12,7 +12,7 @@ from normxlogit.evaluation.datasets import Example
 from normxlogit.evaluation.faithfulness import evaluate
 from normxlogit.evaluation.runs import Refused, Runs, run_methods
 from normxlogit.methods import InputNorm, LogAt, NormXLogit, Random, list_methods, method_named, registry
-from normxlogit.paper import tables
+from paper import tables
 from tests import tiny
 
 EXAMPLES = [Example(text, label) for text, label in zip(tiny.TEXTS, [0, 1, 0], strict=True)]

@@ -11,7 +11,7 @@ from transformers import BertForSequenceClassification, BertModel, LlamaForCausa
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.models.loading import default_model_folder, load
-from normxlogit.paper.finetuning.classification import finetune
+from paper.finetuning.classification import finetune
 from tests import tiny
 
 

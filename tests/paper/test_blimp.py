@@ -5,7 +5,8 @@ import json
 import pytest
 
 from normxlogit import DataError
-from normxlogit.paper.blimp import PARADIGMS, Counts, Pair, difference, expanded, load_pairs
+from normxlogit.evaluation.minimal_pairs import Pair, difference
+from paper.blimp import PARADIGMS, Counts, expanded, is_plural, load_pairs
 from tests import blimp
 
 
@@ -48,15 +49,15 @@ def test_the_word_that_differs():
     ],
 )
 def test_number_of_the_target(target, foil, plural):
-    pair = Pair(PARADIGMS["rpsv"], target, foil, (0, len(target)), (0, len(foil)))
-    assert pair.plural is plural
+    pair = Pair("rpsv", target, foil, (0, len(target)), (0, len(foil)))
+    assert is_plural(pair) is plural
 
 
 def test_halves_have_nothing_in_common_and_miss_nothing(tmp_path):
     folder = blimp.write(tmp_path / "data")
     counts = {half: Counts() for half in ("train", "test")}
     halves = {half: load_pairs(half, counts[half], data_dir=folder) for half in counts}
-    sentences = {half: {(p.paradigm.short, p.good, p.bad) for p in pairs} for half, pairs in halves.items()}
+    sentences = {half: {(p.group, p.good, p.bad) for p in pairs} for half, pairs in halves.items()}
     assert not sentences["train"] & sentences["test"]
     for short, paradigm in PARADIGMS.items():
         lines = (folder / f"{paradigm.name}.jsonl").read_text().splitlines()
@@ -75,7 +76,7 @@ def test_rows_that_do_not_fit_are_counted(tmp_path):
     path.write_text("".join(2 * rows + 6 * [blimp.row("A cat saw himself.", "A cat saw themselves.")]))
     counts = [Counts(), Counts()]
     kept = [p for half, c in zip(("train", "test"), counts, strict=True) for p in load_pairs(half, c, data_dir=folder)]
-    assert sum(p.paradigm.short == "ana" for p in kept) == sum(c.kept("ana") for c in counts) == 6
+    assert sum(p.group == "ana" for p in kept) == sum(c.kept("ana") for c in counts) == 6
     total = counts[0].dropped["ana"] + counts[1].dropped["ana"]
     assert total == {
         "no word differs": 2,
@@ -91,9 +92,11 @@ def test_what_is_missing_is_said(tmp_path):
     folder = blimp.write(tmp_path / "data")
     path = folder / "determiner_noun_agreement_2.jsonl"
     path.write_text('{"sentence_good": "a cat"}\n{"sentence_good": "a cat"}\n')
-    with pytest.raises(DataError, match=r"determiner_noun_agreement_2\.jsonl, row \d, column 'sentence_bad': no sent"):
+    with pytest.raises(
+        DataError, match=r"determiner_noun_agreement_2\.jsonl, row \d, column 'sentence_bad': expected a sent"
+    ):
         load_pairs("test", Counts(), data_dir=folder)
-    with pytest.raises(DataError, match="not to be had from the hub"):
+    with pytest.raises(DataError, match="could not be downloaded from the hub"):
         load_pairs("test", Counts())
     for paradigm in PARADIGMS.values():
         (folder / f"{paradigm.name}.jsonl").write_text(2 * blimp.row("a cat", "a cat"))

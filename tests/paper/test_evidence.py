@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from normxlogit import DataError
-from normxlogit.paper import evidence
-from normxlogit.paper.blimp import PARADIGMS, difference, expanded
-from normxlogit.paper.evidence import PARSERS, evidence_in, parser
+from normxlogit.evaluation.minimal_pairs import difference
+from paper import evidence
+from paper.blimp import PARADIGMS, expanded
+from paper.evidence import PARSERS, evidence_in, parser
 
 spacy = pytest.importorskip("spacy")
 

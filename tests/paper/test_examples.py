@@ -5,15 +5,15 @@ import re
 import pytest
 
 from normxlogit import Explainer
-from normxlogit.paper import examples
+from paper import examples
 from tests import blimp
-from tests.commands import run
+from tests.commands import run_paper
 
 pytest.importorskip("spacy")
 
 
 def test_every_paradigm_is_shown_with_target_and_evidence(tmp_path, capsys):
-    code, text, err = run(capsys, "reproduce", "table2", "--data-dir", blimp.write(tmp_path), "--limit", 6)
+    code, text, err = run_paper(capsys, "table2", "--data-dir", blimp.write(tmp_path), "--limit", 6)
     assert code == 0, err
     rows = [line for line in text.splitlines() if line.startswith("| ")][1:]
     assert [row.split(" | ")[0] for row in rows] == ["| ana", "| dna", "| dnaa", "| darn", "| rpsv"]
@@ -25,7 +25,7 @@ def test_every_paradigm_is_shown_with_target_and_evidence(tmp_path, capsys):
 
 
 def test_norm_times_logit_is_the_score_and_signs_are_counted(tmp_path, capsys):
-    code, text, _ = run(capsys, "reproduce", "figure1", "--text", "A warm film.", "--output", tmp_path)
+    code, text, _ = run_paper(capsys, "figure1", "--text", "A warm film.", "--output", tmp_path)
     assert code == 0
     rows = re.findall(r"^\| (\S+) \| ([\d.]+) \| ([-\d.]+) \| ([-\d.]+) \|$", text, re.MULTILINE)
     assert [row[0] for row in rows] == ["[CLS]", "a", "warm", "film", ".", "[SEP]"]
@@ -47,5 +47,5 @@ def test_signs_are_those_of_the_explained_answer(tmp_path):
 
 
 def test_a_model_of_pairs_has_no_figure1(capsys):
-    code, _, err = run(capsys, "reproduce", "figure1", "--checkpoint", "BERT:mnli=folder")
+    code, _, err = run_paper(capsys, "figure1", "--checkpoint", "BERT:mnli=folder")
     assert (code, "MODEL:sst2=FOLDER" in err) == (2, True)

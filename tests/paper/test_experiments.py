@@ -6,10 +6,10 @@ from pathlib import Path
 
 import typer
 
-from normxlogit import cli
-from normxlogit.paper.experiments import EXPERIMENTS
-from normxlogit.paper.record.marks import blocks_of
-from tests.commands import run
+import paper.cli
+from paper.experiments import EXPERIMENTS
+from paper.record.marks import blocks_of
+from tests.commands import run_paper
 from tests.test_docs import script
 
 PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
@@ -21,7 +21,7 @@ def test_the_page_shows_the_list():
 
 
 def test_the_command_prints_the_list(capsys):
-    code, out, _ = run(capsys, "reproduce", "--list")
+    code, out, _ = run_paper(capsys, "--list")
     assert code == 0
     rows = out.splitlines()[2:]
     assert len(rows) == len(EXPERIMENTS)
@@ -33,8 +33,8 @@ def test_every_row_has_a_command_that_the_program_takes():
     assert len(tables) == 2
     for head, *rows in tables:
         for row in rows:
-            (code,) = re.findall(r"^`(normxlogit [^`]+)`$", row[head.index("command")])
-            command, rest = typer.main.get_command(cli.app), shlex.split(code)[1:]
+            (code,) = re.findall(r"^`(python -m paper [^`]+)`$", row[head.index("command")])
+            command, rest = typer.main.get_command(paper.cli.app), shlex.split(code)[3:]
             while hasattr(command, "commands"):
                 command, rest = command.commands[rest[0]], rest[1:]
             command.make_context(code, rest)

@@ -2,17 +2,20 @@
 
 import re
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from normxlogit import DataError, UnsupportedModelError
+from normxlogit.evaluation.minimal_pairs import Pair, encode_pairs
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.paper import sentence_pairs as module
-from normxlogit.paper.sentence_pairs import load_items
+from paper import sentence_pairs as module
+from paper.blimp import PARADIGMS
+from paper.sentence_pairs import load_items
 from tests import blimp, tiny
+
+PLURAL = {tiny.VOCABULARY[word] for word in ("are", "were", "have")}
 
 
 @pytest.fixture
@@ -27,7 +30,7 @@ def labelled(monkeypatch):
     def evidence_of(pairs):
         for pair in pairs:
             words = [m.span() for m in re.finditer(r"\w+", pair.good)]
-            step = 1 if pair.paradigm.kind == "determiner" else -1
+            step = 1 if PARADIGMS[pair.group].kind == "determiner" else -1
             yield (words[words.index(pair.target) + step],)
 
     monkeypatch.setattr(module, "evidence_of", evidence_of)
@@ -60,7 +63,7 @@ def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled
         assert text[start:end].isalpha()
         assert tokens[first] == text[start : item.encoding.offsets[first][1]].lower()
     assert {len(item.evidence[0]) for item in items} == {1, 2}, "actors is actor and ##s"
-    numbers = Counter(item.plural for item in items if item.paradigm.short == "rpsv")
+    numbers = Counter(item.target in PLURAL for item in items if item.group == "rpsv")
     assert numbers[True] == numbers[False] > 0
     assert (
         "surplus of singular targets" in counts.dropped["rpsv"] or "surplus of plural targets" in counts.dropped["rpsv"]
@@ -69,7 +72,7 @@ def test_the_target_is_masked_in_place_and_evidence_is_all_pieces(data, labelled
 
 def test_causal_models_read_what_is_before_the_target(data, labelled):
     items, counts = load_items("test", encoder(family="gpt2"), "causal-lm", evidence=True, data_dir=data)
-    assert {item.paradigm.short for item in items} == {"ana", "darn", "rpsv"}
+    assert {item.group for item in items} == {"ana", "darn", "rpsv"}
     assert counts.dropped["dna"] == {"evidence not before the target": counts.rows["dna"]}
     for item in items:
         text = item.encoding.text
@@ -87,7 +90,7 @@ def test_byte_level_tokens_hold_their_space(data, labelled, task):
     words += ["Ġactors", "Ġcats", "Ġmovies", "Ġplots", "Ġcabinets"]
     items, _ = load_items("test", encoder(byte_level(words)), task, evidence=True, data_dir=data)
     vocabulary = {word: i + 2 for i, word in enumerate(words)}
-    item = next(i for i in items if i.paradigm.short == "ana")
+    item = next(i for i in items if i.group == "ana")
     assert item.target in (vocabulary["Ġhimself"], vocabulary["Ġthemselves"])
     assert item.encoding.tokens[item.evidence[0][0]].strip() in ("saw", "never")
     for item in items:
@@ -103,7 +106,7 @@ def test_targets_of_several_tokens_are_counted(data, labelled):
         backend = tokenizer.backend_tokenizer
         backend.model = models.WordPiece(vocabulary, unk_token="[UNK]")
         items, counts = load_items("test", encoder(tokenizer), "masked-lm", evidence=True, data_dir=data)
-        assert not [i for i in items if i.paradigm.short == "ana"]
+        assert not [i for i in items if i.group == "ana"]
         ((said, number),) = counts.dropped["ana"].items()
         assert reason in said
         assert number == counts.rows["ana"]
@@ -125,14 +128,11 @@ def test_models_that_cannot_be_asked_are_refused(data):
     tokenizer.mask_token = None
     with pytest.raises(UnsupportedModelError, match="no mask token"):
         load_items("test", encoder(tokenizer), "masked-lm", evidence=False, data_dir=data)
-    with pytest.raises(UnsupportedModelError, match="masked and causal language models, not to sequence-class"):
+    with pytest.raises(UnsupportedModelError, match="masked and causal language models, not for sequence-class"):
         load_items("test", encoder(), "sequence-classification", evidence=False, data_dir=data)
 
 
 def test_a_pair_that_differs_beside_its_target_is_left_out():
-    own = encoder()
-    pair = SimpleNamespace(target=(8, 10), foil=(6, 9), paradigm=None, plural=True)
     for bad, foil, kept in (("the cat are here", (8, 11), True), ("a cat are here", (6, 9), False)):
-        pair.foil = foil
-        item = module._item(pair, own("the cat is here")[0], own(bad)[0], own.tokenizer, "masked-lm")
+        (item,) = encode_pairs([Pair("any", "the cat is here", bad, (8, 10), foil)], encoder(), "masked-lm")
         assert (item == "target or foil of several tokens") is not kept

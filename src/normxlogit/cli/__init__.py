@@ -14,17 +14,15 @@ from .attribute import attribute
 from .cite import cite
 from .explain import explain, methods
 from .faithfulness import faithfulness
-from .finetune import finetune
 from .frontier import frontier
 from .generate import generate
 from .generation import generation
 from .next_token import next_token
-from .reproduce import reproduce
 from .similarities import similarities
 from .similarity import similarity
 from .summarize import summarize
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "run_app"]
 
 app = typer.Typer(
     name="normxlogit",
@@ -36,20 +34,31 @@ app = typer.Typer(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; a user's mistake is one line on standard error and exit code 2.
+    """Run the command line.
 
     Args:
         arguments: The words after the program's name, by default those of the process.
     """
+    run_app(app, "normxlogit", arguments)
+
+
+def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
+    """Run a program; a user's mistake is one line on standard error and exit code 2.
+
+    Args:
+        program: The program.
+        name: Its name in usage lines.
+        arguments: The words after its name, by default those of the process.
+    """
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="normxlogit")
+        program(args=None if arguments is None else list(arguments), prog_name=name)
     except NormXLogitError as error:
         sys.stderr.write(f"error: {one_line(str(error))}\n")
         sys.exit(2)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(show: bool) -> None:
+    if show:
         from .._version import __version__
 
         typer.echo(f"normxlogit {__version__}")
@@ -83,5 +92,3 @@ evaluate.command()(generation)
 evaluate.command("next-token")(next_token)
 evaluate.command("similarity")(similarities)
 app.add_typer(evaluate, name="evaluate")
-app.command()(finetune)
-app.command()(reproduce)

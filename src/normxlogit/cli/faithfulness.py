@@ -36,14 +36,13 @@ def faithfulness(
     check_folder(output)
     with quiet():
         from ..evaluation.datasets import TASKS, load_examples
-        from ..evaluation.faithfulness import check_head
+        from ..evaluation.faithfulness import check_head, count_texts
         from ..evaluation.report import faithfulness_table, write_faithfulness
         from ..evaluation.runs import run_methods
         from ..explainer import Explainer
-        from ..paper.tables import count_texts, titles
 
         cells = methods_of(methods)
-        names = titles(cells)
+        names = [method.spec for method in cells]
         chosen = columns.split(",") if columns else []
         examples = load_examples(
             dataset, split=split, data_dir=data_dir, columns=chosen, label_column=label_column, limit=limit

@@ -27,6 +27,7 @@ __all__ = [
     "Protocol",
     "check_head",
     "checked_labels",
+    "count_texts",
     "encode",
     "evaluate",
     "measure",
@@ -183,6 +184,12 @@ def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protoco
 def texts_cut(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> int:
     """Count the texts that are longer than what is read of them."""
     return sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
+
+
+def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol) -> dict[str, int]:
+    """Count the texts that are measured, and those of them that are truncated."""
+    cut = texts_cut(explainer, examples, protocol)
+    return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
 
 
 def measure_attributions(

@@ -13,7 +13,13 @@ from .faithfulness import Faithfulness, paired_p_value
 if TYPE_CHECKING:
     from ..render.matplotlib_figure import PlotFigure
 
-__all__ = ["curves_figure", "faithfulness_table", "grid", "write_faithfulness"]
+__all__ = ["curves_figure", "faithfulness_table", "grid", "markdown_table", "write_faithfulness"]
+
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; the columns after the first are aligned right."""
+    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
 def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[str]) -> str:

@@ -7,10 +7,10 @@ import torch
 from transformers import BertModel
 
 from normxlogit import DataError
-from normxlogit.paper.costs import memory
-from normxlogit.paper.costs.memory import FORWARD, Job, Largest, Used
-from normxlogit.paper.costs.tables import Sizes, cost_table
-from tests.commands import run
+from paper.costs import memory
+from paper.costs.memory import FORWARD, Job, Largest, Used
+from paper.costs.tables import Sizes, cost_table
+from tests.commands import run_paper
 
 BERT = {"vocab_size": 8000, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 BERT |= {"intermediate_size": 16}
@@ -114,8 +114,8 @@ def test_the_table_of_time_stands_beside_the_published_one(tmp_path):
 
 
 def test_the_table_of_memory_says_that_it_was_computed(measured, tmp_path, capsys):
-    command = ["reproduce", "table-memory", "--output", tmp_path, "--methods", "normxlogit decompx"]
-    code, out, _ = run(capsys, *command)
+    command = ["table-memory", "--output", tmp_path, "--methods", "normxlogit decompx"]
+    code, out, _ = run_paper(capsys, *command)
     assert code == 0
     assert "computed from the measured peaks" in out
     assert "| normxlogit | 4718 | 0.5000 | 750 | 0.0005 |" in out

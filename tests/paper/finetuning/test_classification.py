@@ -7,8 +7,8 @@ import pytest
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from normxlogit import DataError, Explainer, InputError
-from normxlogit.paper.finetuning.classification import finetune
-from normxlogit.paper.finetuning.trainer import Recipe
+from paper.finetuning.classification import finetune
+from paper.finetuning.trainer import Recipe
 from tests import tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer and PEFT warn of their own plans

@@ -7,10 +7,10 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
-from normxlogit.paper.alignment.alignment import accuracy
-from normxlogit.paper.finetuning.minimal_pairs import PAPER, finetune, preference_loss
-from normxlogit.paper.finetuning.trainer import Recipe
-from normxlogit.paper.sentence_pairs import load_items
+from normxlogit.evaluation.alignment import accuracy
+from paper.finetuning.minimal_pairs import PAPER, finetune, preference_loss
+from paper.finetuning.trainer import Recipe
+from paper.sentence_pairs import load_items
 from tests import blimp, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer warns of its own plans
@@ -103,6 +103,6 @@ def test_what_does_not_fit_is_said(tmp_path):
     with pytest.raises(InputError, match="leave LoRA out"):
         finetune("nowhere", tmp_path / "out", data_dir=data, recipe=Recipe(lora_rank=4))
     classifier = base(tmp_path, kind="SequenceClassification")
-    with pytest.raises(UnsupportedModelError, match="not to sequence-classification"):
+    with pytest.raises(UnsupportedModelError, match="not for sequence-classification"):
         finetune(classifier, tmp_path / "out", data_dir=data)
     assert not (tmp_path / "out").exists()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from normxlogit.errors import DataError, InputError
-from normxlogit.paper.record.check import Ran, check, unmarked
-from normxlogit.paper.record.report import report
-from tests.commands import run
+from paper.record.check import Ran, check, unmarked
+from paper.record.report import report
+from tests.commands import run, run_paper
 
 ROOT = Path(__file__).parents[3]
 DOCS = [ROOT / "README.md", ROOT / "docs"]
@@ -61,7 +61,7 @@ def test_a_table_as_its_command_prints_it_is_right_whatever_its_order(tmp_path):
     program = Program()
     found = only(tmp_path, HEAD + ABOVE + TABLE, program)
     assert (found.state, found.block.figures, found.wrong) == ("same", 3, False)
-    assert program.asked == [["evaluate", "faithfulness", "--methods", "normxlogit logat"]]
+    assert program.asked == [["normxlogit", "evaluate", "faithfulness", "--methods", "normxlogit logat"]]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_what_is_not_given_or_slow_is_skipped_with_the_reason(tmp_path):
     assert "slow" in only(tmp_path, head + mark + TABLE, program, given=given).note
     assert program.asked == []
     assert only(tmp_path, head + mark + TABLE, program, given=given, slow=True).state == "same"
-    assert program.asked[0][2:6] == ["--model", f"BERT:sst2={tmp_path}", "--data-dir", f"{tmp_path}/sst2"]
+    assert program.asked[0][3:7] == ["--model", f"BERT:sst2={tmp_path}", "--data-dir", f"{tmp_path}/sst2"]
 
 
 def test_sentences_are_held_against_what_is_printed_or_stands_on_a_page(tmp_path):
@@ -166,7 +166,7 @@ def test_printed_lines_and_lines_below_a_command_are_compared(tmp_path):
     found = outcomes(tmp_path, text, program)
     assert [(o.state, o.block.line) for o in found] == [("same", 4), ("differs", 8)]
     assert [(d.line, d.printed) for d in found[1].differences] == [(9, "good   -0.26 -")]
-    assert program.asked == [["explain", "a", "--tokens"]]
+    assert program.asked == [["normxlogit", "explain", "a", "--tokens"]]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ $ normxlogit evaluate faithfulness --methods "$METHODS" | head
 """
     program = Program()
     assert only(tmp_path, text + TABLE, program).state == "same"
-    assert program.asked == [["evaluate", "faithfulness", "--methods", "normxlogit logat"]]
+    assert program.asked == [["normxlogit", "evaluate", "faithfulness", "--methods", "normxlogit logat"]]
     assert (tmp_path / "work" / "0-page" / "file.txt").read_text() == "a text\n"
 
 
@@ -274,14 +274,14 @@ def test_a_page_that_is_not_there(tmp_path):
 def test_the_command_says_what_differs_and_fails(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("```console\n$ normxlogit --version\nnormxlogit 0.00\n```\n", encoding="utf-8")
-    code, out, _ = run(capsys, "reproduce", "--check", page)
+    code, out, _ = run_paper(capsys, "--check", page)
     assert code == 1
     assert "page.md:3 |" in out
     assert "| normxlogit 0.00 |" in out
-    code, _, err = run(capsys, "reproduce", "--check", page, "--given", "DATA")
+    code, _, err = run_paper(capsys, "--check", page, "--given", "DATA")
     assert (code, "--given takes NAME=PATH" in err) == (2, True)
-    code, _, err = run(capsys, "reproduce")
-    assert (code, "name a part" in err) == (2, True)
+    code, _, err = run_paper(capsys, "--list", "table1")
+    assert (code, "go without a command" in err) == (2, True)
 
 
 def test_every_figure_of_the_docs_has_a_command_or_a_mark():
@@ -291,7 +291,7 @@ def test_every_figure_of_the_docs_has_a_command_or_a_mark():
 def test_the_fast_figures_of_the_docs_are_what_the_program_prints(tmp_path, capsys, monkeypatch):
     def here(words, folder):
         monkeypatch.chdir(folder)
-        return Ran(*run(capsys, *words))
+        return Ran(*(run_paper(capsys, *words[3:]) if words[0] == "python" else run(capsys, *words[1:])))
 
     given = {"reviews.jsonl": Path(str(files("normxlogit.evaluation") / "reviews.jsonl"))}
     found = check(DOCS, here, tmp_path, given=given)

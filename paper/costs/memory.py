@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
-from ...errors import DataError, InputError
-from ...explainer import Explainer
-from ...models.devices import AUTO, device_named, synchronise
-from ...surgery.memory import out_of_memory
+from normxlogit.errors import DataError, InputError
+from normxlogit.explainer import Explainer
+from normxlogit.models.devices import AUTO, device_named, synchronise
+from normxlogit.surgery.memory import out_of_memory
+
 from .peak import Peak
 from .random_models import random_bert, random_ids, reference_tokenizer
 

@@ -6,16 +6,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
-from .alignment import Alignment, Normalisation
-from .figures import NAMES, Measure, Scale, figures_of, write_figures
+from normxlogit.evaluation.alignment import MEASURES, Alignment, Measure, Normalisation, Scale, by_layer
+from normxlogit.evaluation.report import markdown_table
+
+from .figures import write_figures
 from .runs import Study
 
 __all__ = ["alignment_tables", "best", "write_alignment"]
 
+BEST = "The best layer's figure, and the layer.\n\n"
+
 
 def best(alignment: Alignment, measure: Measure, **view: Any) -> tuple[float, int] | None:
     """Return the best figure over the layers and its layer."""
-    values = figures_of(alignment, measure, **view)
+    values = alignment.values(measure, **view)
     return max(zip(values, alignment.layers, strict=True), key=lambda pair: pair[0]) if values else None
 
 
@@ -30,21 +34,20 @@ def alignment_tables(
         about: What a reader should know, by name.
         scale: Normalisation of the dot product in the tables by layer.
     """
-    lines = [", ".join(f"{key}: {value}" for key, value in about.items()), ""]
-    lines += ["## Target above foil", "", *_accuracies(studies, theirs), ""]
-    for study in studies:
-        lines += [f"## Target above foil where the head reads a layer: {study.name}", "", *_visible(study), ""]
-    lines += ["## Rows", "", *_rows(studies), ""]
-    lines += ["## Best layers", "", *_bests(studies, theirs), ""]
+    sections = [("Target above foil", _accuracies(studies, theirs))]
+    sections += [(f"Target above foil where the head reads a layer: {s.name}", _visible(s)) for s in studies]
+    sections += [("Rows", _rows(studies)), ("Best layers", _bests(studies, theirs))]
     for measure in get_args(Measure):
-        heading = NAMES[measure] + (f" ({scale} normalisation)" if measure == "dot" else "")
+        name = MEASURES[measure] + (f" ({scale} normalisation)" if measure == "dot" else "")
         for study in (*studies, *theirs):
-            lines += [f"## {heading} by layer: {study.name}", "", *_by_layer(study, measure, scale), ""]
+            sections.append((f"{name} by layer: {study.name}", by_layer(study.alignments, measure, scale)))
         for study in studies:
-            lines += [f"## {heading} by paradigm: {study.name}", "", *_by_paradigm(study, measure, scale), ""]
+            sections.append((f"{name} by paradigm: {study.name}", _by_paradigm(study, measure, scale)))
     reasons = {f"{title} ({study.name}): {why}" for study in studies for title, why in study.missing.items()}
-    lines += [f"N/A {reason}." for reason in sorted(reasons)]
-    return "\n".join(lines).rstrip() + "\n"
+    parts = [", ".join(f"{key}: {value}" for key, value in about.items()) + "\n"]
+    parts += [f"## {heading}\n\n{table}" for heading, table in sections]
+    parts += ["".join(f"N/A {reason}.\n" for reason in sorted(reasons))]
+    return "\n".join(part for part in parts if part)
 
 
 def write_alignment(
@@ -60,26 +63,21 @@ def write_alignment(
     return text
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
-def _accuracies(studies: Sequence[Study], theirs: Sequence[Study]) -> list[str]:
+def _accuracies(studies: Sequence[Study], theirs: Sequence[Study]) -> str:
     groups = list(studies[0].accuracy)
     rows = [
         [s.name, *(f"{s.accuracy[g][-1]:.3f}" if g in s.accuracy else "" for g in groups)] for s in (*studies, *theirs)
     ]
-    return _table(["model", *groups], rows)
+    return markdown_table(["model", *groups], rows)
 
 
-def _visible(study: Study) -> list[str]:
+def _visible(study: Study) -> str:
     """Tabulate from which layer on a phenomenon can be read off by the model's own head."""
     rows = [[group, *(f"{share:.3f}" for share in shares)] for group, shares in study.accuracy.items()]
-    return _table(["paradigm", *(str(layer) for layer in range(1, len(rows[0])))], rows)
+    return markdown_table(["paradigm", *(str(layer) for layer in range(1, len(rows[0])))], rows)
 
 
-def _rows(studies: Sequence[Study]) -> list[str]:
+def _rows(studies: Sequence[Study]) -> str:
     """Make one table for all models that read the same rows, as those before and after fine-tuning do."""
     same = all(study.counts == studies[0].counts for study in studies)
     rows = [
@@ -93,39 +91,29 @@ def _rows(studies: Sequence[Study]) -> list[str]:
         for study in (studies[:1] if same else studies)
         for short, count in study.counts.items()
     ]
-    return _table([*([] if same else ["model"]), "paradigm", "rows", "kept", "left out"], rows)
+    return markdown_table([*([] if same else ["model"]), "paradigm", "rows", "kept", "left out"], rows)
 
 
-def _bests(studies: Sequence[Study], theirs: Sequence[Study]) -> list[str]:
+def _bests(studies: Sequence[Study], theirs: Sequence[Study]) -> str:
     scales: tuple[Normalisation, ...] = get_args(Normalisation)
     rows = []
     for study in (*studies, *theirs):
         for alignment in study.alignments:
-            found = [best(alignment, "dot", scale=scale) for scale in scales] + [best(alignment, "ap")]
-            rows.append([study.name, f"`{alignment.title}`", *(_shown(pair) for pair in found)])
+            figures = [best(alignment, "dot", scale=scale) for scale in scales] + [best(alignment, "ap")]
+            rows.append([study.name, f"`{alignment.title}`", *map(_shown, figures)])
         rows += [[study.name, f"`{title}`", "N/A", "N/A", "N/A"] for title in study.missing]
     columns = [*(f"dot product, {scale}" for scale in scales), "average precision"]
-    return ["The best layer's figure, and the layer.", "", *_table(["model", "scores", *columns], rows)]
+    return BEST + markdown_table(["model", "scores", *columns], rows)
 
 
-def _by_layer(study: Study, measure: Measure, scale: Scale) -> list[str]:
-    layers = sorted({layer for alignment in study.alignments for layer in alignment.layers})
-    rows = []
-    for alignment in study.alignments:
-        # of the published figures some measures are missing
-        values = dict(zip(alignment.layers, figures_of(alignment, measure, scale=scale), strict=False))
-        rows.append([f"`{alignment.title}`", *(f"{values[n]:.3f}" if n in values else "" for n in layers)])
-    return _table(["scores", *map(str, layers)], rows)
-
-
-def _by_paradigm(study: Study, measure: Measure, scale: Scale) -> list[str]:
+def _by_paradigm(study: Study, measure: Measure, scale: Scale) -> str:
     groups = list(study.counts)
     rows = [
         [f"`{a.title}`", *(_shown(best(a, measure, group=group, scale=scale)) for group in groups)]
         for a in study.alignments
     ]
-    return ["The best layer's figure, and the layer.", "", *_table(["scores", *groups], rows)]
+    return BEST + markdown_table(["scores", *groups], rows)
 
 
-def _shown(found: tuple[float, int] | None) -> str:
-    return "" if found is None else f"{found[0]:.3f} ({found[1]})"
+def _shown(figure: tuple[float, int] | None) -> str:
+    return "" if figure is None else f"{figure[0]:.3f} ({figure[1]})"

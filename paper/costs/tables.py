@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError
-from ...evaluation.timing import Timing, environment, in_turn
-from ...explainer import Explainer
-from ...models.devices import AUTO, device_named
-from ...results.files import write_json
+from normxlogit.errors import DataError
+from normxlogit.evaluation.timing import Timing, environment, in_turn
+from normxlogit.explainer import Explainer
+from normxlogit.models.devices import AUTO, device_named
+from normxlogit.results.files import write_json
+
 from ..tables import published
 from .memory import FEW, SEVERAL, Largest, largest_batch
 from .random_models import random_bert, random_ids, reference_tokenizer

@@ -2,33 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from .alignment import Alignment, normalisation_of
+from normxlogit.evaluation.alignment import MEASURES, Alignment, Measure, Scale
+
 from .runs import Study
 
-__all__ = ["NAMES", "Measure", "Scale", "figures_of", "write_figures"]
-
-Measure = Literal["dot", "ap"]
-Scale = Literal["published", "softmax", "sum"]
-"""How the dot product's scores are normalised: each method's as in the paper, or all alike."""
-
-NAMES: dict[Measure, str] = {"dot": "Dot product", "ap": "Average precision"}
+__all__ = ["write_figures"]
 
 ANNOTATED = 14
 """Most layers whose figures are written into the squares."""
-
-
-def figures_of(
-    alignment: Alignment, measure: Measure, *, group: str = "all", scale: Scale = "published"
-) -> tuple[float, ...]:
-    """Return one figure for each layer; none where it was not measured (or published)."""
-    metric: str = "average_precision"
-    if measure == "dot":
-        metric = normalisation_of(alignment.method) if scale == "published" else scale
-    return tuple(alignment.figures.get(group, {}).get(metric, ()))
 
 
 def write_figures(
@@ -74,20 +59,20 @@ def _has(study: Study, group: str) -> bool:
 
 
 def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scale) -> list[Path]:
-    from ...render.matplotlib_figure import PlotFigure, plain_text, save_figure
+    from normxlogit.render.matplotlib_figure import PlotFigure, plain_text, save_figure
 
     heights = [max(len(s.alignments), 1) for s in studies]
     widths = [max(layer for a in s.alignments for layer in a.layers) + 1 for s in studies]
     size = (2.8 + 0.45 * max(widths), 1.0 + sum(0.3 * h + 0.75 for h in heights))
     figure = PlotFigure(*size)
     panels = figure.subplots(len(studies), 1, squeeze=False, height_ratios=heights)
-    everything = [v for s in studies for a in s.alignments for v in figures_of(a, measure, scale=scale)]
+    everything = [v for s in studies for a in s.alignments for v in a.values(measure, scale=scale)]
     low, high = min(everything), max(everything)
     image: Any = None
     for axes, study, width in zip(panels[:, 0], studies, widths, strict=True):
         table = np.full((max(len(study.alignments), 1), width), np.nan)
         for row, alignment in enumerate(study.alignments):
-            for layer, value in zip(alignment.layers, figures_of(alignment, measure, scale=scale), strict=False):
+            for layer, value in zip(alignment.layers, alignment.values(measure, scale=scale), strict=False):
                 table[row, layer] = value
                 if width <= ANNOTATED:
                     dark = value < (low + high) / 2
@@ -97,7 +82,7 @@ def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scal
         axes.set_xticks(range(0, width, 1 if width <= ANNOTATED else 5))
         axes.set_title(study.name, size=9)
     panels[-1, 0].set_xlabel("layer (0: embeddings)")
-    figure.colorbar(image, ax=panels[:, 0].tolist(), label=NAMES[measure])
+    figure.colorbar(image, ax=panels[:, 0].tolist(), label=MEASURES[measure])
     return save_figure(plain_text(figure), path)
 
 
@@ -109,7 +94,7 @@ def _lines(
     scale: Scale,
 ) -> list[Path]:
     """Draw a panel for each study and group; series of one figure are dotted lines across."""
-    from ...render.matplotlib_figure import LINES, SERIES, PlotFigure, plain_text, save_figure
+    from normxlogit.render.matplotlib_figure import LINES, SERIES, PlotFigure, plain_text, save_figure
 
     rows = -(-len(panels) // columns)
     figure = PlotFigure(3.1 * columns + 2.2, 2.9 * rows)
@@ -119,7 +104,7 @@ def _lines(
     handles = {}
     for axes, (study, group, series) in zip(grid.flat, panels, strict=False):
         for alignment in series:
-            values = figures_of(alignment, measure, group=group, scale=scale)
+            values = alignment.values(measure, group=group, scale=scale)
             color, dashes = looks[alignment.title]
             style = {"color": color, "linewidth": 1.3}
             if len(values) > 1:
@@ -139,6 +124,6 @@ def _lines(
     for axes in grid[-1]:
         axes.set_xlabel("layer", size=8)
     for axes in grid[:, 0]:
-        axes.set_ylabel(NAMES[measure], size=8)
+        axes.set_ylabel(MEASURES[measure], size=8)
     figure.legend(list(handles.values()), list(handles), loc="outside right center", fontsize=7)
     return save_figure(plain_text(figure), path)

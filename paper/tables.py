@@ -7,13 +7,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..errors import DataError
-from ..evaluation.datasets import TASKS, Example, load_examples
-from ..evaluation.faithfulness import Faithfulness, Protocol, check_head, texts_cut
-from ..evaluation.report import curves_figure, grid, write_faithfulness
-from ..evaluation.runs import run_methods, under
-from ..explainer import Explainer
-from ..methods import Method, method_named
+from normxlogit.errors import DataError
+from normxlogit.evaluation.datasets import TASKS, load_examples
+from normxlogit.evaluation.faithfulness import Faithfulness, Protocol, check_head, count_texts
+from normxlogit.evaluation.report import curves_figure, grid, write_faithfulness
+from normxlogit.evaluation.runs import run_methods, under
+from normxlogit.explainer import Explainer
+from normxlogit.methods import Method, method_named
 
 __all__ = [
     "TABLES",
@@ -25,7 +25,6 @@ __all__ = [
     "run_columns",
     "run_figures",
     "run_table",
-    "titles",
 ]
 
 TITLES = {"sst2": "SST-2", "mnli": "MNLI", "qnli": "QNLI", "stsb": "STS-B"}
@@ -191,20 +190,12 @@ def run_columns(
             columns[column] = found
             about = {"dataset": column, "protocol": protocol} | count_texts(explainer, examples, protocol)
             write_faithfulness(
-                output / column.replace("/", "-").replace(" ", "-").lower(), found, titles(methods), about
+                output / column.replace("/", "-").replace(" ", "-").lower(),
+                found,
+                [method.spec for method in methods],
+                about,
             )
     return columns
-
-
-def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol) -> dict[str, int]:
-    """Count the texts measured, and those of them that were cut because they are too long."""
-    cut = texts_cut(explainer, examples, protocol)
-    return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
-
-
-def titles(methods: Sequence[Method]) -> list[str]:
-    """Return the titles of the rows: each method as it is written."""
-    return [method.spec for method in methods]
 
 
 def run_table(
@@ -229,7 +220,7 @@ def run_table(
         raise DataError(f"no table named {name!r}; there are {', '.join(TABLES)}")
     table = TABLES[name]
     columns = run_columns(models, methods, output, tasks=table.tasks, **options)
-    rows = titles(methods)
+    rows = [method.spec for method in methods]
     cells: dict[tuple[str, str], float | None] = {}
     for column, results in columns.items():
         for row, result in zip(rows, results, strict=True):
@@ -275,7 +266,7 @@ def run_figures(
     Returns:
         The files.
     """
-    from ..render.matplotlib_figure import save_figure
+    from normxlogit.render.matplotlib_figure import save_figure
 
     columns = run_columns(models, methods, output, **options)
     panels = {column: [r for r in results if r is not None] for column, results in columns.items()}

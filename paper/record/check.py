@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ...errors import InputError
-from ...results.files import write_text
+from normxlogit.errors import InputError
+from normxlogit.results.files import write_text
+
 from ..tables import published
 from .compare import Difference, compare
-from .marks import Block, blocks_of, commands_in, pages_of
+from .marks import Block, blocks_of, commands_in, is_command, pages_of
 from .printed import Printed, read_printed
 
 __all__ = ["Outcome", "Ran", "Run", "check", "unmarked"]
@@ -36,7 +37,7 @@ class Ran:
 
 
 Run = Callable[[Sequence[str], Path], Ran]
-"""Runs the words behind `normxlogit` in a folder."""
+"""Runs a command, given as words with the program's name, in a folder."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class _Bench:
             return Outcome(block, block.mark.kind, block.mark.text)
         try:
             source = block.mark.text if block.mark else "above"
-            if source == "above" or source.startswith("normxlogit"):
+            if source == "above" or is_command(source):
                 found = compare(block, self._printed(block, source))
             else:
                 found = compare(block, _read(block, source), exact=True)
@@ -153,7 +154,7 @@ class _Bench:
         """Run a block's commands and return what they printed, or the file that its mark names."""
         keys = block.mark.keys if block.mark else {}
         commands = block.commands if source == "above" else commands_in(source)
-        if not any(words[0] == "normxlogit" for words in commands):
+        if all(words[0] == "echo" for words in commands):
             raise _FailedError("no command of normxlogit in the console block above")
         more = keys.get("with", "").split()
         commands = (*commands[:-1], (*commands[-1], *more))
@@ -176,7 +177,7 @@ class _Bench:
                 write_text(words[1] + "\n", self.folder / words[-1])
                 done[words] = Ran(0, "")
             else:
-                done[words] = self.run(words[1:], self.folder)
+                done[words] = self.run(words, self.folder)
         ran = done[words]
         if ran.code:
             last = ran.errors.strip().splitlines()[-1:] or ["no message"]
@@ -229,7 +230,7 @@ def _read(block: Block, source: str) -> Printed:
 def _firm(block: Block) -> Iterator[str]:
     """Yield the text of a block whose figures have a source of their own."""
     mark = block.mark
-    named = mark is not None and (mark.kind != "figures" or mark.text == "above" or mark.text.startswith("normxlogit"))
+    named = mark is not None and (mark.kind != "figures" or mark.text == "above" or is_command(mark.text))
     if named or block.printed:
         yield from block.lines
         yield from (cell for row in block.cells[1:] for cell in row)

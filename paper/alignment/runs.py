@@ -5,17 +5,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import UnsupportedModelError
-from ...evaluation.faithfulness import Protocol
-from ...evaluation.result_cache import ResultCache
-from ...evaluation.runs import under
-from ...explainer import Explainer
-from ...methods import Method, method_named
-from ...models.model_digest import model_digest
-from ...models.task_model import TaskModel
-from ..sentence_pairs import Item, load_items
+from normxlogit.errors import UnsupportedModelError
+from normxlogit.evaluation.alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
+from normxlogit.evaluation.faithfulness import Protocol
+from normxlogit.evaluation.minimal_pairs import Item
+from normxlogit.evaluation.result_cache import ResultCache
+from normxlogit.evaluation.runs import under
+from normxlogit.explainer import Explainer
+from normxlogit.methods import Method, method_named
+from normxlogit.models.model_digest import model_digest
+from normxlogit.models.task_model import TaskModel
+
+from ..sentence_pairs import load_items
 from ..tables import published
-from .alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
 
 __all__ = ["STATES", "Study", "paper_methods", "published_studies", "run_studies"]
 
@@ -67,8 +69,8 @@ def run_studies(
         folder: Where finished results are kept, each written whole or not at all; None keeps nothing.
         data_dir: Folder with `PARADIGM.jsonl`; the hub otherwise.
         limit: Only so many rows of each paradigm.
-        words: See `alignment.align`.
-        protocol: See `alignment.align`.
+        words: See `normxlogit.evaluation.alignment.align`.
+        protocol: See `normxlogit.evaluation.alignment.align`.
         on_progress: Called with a line that says what is running, sentences done and sentences in all.
         **options: Passed to `Explainer.from_pretrained`.
 
@@ -169,4 +171,4 @@ def _tuples(table: Mapping[str, Mapping[str, Iterable[float]]]) -> dict[str, dic
 
 
 def _described(items: Iterable[Item]) -> list[Any]:
-    return [[i.paradigm.short, i.encoding.ids, i.encoding.position, i.target, i.foil, i.evidence] for i in items]
+    return [[i.group, i.encoding.ids, i.encoding.position, i.target, i.foil, i.evidence] for i in items]

@@ -1,5 +1,6 @@
-"""The check of the documentation's figures: reproduce --check."""
+"""The check of the documentation's figures: python -m paper --check."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -9,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..errors import DataError, InputError
-from .console import progress, write_report
+from normxlogit.cli.console import progress, write_report
+from normxlogit.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from ..paper.record.check import Ran
+    from .check import Ran
 
 __all__ = ["check_record"]
+
+ROOT = Path(__file__).parents[2]
 
 
 def check_record(places: Sequence[Path], given: Sequence[str], slow: bool) -> None:
@@ -23,16 +26,16 @@ def check_record(places: Sequence[Path], given: Sequence[str], slow: bool) -> No
 
     Args:
         places: Markdown files, and folders of them.
-        given: What stands for names in the commands, as NAME=PATH.
+        given: Replacements of names in the commands, as NAME=PATH.
         slow: Whether to run what is marked as slow.
 
     Raises:
-        InputError: If one of what is given is not written so, or is not there.
+        InputError: If a replacement has another form, or its path does not exist.
         DataError: If no page has figures.
         Exit: With code 1 where a figure differs, has no command, or its command fails.
     """
-    from ..paper.record.check import check
-    from ..paper.record.report import report
+    from .check import check
+    from .report import report
 
     stand_ins = dict(_given(entry) for entry in given)
     with tempfile.TemporaryDirectory() as folder, progress(1) as step:
@@ -54,11 +57,18 @@ def _given(entry: str) -> tuple[str, Path]:
 
 
 def _run(words: Sequence[str], folder: Path) -> "Ran":
-    """Run the program as a reader does, in a process of its own, so that no command sees what another left."""
-    from ..paper.record.check import Ran
+    """Run a command in a process of its own, so that no command sees what another left in memory."""
+    from .check import Ran
 
-    program = [sys.executable, "-c", "from normxlogit.cli import main; main()"]
-    done = subprocess.run(  # noqa: S603 - this program, with words of the page that is checked
-        [*program, *words], cwd=folder, capture_output=True, text=True, encoding="utf-8", check=False
+    arguments = words[1:] if words[0] == "python" else ["-c", "from normxlogit.cli import main; main()", *words[1:]]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))  # `paper` is not installed
+    done = subprocess.run(  # noqa: S603 - our programs, with words of the page that is checked
+        [sys.executable, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
     )
     return Ran(done.returncode, done.stdout, done.stderr)

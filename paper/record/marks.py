@@ -10,7 +10,7 @@ from typing import Literal
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from ...errors import DataError, InputError
+from normxlogit.errors import DataError, InputError
 
 __all__ = [
     "KINDS",
@@ -20,6 +20,7 @@ __all__ = [
     "blocks_of",
     "commands_in",
     "figures_in",
+    "is_command",
     "is_figure",
     "pages_of",
     "tables_in",
@@ -28,6 +29,8 @@ __all__ = [
 
 KINDS = ("figures", "published", "timing", "generated", "unchecked")
 """Compared with what commands print; the paper's or another's; seconds and costs; written by a script; without one."""
+
+PROGRAMS = ("normxlogit", "python -m paper")
 
 KEYS = ("tolerance", "slow", "needs", "file", "under", "timing", "anywhere", "where", "except", "with")
 
@@ -244,7 +247,7 @@ def _console(code: str, variables: dict[str, str]) -> Iterator[tuple[int, tuple[
 
 
 def _words(command: str, variables: dict[str, str]) -> tuple[str, ...]:
-    if (assigned := re.match(r"(\w+)=(.*)", command)) and not command.startswith("normxlogit"):
+    if (assigned := re.match(r"(\w+)=(.*)", command)) and not is_command(command):
         if not assigned[2].startswith("$("):
             variables[assigned[1]] = " ".join(shlex.split(assigned[2]))
         return ()
@@ -253,8 +256,8 @@ def _words(command: str, variables: dict[str, str]) -> tuple[str, ...]:
         if word in ("|", "&&"):
             words = words[:place]
             break
-    program = words[:1] == ["normxlogit"] or (words[:1] == ["echo"] and words[-2:-1] == [">"])
-    return tuple(words) if program else ()
+    writes = words[:1] == ["echo"] and words[-2:-1] == [">"]
+    return tuple(words) if writes or is_command(" ".join(words)) else ()
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:
@@ -265,10 +268,17 @@ def commands_in(text: str) -> tuple[tuple[str, ...], ...]:
     """Return the commands of a mark, several with && between them.
 
     Raises:
-        InputError: If one is not a command of normxlogit.
+        InputError: If one is not a command of `PROGRAMS`.
     """
-    found = tuple(tuple(shlex.split(part)) for part in text.split("&&"))
-    for words in found:
-        if words[:1] != ("normxlogit",):
-            raise InputError(f"a mark names commands of normxlogit, the block above, or pages, not {' '.join(words)!r}")
-    return found
+    parts = text.split("&&")
+    for part in parts:
+        if not is_command(part.strip()):
+            raise InputError(
+                f"a mark names commands of {' or '.join(PROGRAMS)}, the block above, or pages, not {part!r}"
+            )
+    return tuple(tuple(shlex.split(part)) for part in parts)
+
+
+def is_command(text: str) -> bool:
+    """Return whether a text is a command of one of the programs whose figures are checked."""
+    return text.startswith(tuple(f"{program} " for program in PROGRAMS))

@@ -1,4 +1,4 @@
-"""BLiMP's agreement paradigms: sentences that differ in the one word that must agree (Warstadt et al., 2020)."""
+"""BLiMP's agreement paradigms: minimal pairs that differ in the word that must agree (Warstadt et al., 2020)."""
 
 import random
 import re
@@ -8,18 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import DataError
-from ..evaluation.datasets import read_rows
+from normxlogit.errors import DataError
+from normxlogit.evaluation.datasets import read_rows
+from normxlogit.evaluation.minimal_pairs import Pair, difference
 
-__all__ = ["PARADIGMS", "Counts", "Half", "Pair", "Paradigm", "Span", "difference", "expanded", "load_pairs"]
+__all__ = ["PARADIGMS", "Counts", "Half", "Kind", "Paradigm", "expanded", "is_plural", "load_pairs"]
 
 Kind = Literal["anaphor", "determiner", "subject"]
 Half = Literal["train", "test"]
-Span = tuple[int, int]
-"""First character and one past the last."""
 
 SPLIT_SEED = 0
-"""Of the halves: a model fine-tuned on one half is measured on the other, whoever does it and when."""
+"""Seed of the halves: a model fine-tuned on one half is always measured on the other."""
 
 
 @dataclass(frozen=True)
@@ -51,36 +50,15 @@ PARADIGMS = {
 }
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two sentences that differ in one word, contractions expanded.
-
-    Attributes:
-        paradigm: Where they are from.
-        good: The grammatical sentence.
-        bad: The other.
-        target: Where the word stands in the good sentence.
-        foil: Where its counterpart stands in the bad one.
-    """
-
-    paradigm: Paradigm
-    good: str
-    bad: str
-    target: Span
-    foil: Span
-
-    @property
-    def plural(self) -> bool:
-        """Whether the target is a plural form."""
-        target, foil = (
-            text[start:end].lower() for text, (start, end) in ((self.good, self.target), (self.bad, self.foil))
-        )
-        if target in _PLURAL or foil in _PLURAL:
-            return target in _PLURAL
-        return len(target) < len(foil)  # verbs: the singular has the ending
-
-
 _PLURAL = {"are", "were", "have", "do", "these", "those", "themselves"}
+
+
+def is_plural(pair: Pair) -> bool:
+    """Return whether the target of a pair is a plural form."""
+    target, foil = pair.good[slice(*pair.target)].lower(), pair.bad[slice(*pair.foil)].lower()
+    if target in _PLURAL or foil in _PLURAL:
+        return target in _PLURAL
+    return len(target) < len(foil)  # verbs: the singular has the ending
 
 
 @dataclass
@@ -95,9 +73,9 @@ class Counts:
     rows: Counter[str] = field(default_factory=Counter)
     dropped: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
-    def drop(self, paradigm: Paradigm, reason: str) -> None:
-        """Note that a row is left out."""
-        self.dropped[paradigm.short][reason] += 1
+    def drop(self, short: str, reason: str) -> None:
+        """Count a row of a paradigm that is left out."""
+        self.dropped[short][reason] += 1
 
     def kept(self, short: str) -> int:
         """Count the rows of a paradigm that were not left out."""
@@ -113,7 +91,6 @@ class Counts:
 
 _CONTRACTION = re.compile(r"(?i)\b(?P<stem>ca|wo|sha|\w+)n['’]t\b")
 _STEMS = {"ca": "can", "wo": "will ", "sha": "shall "}
-_WORD = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 
 
 def expanded(sentence: str) -> str:
@@ -122,25 +99,12 @@ def expanded(sentence: str) -> str:
     What ends in 's is left: it cannot be told from a possessive without parsing.
     """
 
-    def whole(found: re.Match[str]) -> str:
-        stem = found["stem"]
-        known = _STEMS.get(stem.lower())
-        if known is None:
-            return f"{stem} not"
-        return f"{stem[0]}{known[1:]}not"
+    def expand(match: re.Match[str]) -> str:
+        stem = match["stem"]
+        irregular = _STEMS.get(stem.lower())
+        return f"{stem} not" if irregular is None else f"{stem[0]}{irregular[1:]}not"
 
-    return _CONTRACTION.sub(whole, sentence)
-
-
-def difference(good: str, bad: str) -> tuple[Span, Span] | str:
-    """Find where the one word in which two sentences differ stands in each, or why there is none."""
-    ours, theirs = list(_WORD.finditer(good)), list(_WORD.finditer(bad))
-    if len(ours) != len(theirs):
-        return "the sentences have different numbers of words"
-    differing = [(a.span(), b.span()) for a, b in zip(ours, theirs, strict=True) if a.group() != b.group()]
-    if not differing:
-        return "no word differs"
-    return differing[0] if len(differing) == 1 else "several words differ"
+    return _CONTRACTION.sub(expand, sentence)
 
 
 def load_pairs(
@@ -153,7 +117,7 @@ def load_pairs(
 
     Args:
         half: "train" or "test".
-        counts: Told what is read and left out.
+        counts: Counts what is read and left out.
         data_dir: Folder with `PARADIGM.jsonl` (or .parquet, .csv); the hub's `nyu-mll/blimp` otherwise.
         limit: Only so many rows of each paradigm.
 
@@ -170,11 +134,11 @@ def load_pairs(
         for number in chosen:
             counts.rows[paradigm.short] += 1
             good, bad = (_sentence(rows[number], name, number, where) for name in ("sentence_good", "sentence_bad"))
-            found = difference(good, bad)
-            if isinstance(found, str):
-                counts.drop(paradigm, found)
+            spans = difference(good, bad)
+            if isinstance(spans, str):
+                counts.drop(paradigm.short, spans)
             else:
-                pairs.append(Pair(paradigm, good, bad, *found))
+                pairs.append(Pair(paradigm.short, good, bad, *spans))
     if not pairs:
         raise DataError(f"{data_dir or 'nyu-mll/blimp'}: no pair of sentences that differ in one word")
     return pairs
@@ -194,11 +158,11 @@ def _rows(paradigm: Paradigm, data_dir: str | Path | None) -> tuple[Any, str]:
         return load_dataset("nyu-mll/blimp", paradigm.name, split="train"), where
     except Exception as error:
         reason = str(error).partition("\n")[0]
-        raise DataError(f"{where}: not to be had from the hub ({reason}); pass data_dir") from None
+        raise DataError(f"{where}: could not be downloaded from the hub ({reason}); pass data_dir") from None
 
 
 def _sentence(row: Mapping[str, Any], column: str, number: int, where: str) -> str:
     text = row.get(column)
     if not isinstance(text, str) or not text.strip():
-        raise DataError(f"{where}, row {number}, column {column!r}: no sentence but {text!r}")
+        raise DataError(f"{where}, row {number}, column {column!r}: expected a sentence, got {text!r}")
     return expanded(text)

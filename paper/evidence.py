@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..errors import DataError
-from .blimp import Kind, Pair, Span
+from normxlogit.errors import DataError
+from normxlogit.evaluation.minimal_pairs import Pair, Span
+
+from .blimp import PARADIGMS, Kind
 
 __all__ = ["PARSERS", "evidence_in", "evidence_of", "parser"]
 
@@ -42,7 +44,7 @@ def evidence_of(pairs: Iterable[Pair]) -> Iterator[tuple[Span, ...]]:
     pairs = list(pairs)
     documents = parser().pipe(pair.good for pair in pairs)
     for pair, document in zip(pairs, documents, strict=True):
-        yield evidence_in(document, pair.paradigm.kind, pair.target)
+        yield evidence_in(document, PARADIGMS[pair.group].kind, pair.target)
 
 
 def evidence_in(document: Any, kind: Kind, target: Span) -> tuple[Span, ...]:

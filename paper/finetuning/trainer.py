@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import InputError
-from ...models.devices import AUTO, device_named
+from normxlogit.errors import InputError
+from normxlogit.models.devices import AUTO, device_named
 
 __all__ = ["Card", "Recipe", "finish", "run", "training_arguments", "unpacked"]
 
@@ -153,7 +153,7 @@ base_model: {model}
 
 {figures} on {validation:,} validation rows, trained on {train:,} rows.
 
-Command: `normxlogit finetune --task {task} --model {model}` with
+Command: `python -m paper finetune --task {task} --model {model}` with
 
 ```json
 {recipe}

@@ -1,6 +1,7 @@
 """The metrics against plain enumerations, the scores against the explainer's, and what is left out."""
 
 import itertools
+import json
 import math
 from dataclasses import replace
 
@@ -9,12 +10,12 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 from normxlogit import ALL, DataError, Explainer, MethodError, TargetError, UnsupportedModelError
+from normxlogit.evaluation.alignment import accuracy, align, average_precision, dot_product, normalisation_of
+from normxlogit.evaluation.minimal_pairs import Item
 from normxlogit.methods import Scores
 from normxlogit.methods.normxlogit import InputNorm
-from normxlogit.paper.alignment.alignment import accuracy, align, average_precision, dot_product, normalisation_of
-from normxlogit.paper.blimp import PARADIGMS
-from normxlogit.paper.sentence_pairs import Item
 from tests import tiny
+from tests.commands import run
 
 
 def mask(*places, size=4):
@@ -94,7 +95,7 @@ def items(explainer, causal=False):
             ids = [tiny.VOCABULARY["[MASK]"] if i == place else token for i, token in enumerate(encoding.ids)]
             encoding = replace(encoding, inputs={**encoding.inputs, "input_ids": ids}, position=place)
         ids = tiny.VOCABULARY[target], tiny.VOCABULARY[foil]
-        made.append(Item(PARADIGMS[short], encoding, *ids, plural=True, evidence=evidence))
+        made.append(Item(short, encoding, *ids, evidence=evidence))
     return made
 
 
@@ -213,3 +214,32 @@ def test_the_papers_methods_are_normalised_by_a_softmax_and_others_by_their_sum(
     wanted = dict.fromkeys(("logat", "normxlogit", "input-norm", "random"), "softmax")
     wanted |= dict.fromkeys(("globenc", "alti", "value-zeroing", "decompx"), "sum")
     assert {method: normalisation_of(method) for method in wanted} == wanted
+
+
+PAIRS = [
+    {"sentence_good": "The keys are here.", "sentence_bad": "The keys is here.", "evidence": "keys", "group": "near"},
+    {"sentence_good": "The cat never saw it.", "sentence_bad": "The cats never saw it.", "evidence": ["saw"]},
+    {"sentence_good": "The actors are bad.", "sentence_bad": "The actors is bad.", "evidence": ["The", "actors"]},
+]
+
+
+def test_pairs_of_a_file_of_ones_own(tmp_path, capsys):
+    data, model = tmp_path / "pairs.jsonl", tmp_path / "model"
+    data.write_text("".join(json.dumps(pair) + "\n" for pair in PAIRS))
+    tiny.model("bert", "MaskedLM").save_pretrained(model)
+    tiny.tokenizer_for("bert").save_pretrained(model)
+    command = ["evaluate", "alignment", "--model", model, "--data", data, "--methods", "logat random"]
+    code, text, err = run(capsys, *command)
+    assert code == 0, err
+    assert "2 of 3 pairs (target or foil of several tokens: 1)" in text
+    items = [
+        i
+        for i in encode_pairs(
+            *load_minimal_pairs(data)[:1], Explainer.from_pretrained(model).model.encoder, "masked-lm"
+        )
+    ]
+    assert [isinstance(item, str) for item in items] == [False, True, False]
+    assert "| `logat(foil)` |" in text
+    assert text.count("| `random` |") == 2
+    data.write_text(json.dumps(PAIRS[0] | {"evidence": "lock"}) + "\n")
+    assert "line 1: not a minimal pair with evidence: 'lock' is not in" in run(capsys, *command)[2]

@@ -7,13 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...errors import InputError
-from ...inputs.batching import collate
-from ...inputs.encoder import Encoder
-from ...models.input_limits import position_limit
-from ...models.loading import load
-from ...models.tasks import task_of
-from ..sentence_pairs import Item, load_items
+from normxlogit.errors import InputError
+from normxlogit.evaluation.minimal_pairs import Item
+from normxlogit.inputs.batching import collate
+from normxlogit.inputs.encoder import Encoder
+from normxlogit.models.input_limits import position_limit
+from normxlogit.models.loading import load
+from normxlogit.models.tasks import task_of
+
+from ..sentence_pairs import load_items
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked
 
 __all__ = ["PAPER", "TASK", "finetune", "preference_loss"]

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from normxlogit import cli
+import paper.cli
 from normxlogit.methods import ValueZeroing
-from normxlogit.paper.alignment import runs as alignment_runs
-from normxlogit.paper.evidence import PARSERS
 from normxlogit.render import matplotlib_figure
+from paper.alignment import runs as alignment_runs
+from paper.evidence import PARSERS
 from tests import blimp, tiny
-from tests.commands import run
+from tests.commands import run_paper as run
 
 spacy = pytest.importorskip("spacy")
 pytestmark = [
@@ -34,7 +34,7 @@ def models(tmp_path):
 
 def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
     out = models / "out"
-    command = ["evaluate", "alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
+    command = ["alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
     command += ["--words", "movie keys", "--limit", 8]
     code, text, err = run(capsys, *command)
     assert code == 0, err
@@ -67,7 +67,7 @@ def test_all_methods_on_a_masked_model(capsys, models, data, monkeypatch):
 
 def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypatch):
     out = models / "out"
-    command = ["evaluate", "alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
+    command = ["alignment", "--model", models / "bert", "--data-dir", data, "--output", out]
     command += ["--methods", "normxlogit value-zeroing:rollout=false random", "--limit", 4]
     monkeypatch.setattr(matplotlib_figure, "FORMATS", ())
     original, measured = alignment_runs.align, []
@@ -82,7 +82,7 @@ def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypat
 
     monkeypatch.setattr(alignment_runs, "align", killed)
     with pytest.raises(Killed):
-        cli.main(list(map(str, command)))
+        paper.cli.main(list(map(str, command)))
     capsys.readouterr()
     assert not (out / "results.json").exists()
 
@@ -96,7 +96,7 @@ def test_a_killed_run_goes_on_with_the_next_cell(capsys, models, data, monkeypat
 
 
 def test_a_causal_model_and_the_other_normalisation(capsys, models, data):
-    command = ["evaluate", "alignment", "--model", models / "gpt2", "--data-dir", data, "--words", "movie"]
+    command = ["alignment", "--model", models / "gpt2", "--data-dir", data, "--words", "movie"]
     code, text, err = run(capsys, *command, "--normalisation", "softmax", "--limit", 8)
     assert code == 0, err
     assert "Dot product (softmax normalisation) by layer: gpt2" in text
@@ -110,7 +110,7 @@ def test_a_causal_model_and_the_other_normalisation(capsys, models, data):
 def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypatch):
     monkeypatch.setattr(matplotlib_figure, "FORMATS", ())  # drawn in another test
     out = models / "out"
-    command = ["reproduce", "figure-alignment", "--base", f"BERT={models / 'bert'}", "--data-dir", data]
+    command = ["figure-alignment", "--base", f"BERT={models / 'bert'}", "--data-dir", data]
     command += ["--output", out, "--methods", "normxlogit globenc:rollout=false random"]
     code, text, err = run(capsys, *command)
     assert code == 0, err
@@ -120,8 +120,8 @@ def test_the_figure_before_and_after_fine_tuning(capsys, models, data, monkeypat
     before, after = (s["alignments"][0]["figures"] for s in state["studies"])
     assert before != after
     assert run(capsys, *command)[1] == text
-    tuned = ["reproduce", "figure-alignment", "--checkpoint", f"BERT:blimp={out / 'models' / 'bert-blimp'}"]
-    code, text, _ = run(capsys, *tuned, *command[4:-1], "logat", "--words", "good bad")
+    tuned = ["figure-alignment", "--checkpoint", f"BERT:blimp={out / 'models' / 'bert-blimp'}"]
+    code, text, _ = run(capsys, *tuned, *command[3:-1], "logat", "--words", "good bad")
     assert code == 0
     assert [f"| fine-tuned | `logat({word})` |" in text for word in ("good", "bad", "plural")] == [True, True, False]
     assert "| fine-tuned |" in text
@@ -143,15 +143,13 @@ def test_mistakes_are_one_line(capsys, models, data):
         (["--model", models / "unmasked", "--data-dir", data], "no mask token"),
         (["--model", models / "classifier", "--data-dir", data], "masked and causal language models"),
     ):
-        code, out, err = run(capsys, "evaluate", "alignment", *arguments, "--limit", 4)
+        code, out, err = run(capsys, "alignment", *arguments, "--limit", 4)
         assert (code, out) == (2, "")
         assert err.startswith("error: ")
         assert reason in err
         assert err.count("\n") == 1
-    figure = ["reproduce", "figure-alignment"]
+    figure = ["figure-alignment"]
     assert "name the models" in run(capsys, *figure)[2]
-    code, _, err = run(capsys, *figure, "--base", f"B={bert}", "--lora-rank", 4, "--output", models / "o")
-    assert (code, err) == (2, "error: pairs of sentences train all weights; leave LoRA out\n")
     code, _, err = run(
         capsys, "finetune", "--task", "blimp", "--model", bert, "--output", models / "o", "--lora-rank", 4
     )

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, InputError
-from ...evaluation.datasets import Example, GlueTask, load_examples, task_named
-from ...models.input_limits import position_limit
-from ...models.loading import sentencepiece_remedy
+from normxlogit.errors import DataError, InputError
+from normxlogit.evaluation.datasets import Example, GlueTask, load_examples, task_named
+from normxlogit.models.input_limits import position_limit
+from normxlogit.models.loading import sentencepiece_remedy
+
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked
 
 __all__ = ["finetune"]

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-from ..evaluation.datasets import SAMPLE, load_examples
-from ..explainer import Explainer
-from ..results.files import write_text
-from .blimp import PARADIGMS, Counts, Pair, load_pairs
+from normxlogit.evaluation.datasets import SAMPLE, load_examples
+from normxlogit.evaluation.minimal_pairs import Pair
+from normxlogit.explainer import Explainer
+from normxlogit.results.files import write_text
+
+from .blimp import PARADIGMS, Counts, load_pairs
 from .evidence import evidence_of
 
 __all__ = ["TEXT", "paradigm_table", "sign_table"]
@@ -32,7 +34,7 @@ def paradigm_table(*, data_dir: str | Path | None = None, limit: int | None = No
     found: dict[str, list[tuple[Pair, tuple[tuple[int, int], ...]]]] = {short: [] for short in PARADIGMS}
     for pair, words in zip(pairs, evidence_of(pairs), strict=True):
         if words:
-            found[pair.paradigm.short].append((pair, words))
+            found[pair.group].append((pair, words))
     lines = ["| paradigm | name in BLiMP | example | foil | rows | with evidence |", "|---|---|---|---|---:|---:|"]
     for short, paradigm in PARADIGMS.items():
         example = foil = ""

@@ -1,0 +1,1 @@
+"""The experiments of the paper, run from a checkout: `python -m paper --list` names them all."""

@@ -1,0 +1,5 @@
+"""`python -m paper`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,144 @@
+"""The commands that measure alignment with evidence on BLiMP."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from normxlogit.cli.console import check_folder, progress, quiet, write_report
+from normxlogit.cli.options import AUTO, DataDir, Device, DType, GGUFFile, Limit, Protocol, loading, methods_of
+from normxlogit.errors import InputError
+
+from ..options import OUTPUTS, Bases, BFloat16, Checkpoints, Output, PaperMethods, Words, named_base, read_checkpoints
+
+__all__ = ["alignment", "figure_alignment"]
+
+
+class Normalisation(str, Enum):
+    """How scores become shares for the dot product."""
+
+    published = "published"
+    softmax = "softmax"
+    sum = "sum"
+
+
+def alignment(
+    model: Annotated[str, typer.Option(help="Name or folder of a masked or causal language model.")],
+    after: Annotated[str | None, typer.Option(help="The same model fine-tuned, to be measured beside it.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with PARADIGM.jsonl; else the hub.")] = None,
+    methods: Annotated[
+        str, typer.Option(help='"all" of the paper, or names with settings, as for faithfulness.')
+    ] = "all",
+    words: Words = "plural",
+    normalisation: Annotated[
+        Normalisation, typer.Option(help="Of the dot product; by default each method's as in the paper.")
+    ] = Normalisation.published,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many rows of each paradigm.")] = None,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
+    ] = None,
+) -> None:
+    """Measure the share of each method's scores on the words that tell the target's form (BLiMP), layer by layer."""
+    check_folder(output)
+    with quiet():
+        from .runs import STATES
+
+        models = [(STATES[0] if after else Path(model).name, model)] + ([(STATES[1], after)] if after else [])
+        text = _aligned(
+            models,
+            methods,
+            output,
+            about={"model": Path(model).name},
+            words=words.split(),
+            scale=normalisation.value,
+            protocol=protocol,
+            data_dir=data_dir,
+            limit=limit,
+            **loading(device, dtype, gguf_file),
+        )
+    write_report(text)
+
+
+def figure_alignment(
+    checkpoint: Checkpoints = None,
+    base: Bases = None,
+    bf16: BFloat16 = False,
+    data_dir: DataDir = None,
+    methods: PaperMethods = "paper",
+    limit: Limit = None,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.published,
+    words: Words = "plural",
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: Output = OUTPUTS,
+) -> None:
+    """Measure alignment before and after fine-tuning, for the paper's figures; --base fine-tunes first."""
+    check_folder(output)
+    bases = dict(named_base(entry) for entry in base or [])
+    tuned = {
+        name: folder for name, tasks in read_checkpoints(checkpoint or []).items() if (folder := tasks.get("blimp"))
+    }
+    if not bases and not tuned:
+        raise InputError("name the models: --base MODEL=NAME to fine-tune first, --checkpoint MODEL:blimp=FOLDER")
+    texts = []
+    with quiet():
+        from ..finetuning.minimal_pairs import PAPER, TASK, finetune
+        from .runs import STATES
+
+        for name in dict.fromkeys((*bases, *tuned)):
+            slug = name.replace(" ", "-").lower()
+            folder = tuned.get(name, str(output / "models" / f"{slug}-{TASK}"))
+            if name not in tuned and not (Path(folder) / "config.json").is_file():
+                recipe = replace(PAPER, bf16=bf16, device=device)
+                with redirect_stdout(sys.stderr):
+                    finetune(bases[name], folder, data_dir=data_dir, recipe=recipe, limit=limit)
+            sources = dict(zip(STATES, (bases.get(name), folder), strict=True))
+            pair = [(state, source) for state, source in sources.items() if source is not None]
+            texts.append(
+                _aligned(
+                    pair,
+                    methods,
+                    output / f"alignment-{slug}",
+                    about={"model": name},
+                    words=words.split(),
+                    scale="published",
+                    protocol=protocol,
+                    data_dir=data_dir,
+                    limit=limit,
+                    **loading(device, dtype),
+                )
+            )
+    write_report("\n".join(texts))
+
+
+def _aligned(
+    models: Sequence[tuple[str, str]],
+    methods: str,
+    output: Path | None,
+    *,
+    about: Mapping[str, Any],
+    scale: Any,
+    protocol: Protocol,
+    **options: Any,
+) -> str:
+    """Measure alignment on models, and return the report beside the published figures."""
+    from .report import alignment_tables, write_alignment
+    from .runs import paper_methods, published_studies, run_studies
+
+    cells = paper_methods() if methods in ("all", "paper") else methods_of(methods)
+    with progress(len(cells) * len(models)) as step:
+        folder = None if output is None else output / "runs"
+        studies = run_studies(models, cells, folder=folder, protocol=protocol.value, on_progress=step, **options)
+    shown = {**about, "protocol": protocol.value, "normalisation": scale}
+    if output is not None:
+        return write_alignment(output, studies, published_studies(), shown, scale=scale)
+    return alignment_tables(studies, published_studies(), shown, scale=scale)
