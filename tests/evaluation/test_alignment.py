@@ -232,13 +232,6 @@ def test_pairs_of_a_file_of_ones_own(tmp_path, capsys):
     code, text, err = run(capsys, *command)
     assert code == 0, err
     assert "2 of 3 pairs (target or foil of several tokens: 1)" in text
-    items = [
-        i
-        for i in encode_pairs(
-            *load_minimal_pairs(data)[:1], Explainer.from_pretrained(model).model.encoder, "masked-lm"
-        )
-    ]
-    assert [isinstance(item, str) for item in items] == [False, True, False]
     assert "| `logat(foil)` |" in text
     assert text.count("| `random` |") == 2
     data.write_text(json.dumps(PAIRS[0] | {"evidence": "lock"}) + "\n")
