@@ -199,7 +199,7 @@ def test_what_cannot_be_measured_is_said(bert):
     with pytest.raises(TargetError, match="'wonderful' is not one token"):
         align(bert.model, made, "logat", words=["wonderful"])
     bare = [replace(item, evidence=()) for item in made]
-    with pytest.raises(DataError, match="some without"):
+    with pytest.raises(DataError, match="some have none"):
         align(bert.model, bare, "logat")
 
 
