@@ -137,6 +137,9 @@ GIVEN = {
     "docs/corpus.md": lambda: reviews(),
     "docs/tasks.md": lambda: {"pipeline": zero_shot()},
     "docs/your-model.md": lambda: own_models(),
+    "docs/other-packages.md": lambda: (
+        own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
+    ),
     "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
 
