@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 from torch import nn
 
-from .errors import InputError, MethodError, UnsupportedModelError
+from .errors import InputError
 from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
 from .methods import Method, method_named
-from .methods.defaults import default_methods, named_or_default, use_for
+from .methods.defaults import default_methods, first_working, named_or_default, use_for
 from .models.factory import check_answers, model_summary, module_and_reader, task_model
 from .models.layers import Layers
 from .models.loading import load
@@ -227,22 +227,18 @@ class Explainer(LanguageMixin, RetrievalMixin):
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
         check_answers(self.model)
-        default = default_methods(use_for(self.model.task.vocabulary))
-        methods = default if method is None else [method_named(method)]
-        if len(methods) > 1:  # each method reads both
-            inputs, targets = (list(some) if isinstance(some, Iterator) else some for some in (inputs, targets))
-        note: tuple[str, ...] = ()
-        for place, chosen in enumerate(methods):
-            options = Options(
-                target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress
+
+        def explain(chosen: Method) -> Attribution | Attributions[Attribution]:
+            return self._explain(
+                inputs,
+                Options(target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress),
             )
-            try:
-                return _noted(self._explain(inputs, options), note)
-            except UnsupportedModelError as error:
-                if place == len(methods) - 1:
-                    raise
-                note = (f"{chosen.info.name}, the default, does not work on this model: {error}",)
-        raise MethodError("there is no default method")
+
+        if method is not None:
+            return explain(method_named(method))
+        # Each default method that is tried reads both.
+        inputs, targets = (list(some) if isinstance(some, Iterator) else some for some in (inputs, targets))
+        return _noted(*first_working(use_for(self.model.task.vocabulary), explain))
 
     def _explain(self, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
         if isinstance(self.model, SignalModel):

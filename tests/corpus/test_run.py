@@ -10,8 +10,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from normxlogit import ALL, Attributions, Explainer, attribute
-from normxlogit.corpus import progress_bar
 from normxlogit.errors import DataError, InputError, MethodError, TargetError, UnsupportedModelError
+from normxlogit.pipeline import progress as display
 from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
@@ -282,8 +282,8 @@ class _Terminal(io.StringIO):
     ],
 )
 def test_progress_is_shown_where_somebody_looks(tmp_path, monkeypatch, stream, wanted, shown):
-    monkeypatch.setattr(progress_bar, "PATIENCE", -1.0)
-    monkeypatch.setattr(progress_bar, "LOG_EVERY", 0.0)
+    monkeypatch.setattr(display, "PATIENCE", -1.0)
+    monkeypatch.setattr(display, "LOG_EVERY", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     told = stream()
     monkeypatch.setattr("sys.stderr", told)

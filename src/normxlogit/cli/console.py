@@ -181,25 +181,15 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def progress(cells: int) -> Iterator[Callable[[str, int, int], None]]:
-    """Show a bar on standard error with what is running and what is left; nothing where nobody looks."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    """Show the progress of some tables' cells on a terminal: what is running, and the time that is left."""
+    from ..pipeline.progress import progress_bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
-        bar = shown.add_task("starting", total=cells)
+    with progress_bar(cells, sys.stderr.isatty(), "starting") as update:
         finished = 0
 
         def step(what: str, done: int, total: int) -> None:
             nonlocal finished
-            shown.update(bar, description=what, completed=finished + done / total)
+            update(completed=finished + done / total, description=what)
             finished += done >= total
 
         yield step

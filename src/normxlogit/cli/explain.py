@@ -38,7 +38,7 @@ WIDEST = 110
 """Columns beyond which a list is hard to read."""
 
 CHUNK = 64
-"""Texts between two steps of the progress bar."""
+"""Texts explained between two updates of the progress bar."""
 
 
 class LongText(str, Enum):
@@ -228,35 +228,25 @@ def _explain(
 
     Where nobody named the methods, one that does not work on the model is left out.
     """
+    from ..pipeline.progress import progress_bar
+
     results: list[Attribution] = []
     calls = list(calls)
-    for chunk in _progress([inputs[i : i + CHUNK] for i in range(0, len(inputs), CHUNK)], len(inputs)):
-        columns = []
-        for method in tuple(calls):
-            try:
-                options: ExplainOptions = {**common, "method": method}
-                columns.append(explainer(list(chunk), **options))
-            except UnsupportedModelError:  # noqa: PERF203
-                if all_must_work or method is calls[0]:
-                    raise
-                calls.remove(method)
-        results.extend(result for row in zip(*columns, strict=True) for result in row)
+    with progress_bar(len(inputs), len(inputs) > CHUNK and sys.stderr.isatty()) as advance:
+        for start in range(0, len(inputs), CHUNK):
+            chunk = list(inputs[start : start + CHUNK])
+            columns = []
+            for method in tuple(calls):
+                try:
+                    options: ExplainOptions = {**common, "method": method}
+                    columns.append(explainer(chunk, **options))
+                except UnsupportedModelError:  # noqa: PERF203
+                    if all_must_work or method is calls[0]:
+                        raise
+                    calls.remove(method)
+            results.extend(result for row in zip(*columns, strict=True) for result in row)
+            advance(len(chunk))
     return results
-
-
-def _progress(chunks: list[Sequence[Any]], total: int) -> Iterator[Sequence[Any]]:
-    """Yield the chunks, with a progress bar if there are several and standard error is a terminal."""
-    if len(chunks) < 2 or not sys.stderr.isatty():
-        yield from chunks
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("explaining", total=total)
-        for chunk in chunks:
-            yield chunk
-            progress.advance(task, len(chunk))
 
 
 def _render(

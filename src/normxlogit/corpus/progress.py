@@ -1,8 +1,8 @@
-"""How far a corpus run is."""
+"""The progress of a corpus run."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from time import monotonic
 
 __all__ = ["Clock", "Progress", "Watcher"]
 
@@ -23,11 +23,11 @@ class Progress:
 
     rows: int
     errors: int
-    fresh: int
-    tokens: int
-    seconds: float
-    fraction: float
-    started: float
+    fresh: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    fraction: float = 0.0
+    started: float = 0.0
 
     @property
     def texts_per_second(self) -> float:
@@ -41,52 +41,57 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Return an estimate of what is left, None where the length of the input is not known."""
+        """Return an estimate of the time that is left, None where the length of the input is not known."""
         done = self.fraction - self.started
         return self.seconds * (1 - self.fraction) / done if done > 0 else None
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
-        wrong = f", {self.errors:,} errors" if self.errors else ""
+        errors = f", {self.errors:,} errors" if self.errors else ""
         share = f" ({self.fraction:.0%})" if self.fraction else ""
         rates = f"{self.texts_per_second:,.0f} texts/s, {self.tokens_per_second:,.0f} tokens/s"
-        return f"{self.rows:,} texts{share}, {rates}{left}{wrong}"
+        return f"{self.rows:,} texts{share}, {rates}{left}{errors}"
 
 
 Watcher = Callable[[Progress], None]
-"""Is told after each shard how far the run is."""
+"""Called with the progress after each shard."""
 
 
 class Clock:
-    """Counts what a run has done since it started."""
+    """Counts what a run has done since it started.
+
+    Args:
+        rows: Rows that earlier runs have written.
+        errors: How many of them have no result.
+    """
 
     def __init__(self, rows: int, errors: int) -> None:
-        self._begin = time.monotonic()
-        self.now = Progress(rows, errors, 0, 0, 0.0, 0.0, 0.0)
+        self._start = monotonic()
+        self.now = Progress(rows, errors)
 
     def skipped(self, fraction: float) -> None:
-        """Note how far earlier runs came."""
+        """Note the share of the input that earlier runs have done; reading it takes time that does not count."""
         if not self.now.fresh:
             self.now = replace(self.now, started=fraction, fraction=fraction)
-            self._begin = time.monotonic()
+            self._start = monotonic()
 
     def done(self, rows: int, errors: int, tokens: int, fraction: float) -> Progress:
         """Note a shard."""
         now = self.now
-        self.now = Progress(
-            now.rows + rows,
-            now.errors + errors,
-            now.fresh + rows,
-            now.tokens + tokens,
-            time.monotonic() - self._begin,
-            max(fraction, now.fraction),
-            now.started,
+        self.now = replace(
+            now,
+            rows=now.rows + rows,
+            errors=now.errors + errors,
+            fresh=now.fresh + rows,
+            tokens=now.tokens + tokens,
+            seconds=monotonic() - self._start,
+            fraction=max(fraction, now.fraction),
         )
         return self.now
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a time in hours, minutes and seconds."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

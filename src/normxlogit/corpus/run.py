@@ -1,7 +1,7 @@
 """A corpus run: what is asked for, what is done already, and what is left."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,17 +10,17 @@ from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..inputs.encoder import LongText
 from ..methods import Method
-from ..methods.defaults import default_methods, use_for
+from ..methods.defaults import default_methods, first_working, use_for
 from ..models.layers import Layers
 from ..models.model_digest import model_digest
 from ..models.targets import Choice, TargetSpec
 from ..pipeline.arguments import checked_arguments
+from ..pipeline.progress import progress_bar
 from ..results.spans import Kind, Level
 from ..results.words import Merge
 from .folder import Folder, Manifest
 from .local import run_local
 from .progress import Clock, Progress, Watcher
-from .progress_bar import progress_shown
 from .reading import open_source
 from .settings import PROMPT_ROWS, SHARD_ROWS, Settings
 from .shards import Done, InputColumns, choose_columns, left_shards
@@ -149,80 +149,100 @@ def attribute(
     )
     worker = worker_for(model, settings)
     identity = {"name": model.name, "digest": model_digest(model)}
-    now = Manifest(source.fingerprint(), identity, settings.described())
+    manifest = Manifest(source.fingerprint(), identity, settings.described())
     folder = Folder(output)
     folder.refuse_inside(inputs)
     folder.create()
     with folder.locked():
-        before = folder.read_manifest()
-        if before is not None:
-            now.done, now.complete = folder.written(before), before.complete
-            if now.count("rows") > now.count("errors"):
-                before.refuse_changes(now, folder.place)
-            elif before.digest != now.digest:  # nothing is there to be kept
-                folder.remove(now.done)
-                now.done, now.complete = {}, False
-        clock = Clock(now.count("rows"), now.count("errors"))
-        if now.complete and before is not None and len(now.done) == len(before.done):
+        finished = _resume(folder, manifest)
+        clock = Clock(manifest.count("rows"), manifest.count("errors"))
+        shards = left_shards(source, settings.columns, settings.shard_rows, dict(manifest.done), clock.skipped)
+        if finished:
             # Names and ends of files tell little of rows in memory, of a stream, or of the middle of a file.
-            if next(left_shards(source, settings.columns, settings.shard_rows, now.done, clock.skipped), None) is None:
-                _check_results(now, folder)
-                return clock.now
-            raise DataError(f"{folder.place} was made of fewer rows than the input has now; give another --output")
-        now.complete = False
-        folder.write_manifest(now)
+            if next(shards, None) is not None:
+                raise DataError(f"{folder.place} was made of fewer rows than the input has now; give another --output")
+            _check_results(manifest, folder)
+            return clock.now
+        folder.write_manifest(manifest)
         if engine == "ray":
             from .ray_engine import Cluster, run_ray
 
-            results = run_ray(explainer, settings, folder, now, source, cluster or Cluster())
+            results = run_ray(explainer, settings, folder, manifest, source, cluster or Cluster())
         else:
-            shards = left_shards(source, settings.columns, settings.shard_rows, dict(now.done), clock.skipped)
-            results = run_local(worker, folder, now.digest, shards)
+            results = run_local(worker, folder, manifest.digest, shards)
         try:
-            with progress_shown(progress) as show:
-                _follow(results, now, folder, clock, [show] if watch is None else [show, watch], max_errors)
-            now.complete = True
+            with (
+                progress_bar(None, progress, "starting", times=False) as update,
+                closing(_progress_of(results, manifest, folder, clock, max_errors)) as states,
+            ):
+                for state in states:
+                    update(completed=state.fraction, description=str(state))
+                    if watch is not None:
+                        watch(state)
+            manifest.complete = True
         finally:
-            folder.write_manifest(now)
-        _check_results(now, folder)
+            folder.write_manifest(manifest)
+        _check_results(manifest, folder)
     return clock.now
 
 
+def _resume(folder: Folder, manifest: Manifest) -> bool:
+    """Note the shards that earlier runs have written, and return whether these are all.
+
+    Raises:
+        DataError: If the folder was made of something else, and holds results.
+    """
+    before = folder.read_manifest()
+    if before is None:
+        return False
+    manifest.done = folder.written(before)
+    if manifest.count("rows") > manifest.count("errors"):
+        before.refuse_changes(manifest, folder.place)
+    elif before.digest != manifest.digest:  # there is no result to keep
+        folder.remove(manifest.done)
+        manifest.done = {}
+        return False
+    return before.complete and len(manifest.done) == len(before.done)
+
+
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
-    """Return the first default method that works on the model, which a text finds out if there are several."""
+    """Return the first default method that works on the model, which a short text shows if there are several."""
     model = explainer.model
-    methods = default_methods(use_for(model.task.vocabulary))
+    use = use_for(model.task.vocabulary)
+    methods = default_methods(use)
     if len(methods) == 1:
         return methods[0]
     text = f"{TRIAL} {model.tokenizer.mask_token}" if model.task.name == "masked-lm" else TRIAL
+
+    def explain(method: Method) -> Method:
+        explainer(text, layers=layers, method=method, progress=False)
+        return method
+
     try:
-        chosen = explainer(text, layers=layers, progress=False).method
+        return first_working(use, explain)[0]
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return methods[0]
-    return next(method for method in methods if method.info.name == chosen)
 
 
-def _check_results(now: Manifest, folder: Folder) -> None:
-    """Refuse a run in which no row has a result: that is no fault of the rows.
+def _check_results(manifest: Manifest, folder: Folder) -> None:
+    """Refuse a run in which no row has a result: the settings are at fault, not the rows.
 
     Raises:
         DataError: If there are rows, and this is so; with the first reason.
     """
-    rows = now.count("rows")
-    if rows and rows == now.count("errors"):
-        row, reason = folder.first_error(now)
+    rows = manifest.count("rows")
+    if rows and rows == manifest.count("errors"):
+        row, reason = folder.first_error(manifest)
         raise DataError(f"none of {rows} rows has a result, see {folder.place}/errors; row {row}: {reason}")
 
 
-def _follow(
-    results: Iterator[tuple[Done, float]],
-    now: Manifest,
-    folder: Folder,
-    clock: Clock,
-    watchers: Sequence[Watcher],
-    max_errors: int | None,
-) -> None:
-    """Go through a run to its end, and note what is done.
+def _progress_of(
+    results: Iterator[tuple[Done, float]], manifest: Manifest, folder: Folder, clock: Clock, max_errors: int | None
+) -> Generator[Progress, None, None]:
+    """Take the written shards one by one and note them in the manifest.
+
+    Yields:
+        The progress after each shard.
 
     Raises:
         DataError: If more rows have no result than are allowed.
@@ -230,15 +250,14 @@ def _follow(
     noted = time.monotonic()
     with closing(results):  # type: ignore[type-var]
         for done, fraction in results:
-            now.done[done.shard] = done
+            manifest.done[done.shard] = done
             progress = clock.done(done.rows, done.errors, done.tokens, fraction)
-            for watch in watchers:
-                watch(progress)
+            yield progress
             if max_errors is not None and progress.errors > max_errors:
                 raise DataError(
                     f"{progress.errors} rows have no result, more than --max-errors {max_errors}; see "
                     f"{folder.place}/errors"
                 )
             if time.monotonic() - noted > NOTE_EVERY:
-                folder.write_manifest(now)
+                folder.write_manifest(manifest)
                 noted = time.monotonic()

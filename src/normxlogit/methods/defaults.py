@@ -1,12 +1,16 @@
 """Which method and settings each entry point uses where a caller names none, and why."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
+from ..errors import UnsupportedModelError
 from .base import Method
 from .registry import method_named
 
-__all__ = ["DEFAULTS", "Default", "Use", "default_methods", "named_or_default", "use_for"]
+__all__ = ["DEFAULTS", "Default", "Use", "default_methods", "first_working", "named_or_default", "use_for"]
+
+T = TypeVar("T")
 
 Use = Literal["labels", "tokens", "shown", "completions", "similarity", "recorded"]
 """What is explained: labels of texts and signals, predicted tokens, one text that a person looks at, completions and
@@ -92,6 +96,29 @@ def named_or_default(method: str | Method | None, use: Use) -> Method:
         MethodError: If there is no such method or setting.
     """
     return method_named(DEFAULTS[use].methods[0] if method is None else method)
+
+
+def first_working(use: Use, explain: Callable[[Method], T]) -> tuple[T, tuple[str, ...]]:
+    """Explain by the first default method of a use that works on a model.
+
+    Args:
+        use: What is explained.
+        explain: Explains by a method; raises `UnsupportedModelError` if the method does not work on the model.
+
+    Returns:
+        What `explain` returned, and a note if that was not by the first method.
+
+    Raises:
+        UnsupportedModelError: If no method works.
+    """
+    *preferred, last = default_methods(use)
+    note: tuple[str, ...] = ()
+    for method in preferred:
+        try:
+            return explain(method), note
+        except UnsupportedModelError as error:  # noqa: PERF203
+            note = (f"{method.info.name}, the default, does not work on this model: {error}",)
+    return explain(last), note
 
 
 def use_for(vocabulary: bool) -> Use:

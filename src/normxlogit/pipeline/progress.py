@@ -1,25 +1,38 @@
-"""A bar for calls that take long, where somebody looks."""
+"""The progress display of calls, corpora and commands: a bar on a terminal, lines in a log."""
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-__all__ = ["PATIENCE", "no_bars", "progress_bar", "wanted_here"]
+__all__ = ["Update", "no_bars", "progress_bar"]
 
 PATIENCE = 1.0
 """Seconds without a bar: a call that is done by then needs none."""
 
+LOG_EVERY = 10.0
+"""Seconds between two lines where standard error is not a terminal."""
+
 _silent = threading.local()
+
+
+class Update(Protocol):
+    """Reports progress to the display."""
+
+    def __call__(
+        self, advance: float | None = None, *, completed: float | None = None, description: str | None = None
+    ) -> None:
+        """Add steps, or set how many are completed, and describe the current one."""
 
 
 @contextmanager
 def no_bars() -> Iterator[None]:
-    """Show no bar inside the block unless it is asked for: the caller shows its own."""
+    """Show no bar inside the block unless one is requested: the caller shows its own."""
     before = getattr(_silent, "on", False)
     _silent.on = True
     try:
@@ -28,38 +41,48 @@ def no_bars() -> Iterator[None]:
         _silent.on = before
 
 
-def wanted_here() -> bool:
-    """Return whether a bar is of use unless one is asked for: on a terminal, in the main thread, outside `no_bars`."""
-    own = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)
-    return own and sys.stderr.isatty()
-
-
 @contextmanager
-def progress_bar(total: int, wanted: bool | None) -> Iterator[Callable[[int], None]]:
-    """Show how many texts are explained and what time is left, on standard error.
+def progress_bar(
+    total: float | None, wanted: bool | None, description: str = "explaining", *, times: bool = True
+) -> Iterator[Update]:
+    """Show progress on standard error.
 
     Args:
-        total: How many there are.
-        wanted: True for a bar, False for none; None shows one after a second, if standard error is a terminal.
+        total: The number of steps; None where it is not known before the work begins, and then 1 if it can be known.
+        wanted: True for a bar on a terminal and lines in a log, False for nothing; None for a bar after a second, if
+            standard error is a terminal, this is the main thread and no `no_bars` block is active.
+        description: The text beside the bar.
+        times: Whether to show the share, the elapsed and the remaining time, for descriptions that do not.
 
     Yields:
-        A function to call with the number of texts that were finished.
+        A function that reports progress.
     """
-    shown = wanted if wanted is not None else total > 1 and wanted_here()
-    if not shown:
-        yield lambda count: None
+    main = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)
+    if not (wanted if wanted is not None else total != 1 and main and sys.stderr.isatty()):
+        yield lambda *steps, **state: None
         return
-    columns = (TextColumn("explaining"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("explaining", total=total)
-    begun = monotonic()
+    console = Console(stderr=True)
+    shares = (TextColumn("{task.percentage:3.0f}%"), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), *(shares if times else ()))
+    bar = Progress(*columns, console=console, transient=True, speed_estimate_period=3600)
+    task = bar.add_task(description, total=total)
+    started = logged = monotonic()
 
-    def advance(count: int) -> None:
-        bar.advance(task, count)
-        if not bar.live.is_started and (wanted or monotonic() - begun > PATIENCE):
-            bar.start()
+    def update(advance: float | None = None, **state: Any) -> None:
+        nonlocal logged
+        if total is None and state.get("completed"):
+            state["total"] = 1.0
+        bar.update(task, advance=advance, **state)
+        if console.is_terminal:
+            if not bar.live.is_started and (wanted or monotonic() - started > PATIENCE):
+                bar.start()
+        elif monotonic() - logged >= LOG_EVERY:
+            logged = monotonic()
+            share = f" {bar.tasks[0].percentage:.0f}%" if times else ""
+            sys.stderr.write(f"{bar.tasks[0].description}{share}\n")
+            sys.stderr.flush()
 
     try:
-        yield advance
+        yield update
     finally:
         bar.stop()
