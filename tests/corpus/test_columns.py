@@ -28,7 +28,7 @@ def test_a_column_that_no_row_of_a_stream_has_is_refused_and_the_folder_is_free_
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(source.read_bytes())))
         return "-"
 
-    with pytest.raises(DataError, match="no column 'nope' in the first 5 rows"):
+    with pytest.raises(DataError, match="no column 'nope' in the input; there are text"):
         attribute(bert, stream(), tmp_path / "out", input_format="jsonl", **named)
     assert attribute(bert, stream(), tmp_path / "out", input_format="jsonl").rows == 5
     assert results(tmp_path / "out")["id"].to_pylist() == list("01234")

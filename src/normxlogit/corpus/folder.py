@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from ..errors import DataError
 from ..results.columns import METADATA
-from ..results.files import json_text, replacing, write_text
+from ..results.files import json_text, write_bytes
 from ..results.parquet import UNREADABLE, reading
 from ..results.tables import optional_module
 from .shards import Done
@@ -21,9 +22,6 @@ __all__ = ["MANIFEST", "REPAIR", "Folder", "Manifest"]
 FORMAT = "normxlogit corpus"
 VERSION = 1
 MANIFEST, LOCK, SHARDS, ERRORS = "manifest.json", ".lock", "shards", "errors"
-
-WRITING = {"compression": "zstd", "compression_level": 1, "write_page_checksum": True}
-"""How shards are written."""
 
 REPAIR = "remove the file and start `normxlogit attribute` again with the same arguments, which writes it anew"
 """What to do about a damaged file of a folder."""
@@ -63,29 +61,25 @@ class Manifest:
         Raises:
             DataError: If something changed; names it.
         """
-        advice = "give another --output, or the same as before"
         old_name, new_name = self.model["name"], now.model["name"]
-        if old_name != new_name:
-            raise DataError(f"{place} was made by model {old_name!r}, not {new_name!r}; {advice}")
+        changes = [] if old_name == new_name else [f"by model {old_name!r}, not {new_name!r}"]
         for name in [*self.settings, *now.settings]:
             old, new = self.settings.get(name), now.settings.get(name)
             if old != new:
-                raise DataError(f"{place} was made with {name} {json.dumps(old)}, not {json.dumps(new)}; {advice}")
+                changes.append(f"with {name} {json.dumps(old)}, not {json.dumps(new)}")
         if self.model != now.model:
-            raise DataError(
-                f"{place} was made by model {old_name!r} with other weights, settings, active adapters, hooks, labels "
-                f"or another tokenizer; {advice}"
-            )
-        for old_part, new_part in zip(self.input, now.input, strict=False):
-            if old_part["name"] != new_part["name"]:
-                raise DataError(f"{place} was made of {old_part['name']}, not {new_part['name']}; {advice}")
-            if old_part != new_part:
-                raise DataError(f"{place} was made of {old_part['name']} as it was before it changed; {advice}")
-        if len(self.input) != len(now.input):
-            more = [part["name"] for part in (self.input + now.input)[min(len(self.input), len(now.input)) :]]
-            raise DataError(
-                f"{place} was made of {len(self.input)} inputs, not {len(now.input)} ({more[-1]}); {advice}"
-            )
+            about = "weights, settings, active adapters, hooks, labels or another tokenizer"
+            changes.append(f"by model {old_name!r} with other {about}")
+        for old, new in zip_longest(self.input, now.input):
+            if old is None or new is None:
+                name = (old or new)["name"]
+                changes.append(f"of {len(self.input)} inputs, not {len(now.input)} ({name})")
+            elif old["name"] != new["name"]:
+                changes.append(f"of {old['name']}, not {new['name']}")
+            elif old != new:
+                changes.append(f"of {old['name']} as it was before it changed")
+        if changes:
+            raise DataError(f"{place} was made {changes[0]}; give another --output, or the same as before")
 
 
 class Folder:
@@ -115,9 +109,17 @@ class Folder:
         Raises:
             DataError: If that cannot be done.
         """
-        try:
+        with self._writing():
             for name in (SHARDS, ERRORS):
                 self.system.makedirs(self._at(name), exist_ok=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn what goes wrong inside the block into a `DataError` that names the folder."""
+        try:
+            yield
+        except BlockingIOError:
+            raise DataError(f"{self.place}: another run is writing there; wait for it or stop it") from None
         except (OSError, ValueError) as error:
             raise DataError(f"cannot write {self.place}: {getattr(error, 'strerror', None) or error}") from None
 
@@ -125,37 +127,18 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Keep other runs out while this one writes, and remove what a killed one left half written.
 
-        The system frees the lock of a killed run.
-
         Raises:
             DataError: If another run is writing.
         """
-        if not self.local:
-            yield
-            return
-        try:
-            import fcntl
-        except ImportError:  # Windows
-            self._tidy()
-            yield
-            return
         with ExitStack() as stack:
-            try:
-                file = stack.enter_context(Path(self._at(LOCK)).open("w"))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise DataError(f"{self.place}: another run is writing there; wait for it or stop it") from None
-            except OSError as error:
-                raise DataError(f"cannot write {self.place}: {error.strerror}") from None
-            self._tidy()
+            if self.local:
+                with self._writing():
+                    _lock(stack.enter_context(Path(self._at(LOCK)).open("w")))
+                for name in (".", SHARDS, ERRORS):
+                    for left in Path(self.path, name).glob(".writing-*"):
+                        with suppress(OSError):
+                            left.unlink()
             yield
-
-    def _tidy(self) -> None:
-        """Remove what is half written; another run's, where one is at work."""
-        for name in ("", SHARDS, ERRORS):
-            for left in Path(self._at(name)).glob(".writing-*"):
-                with suppress(OSError):
-                    left.unlink()
 
     def read_manifest(self) -> Manifest | None:
         """Return what the folder was made of, None if it is new.
@@ -166,7 +149,7 @@ class Folder:
         path = self._at(MANIFEST)
         try:
             if not self.system.exists(path):
-                if any(self.system.ls(self._at(SHARDS), detail=False)):
+                if self.system.exists(self._at(SHARDS)) and self.system.ls(self._at(SHARDS), detail=False):
                     raise DataError(f"{self.place} holds shards without a manifest; give an empty folder")
                 return None
             state = json.loads(self.system.cat_file(path))
@@ -192,10 +175,7 @@ class Folder:
             "settings": manifest.settings,
             "shards": shards,
         }
-        if self.local:
-            write_text(json_text(state), self._at(MANIFEST))
-        else:
-            self.system.pipe_file(self._at(MANIFEST), json_text(state).encode())
+        self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, Done]:
         """Return the shards that are there: those of the manifest, and those that a killed run did not note.
@@ -250,8 +230,7 @@ class Folder:
             DataError: If the file of errors cannot be read.
         """
         index = min(i for i, done in manifest.done.items() if done.errors)
-        path = self._at(f"{ERRORS}/{index:08d}.parquet")
-        with self._reading(path) as file:
+        with self._reading(self._file(ERRORS, index)) as file:
             table = file.read(columns=["row", "reason"])
             return int(table["row"][0].as_py()), str(table["reason"][0].as_py())
 
@@ -261,21 +240,15 @@ class Folder:
         Raises:
             DataError: If that cannot be done.
         """
-        try:
+        with self._writing():
             for index in shards:
                 for kind in (SHARDS, ERRORS):
-                    if self.system.exists(path := self._at(f"{kind}/{index:08d}.parquet")):
+                    if self.system.exists(path := self._file(kind, index)):
                         self.system.rm(path)
-        except OSError as error:
-            raise DataError(f"cannot write {self.place}: {error.strerror or error}") from None
-
-    def exists(self) -> bool:
-        """Return whether the folder is there."""
-        return bool(self.system.exists(self._at(MANIFEST)))
 
     def shard_files(self, done: Iterable[int]) -> list[str]:
         """Return where shards are, in their order, as other programs name them."""
-        paths = [self._at(f"{SHARDS}/{index:08d}.parquet") for index in sorted(done)]
+        paths = [self._file(SHARDS, index) for index in sorted(done)]
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
     def common(self, path: str) -> dict[str, Any]:
@@ -317,29 +290,46 @@ class Folder:
         Raises:
             DataError: If it cannot be written.
         """
-        name = f"{done.shard:08d}.parquet"
-        beside = self._at(f"{ERRORS}/{name}")
-        try:
+        with self._writing():
             if len(errors):
-                self._write(errors, beside)
-            elif self.system.exists(beside):
-                self.system.rm(beside)
-            self._write(results, self._at(f"{SHARDS}/{name}"))
-        except OSError as error:
-            raise DataError(f"cannot write {self.place}: {error.strerror or error}") from None
+                self._write(_parquet(errors), self._file(ERRORS, done.shard))
+            elif self.system.exists(path := self._file(ERRORS, done.shard)):
+                self.system.rm(path)
+            self._write(_parquet(results), self._file(SHARDS, done.shard))
 
-    def _write(self, table: Any, path: str) -> None:
-        parquet = optional_module("pyarrow.parquet", "")
+    def _write(self, content: bytes, path: str) -> None:
+        """Write a file, whole or not at all."""
         if self.local:
-            with replacing(path) as beside:
-                parquet.write_table(table, beside, **WRITING)
-            return
-        content = io.BytesIO()
-        parquet.write_table(table, content, **WRITING)
-        self.system.pipe_file(path, content.getvalue())  # an object store shows it whole or not at all
+            write_bytes(content, path)
+        else:
+            self.system.pipe_file(path, content)  # an object store shows it whole or not at all
 
     def _at(self, name: str) -> str:
-        return f"{self.path.rstrip('/')}/{name}" if name else self.path
+        return f"{self.path.rstrip('/')}/{name}"
+
+    def _file(self, kind: str, index: int) -> str:
+        return self._at(f"{kind}/{index:08d}.parquet")
+
+
+def _lock(file: TextIO) -> None:
+    """Lock a file, which the system unlocks when the process ends, however it ends.
+
+    Raises:
+        BlockingIOError: If another process has locked it.
+    """
+    with suppress(ImportError):  # Windows
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _parquet(table: Any) -> bytes:
+    """Return a table as the content of a Parquet file."""
+    content = io.BytesIO()
+    optional_module("pyarrow.parquet", "").write_table(
+        table, content, compression="zstd", compression_level=1, write_page_checksum=True
+    )
+    return content.getvalue()
 
 
 def _manifest(state: Any) -> Manifest:

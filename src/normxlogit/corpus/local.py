@@ -1,30 +1,27 @@
 """The local engine: reading, tokenising, the model and writing at once, each in a thread of its own."""
 
 import os
-import queue
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from queue import SimpleQueue
 from typing import TypeVar
 
 from ..errors import DataError
 from .folder import Folder
-from .prompts import ExplainedPrompts
 from .shards import Done, Shard
-from .worker import Explained
 from .workers import Worker, write
 
-__all__ = ["ahead", "bound_kernels", "run_local"]
+__all__ = ["bound_kernels", "prefetched", "run_local"]
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 
 def bound_kernels() -> None:
     """Let torch keep few kernels: it has one for every shape of a batch, and a corpus has thousands of shapes.
 
-    It has an effect in a process that has not run a model yet; who set a number already knows better.
+    It has an effect in a process that has not run a model yet; a number that is set already stays.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
@@ -48,66 +45,54 @@ def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard])
     """
     worker.model.refresh()
     begun_with = worker.model.copy
-    with ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer:
-        last: Future[tuple[Done, float]] | None = None
-        with closing(ahead(shards, lambda shard: shard)) as read, closing(ahead(read, worker.prepare)) as prepared:
-            for one in prepared:
-                explained = worker.explain(one)
-                worker.model.refresh()
-                if worker.model.copy is not begun_with:
-                    raise DataError(
-                        "the model's modules, adapters, hooks or settings were changed while the corpus was explained; "
-                        "start again with another --output, or with the model as it was"
-                    )
-                if last is not None:
-                    yield last.result()
-                last = writer.submit(_write, worker, folder, run, explained)
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer,
+        closing(prefetched(map(worker.prepare, prefetched(shards)))) as prepared,
+    ):
+        last: tuple[Future[Done], float] | None = None
+        for one in prepared:
+            explained = worker.explain(one)
+            worker.model.refresh()
+            if worker.model.copy is not begun_with:
+                raise DataError(
+                    "the model's modules, adapters, hooks or settings were changed while the corpus was explained; "
+                    "start again with another --output, or with the model as it was"
+                )
+            if last is not None:
+                yield last[0].result(), last[1]
+            last = writer.submit(write, worker, folder, run, explained), explained.shard.fraction
         if last is not None:
-            yield last.result()
+            yield last[0].result(), last[1]
 
 
-def _write(worker: Worker, folder: Folder, run: str, explained: Explained | ExplainedPrompts) -> tuple[Done, float]:
-    return write(worker, folder, run, explained), explained.shard.fraction
+def prefetched(items: Iterable[T]) -> Generator[T, None, None]:
+    """Go through an iterator, whose next item is always made in a thread meanwhile.
 
-
-def ahead(items: Iterable[T], work: Callable[[T], U]) -> Generator[U, None, None]:
-    """Work through an iterator in a thread, one item ahead of whoever takes them.
-
-    Args:
-        items: What to go through.
-        work: What to do with each item.
+    The threads are daemons: a process that is stopped does not wait for a read of standard input.
     """
-    waiting: queue.Queue[tuple[str, object]] = queue.Queue(1)
-    stopped = threading.Event()
+    iterator, end = iter(items), object()
+    results: SimpleQueue[tuple[T | object, BaseException | None]] = SimpleQueue()
 
-    def put(kind: str, value: object) -> bool:
-        while not stopped.is_set():
-            try:
-                waiting.put((kind, value), timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def go() -> None:
+    def advance() -> None:
         try:
-            for item in items:
-                if not put("item", work(item)):
-                    return
-            put("end", None)
-        except BaseException as error:  # handed to whoever waits
-            put("error", error)
+            results.put((next(iterator, end), None))
+        except BaseException as error:  # raised again where the item is taken
+            results.put((end, error))
 
-    thread = threading.Thread(target=go, name="corpus-ahead", daemon=True)
-    thread.start()
+    def started() -> threading.Thread:
+        thread = threading.Thread(target=advance, name="corpus-prefetch", daemon=True)
+        thread.start()
+        return thread
+
+    thread = started()
     try:
         while True:
-            kind, value = waiting.get()
-            if kind == "end":
+            item, error = results.get()
+            if error is not None:
+                raise error
+            if item is end:
                 return
-            if kind == "error":
-                raise value  # type: ignore[misc]
-            yield value  # type: ignore[misc]
+            thread = started()
+            yield item  # type: ignore[misc]
     finally:
-        stopped.set()
-        thread.join(timeout=60)
+        thread.join(timeout=10)

@@ -1,4 +1,4 @@
-"""What a corpus is read from: files anywhere, a data set, standard input, or rows in memory."""
+"""The sources of a corpus: files anywhere, a data set, standard input, or rows in memory."""
 
 import hashlib
 import lzma
@@ -6,15 +6,29 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 from ..errors import DataError
 from ..results.tables import optional_module
-from .formats import BLOCK, FORMATS, PROBLEM, Block, arrow_module, column_names, read_blocks, table_of, without_views
+from .formats import (
+    BLOCK,
+    FORMATS,
+    Block,
+    Reader,
+    Row,
+    arrow_module,
+    check_columns,
+    open_reader,
+    row_blocks,
+    row_names,
+    rows_of_lines,
+    sliced,
+)
 
 __all__ = ["Source", "open_source"]
 
@@ -31,11 +45,9 @@ SUFFIXES = {
     ".text": "text",
 }
 PACKED = (".gz", ".bz2", ".xz", ".zst")
-BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
-"""What reading a file raises where it, or what it is packed in, is broken."""
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive names a folder by whose rows have no value."""
+"""The value in the name of a folder whose rows have none, as Hive writes it."""
 
 ENDS = 1 << 20
 """Bytes at the beginning and the end of a file that its fingerprint reads; the rows themselves have digests too."""
@@ -45,7 +57,7 @@ class Source(Protocol):
     """Where rows come from."""
 
     def names(self) -> list[str]:
-        """Return the names of the columns; none where they show only when it is read."""
+        """Return the names of the columns."""
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read some columns of all rows, in their order, block by block."""
@@ -55,7 +67,7 @@ class Source(Protocol):
 
 
 def open_source(inputs: Any, kind: str | None = None) -> Source:
-    """Find out what a corpus is to be read from.
+    """Return the source that a corpus is read from.
 
     Args:
         inputs: A path, URL or pattern, "-" for standard input, "hf:NAME:SPLIT" for a data set of the hub, a folder
@@ -74,42 +86,50 @@ def open_source(inputs: Any, kind: str | None = None) -> Source:
         return DatasetSource([(str(getattr(inputs, "_fingerprint", "a data set")), inputs)])
     if hasattr(inputs, "__arrow_c_stream__"):
         return TableSource(inputs)
-    if not isinstance(inputs, Sequence) or not inputs or not _are_paths(inputs):
-        return RowSource(inputs)
+    if not isinstance(inputs, Sequence) or not inputs or not all(isinstance(item, str | Path) for item in inputs):
+        if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
+            raise DataError(f"cannot read a corpus from a {type(inputs).__name__}")
+        return RowSource(map(_mapping, inputs), {"name": "rows in memory"})
     names = [str(name) for name in inputs]
     if not all(name.strip() for name in names):
         raise DataError("an input has an empty name; name a file, a folder or a data set")
     if names == ["-"]:
-        return StreamSource(sys.stdin.buffer, kind or "text")
-    datasets = [_dataset(name) for name in names]
-    if any(found is not None for found in datasets):
-        if not all(found is not None for found in datasets):
-            raise DataError("data sets and files cannot be mixed in one corpus")
-        return DatasetSource([(name, found) for name, found in zip(names, datasets, strict=True)])
-    return FileSource([file for name in names for file in _files(name, kind)])
+        return _standard_input(kind or "text")
+    datasets = [(name, dataset) for name in names if (dataset := _dataset(name)) is not None]
+    if not datasets:
+        return FileSource([file for name in names for file in _files(name, kind)])
+    if len(datasets) < len(names):
+        raise DataError("data sets and files cannot be mixed in one corpus")
+    return DatasetSource(datasets)
 
 
-def _are_paths(inputs: Sequence[Any]) -> bool:
-    return all(isinstance(item, str | Path) for item in inputs)
+def _mapping(row: Any) -> Mapping[str, Any]:
+    if not isinstance(row, Mapping):
+        raise DataError(f'a row in memory is a mapping such as {{"text": "..."}}, not {type(row).__name__}')
+    return row
 
 
-def _suffix(name: str) -> str:
-    path = Path(name)
-    return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
+def _standard_input(kind: str) -> "RowSource":
+    if kind not in ("text", "jsonl"):
+        raise DataError("standard input is read as text or jsonl; save other formats to a file")
+    try:
+        return RowSource(rows_of_lines(sys.stdin.buffer, kind), {"name": "standard input", "format": kind})
+    except ValueError as error:
+        raise DataError(f"standard input: not {kind}: {error}") from None
 
 
 def _dataset(name: str) -> Any:
     """Return the data set that a name means, None if it means files."""
+    missing = "data sets need datasets: pip install 'normxlogit[paper]'"
     if name.startswith("hf:"):
-        datasets = optional_module("datasets", "data sets need datasets: pip install 'normxlogit[paper]'")
+        datasets = optional_module("datasets", missing)
         place, _, split = name[3:].partition(":")
         try:
             return datasets.load_dataset(place, split=split or "train", streaming=True)
         except (OSError, ValueError) as error:
             raise DataError(f"{name}: {error}") from None
     if (Path(name) / "state.json").is_file():
-        datasets = optional_module("datasets", "data sets need datasets: pip install 'normxlogit[paper]'")
-        return datasets.load_from_disk(name)
+        return optional_module("datasets", missing).load_from_disk(name)
     return None
 
 
@@ -123,7 +143,8 @@ class File:
         name: What the user knows it by.
         kind: Its format.
         size: Its length in bytes.
-        partitions: What the folders between the input's own and the file say of all its rows, as `year=2024` does.
+        partitions: The values in the names of the folders between the input's and the file, such as `year=2024`, which
+            all its rows share.
     """
 
     system: Any
@@ -133,24 +154,60 @@ class File:
     size: int
     partitions: Mapping[str, str | None]
 
-    def open(self) -> Any:
-        """Open it for reading bytes, unpacked."""
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """Open the file.
+
+        Raises:
+            DataError: If it cannot be read, here or inside the block; names the file.
+        """
         import fsspec
 
-        found = fsspec.core.OpenFile(self.system, self.path, "rb", compression=_packing(self.path))
-        return found.open()
+        packing = fsspec.utils.infer_compression(self.path)
+        if packing is None and Path(self.path).suffix in PACKED:
+            raise DataError(f"{self.path}: cannot be unpacked here; pip install zstandard, or unpack it")
+        try:
+            with fsspec.core.OpenFile(self.system, self.path, "rb", compression=packing).open() as file:
+                yield open_reader(file, self.kind, 0 if packing else self.size)
+        except DataError as error:
+            raise DataError(f"{self.name}: {error}") from None
+        except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+            raise DataError(f"cannot read {self.name}: {getattr(error, 'strerror', None) or error}") from None
+        except (ValueError, arrow_module().ArrowException) as error:
+            raise DataError(f"{self.name}: not {self.kind}: {str(error).splitlines()[0]}") from None
 
+    def names(self) -> list[str]:
+        """Return the names of the columns that the file holds."""
+        with self.reader() as reader:
+            return reader.names
 
-def _packing(path: str) -> str | None:
-    from fsspec.utils import infer_compression
+    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
+        """Read some columns of the file; rows of JSON may lack one."""
+        with self.reader() as reader:
+            if self.kind != "jsonl":
+                check_columns(reader.names, columns)
+            yield from reader.blocks(columns)
 
-    found: str | None = infer_compression(path)
-    if found is None and Path(path).suffix in PACKED:
-        raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
-    return found
+    def digest(self) -> str:
+        """Return a digest of both ends of the file."""
+        digest = hashlib.blake2b(digest_size=16)
+        try:
+            with self.system.open(self.path, "rb") as file:
+                digest.update(file.read(ENDS))
+                if self.size > 2 * ENDS:
+                    file.seek(self.size - ENDS)
+                digest.update(file.read(ENDS))
+        except OSError as error:
+            raise DataError(f"cannot read {self.name}: {error.strerror or error}") from None
+        return digest.hexdigest()
 
 
 def _files(name: str, kind: str | None) -> list[File]:
+    """Return the files of a path, a pattern, a folder or a URL.
+
+    Raises:
+        DataError: If there is none, or one has no known format.
+    """
     import fsspec
 
     try:
@@ -162,34 +219,18 @@ def _files(name: str, kind: str | None) -> list[File]:
         elif kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
             raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
         else:
-            paths = [path]
-        found = [
-            File(
-                system,
-                p,
-                name if p == path else p,
-                kind or _kind(p),
-                int(system.size(p) or 0),
-                {} if p == path else _partitions(p, path),
-            )
-            for p in paths
-        ]
+            return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0), {})]
+        files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _partitions(p, path)) for p in paths]
     except (OSError, ImportError, ValueError) as error:
         raise DataError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
-    if not found:
+    if not files:
         raise DataError(f"{name}: no such file")
-    return found
+    return files
 
 
-def _partitions(path: str, top: str) -> dict[str, str | None]:
-    """Return the names and values in the folders between an input's folder, or the fixed part of a pattern, and a file.
-
-    They are written as Hive does, `name=value` with percent signs for what no path holds.
-    """
-    fixed = re.split(r"[*?\[]", top)[0] if not path.startswith(top.rstrip("/") + "/") else top.rstrip("/") + "/"
-    between = path.removeprefix(fixed if fixed.endswith("/") else fixed.rpartition("/")[0] + "/").split("/")[:-1]
-    pairs = (folder.partition("=") for folder in between if "=" in folder.strip("="))
-    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in pairs if name}
+def _suffix(name: str) -> str:
+    path = Path(name)
+    return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
 
 
 def _kind(path: str) -> str:
@@ -201,6 +242,19 @@ def _kind(path: str) -> str:
     return SUFFIXES[suffix]
 
 
+def _partitions(path: str, top: str) -> dict[str, str | None]:
+    """Return the names and values in the folders between an input's folder, or the fixed part of a pattern, and a file.
+
+    They are written as Hive does, `name=value` with percent signs for what no path holds. pyarrow reads them of Parquet
+    and Arrow only, and cannot let a column of the file come before one of its folders.
+    """
+    folder = top.rstrip("/") + "/"
+    if not path.startswith(folder):
+        folder = re.split(r"[*?\[]", top)[0].rpartition("/")[0] + "/"
+    parts = (part.partition("=") for part in path.removeprefix(folder).split("/")[:-1])
+    return {unquote(name): None if value == NO_VALUE else unquote(value) for name, _, value in parts if name and value}
+
+
 @dataclass(frozen=True)
 class FileSource:
     """Files, one after the other."""
@@ -208,93 +262,35 @@ class FileSource:
     files: list[File]
 
     def names(self) -> list[str]:
-        """Return the columns of the first file, and those that its folders say."""
-        inside = self._inside()
-        return [*inside, *(name for name in self.files[0].partitions if name not in inside)]
-
-    def _inside(self) -> list[str]:
-        """Return the columns that the first file itself holds."""
-        file = self.files[0]
-        try:
-            with file.open() as opened:
-                return column_names(opened, file.kind)
-        except BROKEN as error:
-            raise DataError(f"cannot read {file.name}: {getattr(error, 'strerror', None) or error}") from None
-        except ValueError as error:
-            raise DataError(f"{file.name}: not {file.kind}: {error}") from None
+        """Return the columns of the first file, and those of its folders' names."""
+        return list(dict.fromkeys([*self.files[0].names(), *self.files[0].partitions]))
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read all files; the share is that of their bytes."""
         total, done = max(sum(file.size for file in self.files), 1), 0
-        partitions = self._partitions(columns)
-        inside = [name for name in columns if name not in partitions]
+        kinds = self._partition_types(columns)
+        inside = [name for name in columns if name not in kinds]
         for file in self.files:
-            try:
-                with file.open() as opened:
-                    size = 0 if _packing(file.path) else file.size
-                    for block in read_blocks(opened, file.kind, size, inside):
-                        table = block.table
-                        for name, kind in partitions.items():
-                            said = file.partitions.get(name)
-                            value = int(said) if said is not None and kind == "int64" else said
-                            table = table.append_column(name, arrow_module().array([value] * len(table), kind))
-                        yield Block(table, (done + block.fraction * file.size) / total)
-            except DataError as error:
-                raise DataError(f"{file.name}: {error}") from None
-            except BROKEN as error:
-                raise DataError(f"cannot read {file.name}: {getattr(error, 'strerror', None) or error}") from None
+            for table, fraction in ((block.table, block.fraction) for block in file.blocks(inside)):
+                for name, kind in kinds.items():
+                    value = file.partitions.get(name)
+                    cells = [value if value is None or kind == "string" else int(value)] * len(table)
+                    table = table.append_column(name, arrow_module().array(cells, kind))
+                yield Block(table, (done + fraction * file.size) / total)
             done += file.size
 
-    def _partitions(self, columns: Sequence[str]) -> dict[str, str]:
-        """Return the Arrow types of the columns that folders say; what the files themselves hold comes first."""
-        names = [name for name in columns if any(name in file.partitions for file in self.files)]
-        if not names:
-            return {}
-        inside, found = self._inside(), {}
-        for name in names:
+    def _partition_types(self, columns: Sequence[str]) -> dict[str, str]:
+        """Return the Arrow types of the columns that only the names of folders hold."""
+        names = {name for name in columns if any(name in file.partitions for file in self.files)}
+        types = {}
+        for name in names.difference(self.files[0].names() if names else ()):
             values = [value for file in self.files if (value := file.partitions.get(name)) is not None]
-            if name not in inside:
-                found[name] = "int64" if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", v) for v in values) else "string"
-        return found
+            types[name] = "int64" if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", v) for v in values) else "string"
+        return types
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return name, length and a digest of both ends of each file."""
-        return [{"name": file.name, "bytes": file.size, "digest": _ends(file)} for file in self.files]
-
-
-def _ends(file: File) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    try:
-        with file.system.open(file.path, "rb") as opened:
-            digest.update(opened.read(ENDS))
-            if file.size > 2 * ENDS:
-                opened.seek(file.size - ENDS)
-            digest.update(opened.read(ENDS))
-    except OSError as error:
-        raise DataError(f"cannot read {file.name}: {error.strerror or error}") from None
-    return digest.hexdigest()
-
-
-@dataclass(frozen=True)
-class StreamSource:
-    """A stream of lines that can be read once."""
-
-    stream: Any
-    kind: str
-
-    def names(self) -> list[str]:
-        """Return the names, which a stream of JSON lines has none of before it is read."""
-        if self.kind not in ("text", "jsonl"):
-            raise DataError("standard input is read as text or jsonl; save other formats to a file")
-        return ["text"] if self.kind == "text" else []
-
-    def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
-        """Read to the end."""
-        yield from read_blocks(self.stream, self.kind, 0, columns)
-
-    def fingerprint(self) -> list[dict[str, Any]]:
-        """Return that it is a stream: its rows are compared as they come."""
-        return [{"name": "standard input", "format": self.kind}]
+        return [{"name": file.name, "bytes": file.size, "digest": file.digest()} for file in self.files]
 
 
 @dataclass(frozen=True)
@@ -305,24 +301,19 @@ class DatasetSource:
 
     def names(self) -> list[str]:
         """Return the columns of the first."""
-        if hasattr(self.parts[0][1], "keys") and not hasattr(self.parts[0][1], "column_names"):
-            raise DataError(f"{self.parts[0][0]} has splits ({', '.join(self.parts[0][1])}); name one")
-        names = self.parts[0][1].column_names
+        name, part = self.parts[0]
+        names = getattr(part, "column_names", part)  # a dictionary of data sets may have no such attribute
         if isinstance(names, Mapping):
-            raise DataError(f"{self.parts[0][0]} has splits ({', '.join(names)}); name one")
+            raise DataError(f"{name} has splits ({', '.join(names)}); name one")
         return list(names or [])
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read them one after the other."""
         arrow = arrow_module()
         for number, (_, part) in enumerate(self.parts):
-            wanted = part.select_columns(list(columns)).with_format("arrow")
-            try:
-                total = len(part)
-            except TypeError:
-                total = 0
+            total = len(part) if hasattr(part, "__len__") else 0
             done = 0
-            for table in wanted.iter(batch_size=BLOCK):
+            for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
                 table = table if isinstance(table, arrow.Table) else arrow.table(table)
                 done += len(table)
                 yield Block(table.combine_chunks(), (number + (done / total if total else 0)) / len(self.parts))
@@ -343,10 +334,10 @@ class TableSource:
         try:
             self._table = arrow.table(table)
         except (arrow.ArrowException, TypeError, ValueError) as error:
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DataError(
-                f"cannot read this {type(table).__name__} as an Arrow table: {said}; give its rows as mappings such as "
-                '{"text": "..."}'
+                f"cannot read this {type(table).__name__} as an Arrow table: {reason}; give its rows as mappings such "
+                'as {"text": "..."}'
             ) from None
 
     def names(self) -> list[str]:
@@ -355,9 +346,8 @@ class TableSource:
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read some of its columns, block by block."""
-        wanted = self._table.select(list(columns))
-        for start in range(0, len(wanted), BLOCK):
-            yield Block(without_views(wanted.slice(start, BLOCK)), min((start + BLOCK) / len(wanted), 1.0))
+        for number, table in enumerate(sliced(self._table.select(list(columns))), 1):
+            yield Block(table, min(number * BLOCK / len(self._table), 1.0))
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return that it is in memory: its rows are compared as they come."""
@@ -365,31 +355,25 @@ class TableSource:
 
 
 class RowSource:
-    """Mappings in memory, or of a generator."""
+    """Rows that are read once: mappings in memory, of a generator, or the lines of a stream.
 
-    def __init__(self, rows: Any) -> None:
-        if not isinstance(rows, Iterable) or isinstance(rows, Mapping | bytes):
-            raise DataError(f"cannot read a corpus from a {type(rows).__name__}")
-        self._rows = iter(rows)
+    Args:
+        rows: The rows.
+        about: What is known of them before they are read; the rows themselves are compared as they come.
+    """
+
+    def __init__(self, rows: Iterable[Row], about: dict[str, Any]) -> None:
+        self._rows, self._about = iter(rows), about
         self._first = list(islice(self._rows, BLOCK))
 
     def names(self) -> list[str]:
-        """Return the keys of the first mappings."""
-        return list(dict.fromkeys(name for row in self._first for name in _mapping(row)))
+        """Return the names in the first rows."""
+        return row_names(self._first)
 
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read them all."""
-        while rows := self._first or list(islice(self._rows, BLOCK)):
-            self._first = []
-            table: dict[str, list[Any]] = {name: [_mapping(row).get(name) for row in rows] for name in columns}
-            yield Block(table_of(table | {PROBLEM: [None] * len(rows)}), 0.0)
+        return row_blocks(chain(self._first, self._rows), columns, lambda: 0.0)
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Return that it is in memory: its rows are compared as they come."""
-        return [{"name": "rows in memory"}]
-
-
-def _mapping(row: Any) -> Mapping[str, Any]:
-    if not isinstance(row, Mapping):
-        raise DataError(f'a row in memory is a mapping such as {{"text": "..."}}, not {type(row).__name__}')
-    return row
+        """Return what is known of the rows."""
+        return [self._about]

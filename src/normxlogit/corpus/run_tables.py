@@ -35,7 +35,7 @@ class RunTables:
     def __init__(self, place: str | Path) -> None:
         self._duckdb = optional_module("duckdb", "summaries need DuckDB: pip install 'normxlogit[scale]'")
         self.folder = Folder(place)
-        manifest = self.folder.read_manifest() if self.folder.exists() else None
+        manifest = self.folder.read_manifest()
         if manifest is None:
             raise DataError(f"{place}: no corpus run there; make one with `normxlogit attribute`")
         self.manifest = manifest

@@ -134,10 +134,7 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
     count = index = row = 0
     fraction = 0.0
     kept: dict[str, Any] = {}  # types, as the first block has them
-    unnamed = not source.names()
     for block in source.blocks(columns.all):
-        if unnamed and not row:
-            _check_named(block.table, columns)
         table = _normalised(arrow, block, columns, row, kept)
         row, before, fraction = row + len(table), fraction, block.fraction
         waiting.append(table)
@@ -244,17 +241,6 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     for name in columns.keep:
         found[KEPT + name], problem = _kept(arrow, table[name], name, kept, problem)
     return arrow.table({**found, "problem": problem})
-
-
-def _check_named(table: Any, columns: InputColumns) -> None:
-    """Refuse a column that no row of the first block has, where the names of the columns show only now.
-
-    Raises:
-        DataError: If there is one.
-    """
-    for name in [*filter(None, [columns.id]), *columns.keep]:
-        if len(table) and table[name].null_count == len(table):
-            raise DataError(f"no column {name!r} in the first {len(table)} rows of the input")
 
 
 def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
