@@ -102,7 +102,7 @@ def test_parquet_has_columns_to_ask_for(several, tmp_path):
     several.save(tmp_path / "a.parquet")
     rows = pyarrow.parquet.read_table(tmp_path / "a.parquet").to_pylist()
     assert rows[0]["text"] == make_attribution().text
-    assert (rows[0]["label"], rows[0]["probability"]) == ("negative", 0.982)
+    assert (rows[0]["prediction"], rows[0]["probability"]) == ("negative", 0.982)
     assert rows[0]["tokens"][1] == "The"
     assert rows[2]["shape"] == [2, 3, 12]
     assert rows[2]["target"] == ["negative", "positive"]

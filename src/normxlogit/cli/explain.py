@@ -319,7 +319,7 @@ def _state(result: "Attribution", words: bool | None, merge: "MergeName | None")
     """Return the result as `Attribution.from_dict` reads it, with its words beside if they are asked for."""
     state = result.to_dict()
     if words:
-        from ..results.fields import plain
+        from ..results.schema import plain
 
         state["words"] = plain(result.words(merge))
     return state

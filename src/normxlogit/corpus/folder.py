@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import DataError
-from ..results.columns import METADATA
+from ..results.columns import METADATA, UNREADABLE, metadata_of
 from ..results.files import json_text, write_bytes
-from ..results.parquet import UNREADABLE, reading
+from ..results.parquet import reading
 from ..results.tables import optional_module
 from .shards import Done
 
@@ -258,7 +258,7 @@ class Folder:
             DataError: If the file cannot be read, or has none.
         """
         with self._reading(path) as file:
-            return dict(json.loads(file.schema_arrow.metadata[METADATA]))
+            return dict(metadata_of(file.schema_arrow))
 
     def check(self, path: str) -> None:
         """Read a file of the folder to its end.

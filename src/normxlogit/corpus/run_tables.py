@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..results.columns import column_types
+from ..results.columns import CORPUS_TEXTS
 from ..results.tables import optional_module
 from .folder import MANIFEST, REPAIR, Folder
 from .formats import arrow_module
@@ -79,8 +79,7 @@ class RunTables:
     def shards(self, kept: str | None = None) -> Any:
         """Return the shards with the run's own columns and at most one that was kept, which may be of any type."""
         arrow = arrow_module()
-        columns = [*column_types(arrow, texts=True, pairs=True, words=True), kept]
-        kinds = {name: kind for name, kind in self.kinds.items() if name in columns}
+        kinds = {name: kind for name, kind in self.kinds.items() if name in (*CORPUS_TEXTS, kept)}
         if kept is not None and arrow.types.is_floating(kinds[kept]):
             kinds[kept] = arrow.float64()  # DuckDB does not read half precision
         return self._dataset(arrow.schema(list(kinds.items())))

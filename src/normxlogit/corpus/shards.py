@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from ..results.columns import column_types, source_types
+from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS
 from .formats import ODD, PROBLEM, Block, arrow_module, check_columns
 from .reading import Source
 
@@ -110,13 +110,8 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
             raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
     if names:
         check_columns(names, found.all)
-    arrow = arrow_module()
-    if columns.prompts:
-        results = source_types(arrow, texts=True, names=True)
-    else:
-        results = column_types(arrow, texts=True, pairs=True, words=True)
     for name in found.keep:
-        if name in results:
+        if name in (CORPUS_SOURCES if columns.prompts else CORPUS_TEXTS):
             raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
     return found
 

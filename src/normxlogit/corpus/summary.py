@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import DataError, InputError
 from ..pipeline.arguments import checked_arguments
-from ..results.columns import column_types
-from ..results.fields import plain
+from ..results.columns import CORPUS_TEXTS
 from ..results.gold import read_gold
+from ..results.schema import plain
 from .formats import arrow_module
 from .run_tables import RunTables
 from .units import Mass, Rate, Unit
@@ -236,7 +236,7 @@ class _Run(RunTables):
         named = self.common.get("labels")  # not in shards of older versions
         labels += enumerate(map(str, named)) if isinstance(named, list) else ()
         try:
-            read = read_gold([value for _, value in values], labels, tokens=self.common.get("target_kind") == "token")
+            read = read_gold([value for _, value in values], labels, tokens=self.common["target"]["kind"] == "token")
         except InputError as error:
             raise DataError(f"column {gold!r}: {error}") from None
         arrow = arrow_module()
@@ -255,11 +255,11 @@ class _Run(RunTables):
         arrow = arrow_module()
         if gold not in self.kinds:
             raise DataError(f"no column {gold!r} in the results; keep it with --keep {gold}")
-        if gold in column_types(arrow, texts=True, pairs=True, words=True):
+        if gold in CORPUS_TEXTS:
             raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
         if arrow.types.is_nested(self.kinds[gold]):
             raise DataError(f"column {gold!r} holds {self.kinds[gold]}; right labels are names or numbers")
-        if self.common.get("target_kind") == "value":
+        if self.common["target"]["kind"] == "value":
             raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
     def _mistakes(self, joined: tuple[str, str], top: int, least: int) -> tuple[float | None, list[Rate]]:

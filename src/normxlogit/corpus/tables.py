@@ -12,10 +12,12 @@ from ..inputs.encoding import readable_tokens
 from ..methods import method_named
 from ..models.targets import name_of
 from ..models.task_model import TaskModel
-from ..results.columns import METADATA, SCHEMA_VERSION, column_types, source_row, source_types
-from ..results.fields import plain
+from ..results.attribution import Attribution
+from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS, METADATA, arrow_types, source_row
 from ..results.files import json_text
+from ..results.schema import plain
 from ..results.sources import Sources
+from ..results.versions import FORMAT_VERSION
 from ..results.words import merge_words
 from .formats import arrow_module
 from .prompts import ExplainedPrompts
@@ -46,12 +48,9 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
 
     axes = [labels] * found.labelled + [layers] * bool(found.layers)
     shape = np.column_stack([*(np.full(count, n) for n in axes), encodings.lengths]).astype(np.int32)  # (R, axes)
-    types = column_types(
-        arrow,
-        texts=settings.keep_text,
-        pairs=settings.columns.pair is not None,
-        words=settings.words,
-    )
+    absent = {"words": not settings.words, "word_scores": not settings.words, "text": not settings.keep_text}
+    absent["text_pair"] = not settings.keep_text or settings.columns.pair is None
+    types = arrow_types(CORPUS_TEXTS, [name for name, away in absent.items() if away])
     rows = arrow.array(np.array(found.rows, np.int64))
     table = found.shard.table.take(rows)
     target_ids = found.ids.astype(np.int32)  # (R, K)
@@ -93,12 +92,17 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
         columns |= _words(arrow, found, settings.merge or method.word_merge, types)
     kept = {name: table[KEPT + name] for name in settings.columns.keep}
     common = {
-        "schema_version": SCHEMA_VERSION,
+        "format_version": FORMAT_VERSION,
+        "kind": Attribution.kind,
         "version": __version__,
         "labels": list(model.task.labels),
-        "target_kind": {"token": "token", "regression": "value"}.get(model.task.kind, "label"),
-        "contrast": None if found.contrast is None else name_of(model, found.contrast),
-        "contrast_id": found.contrast,
+        "target": {
+            "kind": {"token": "token", "regression": "value"}.get(model.task.kind, "label"),
+            "contrast": None if found.contrast is None else name_of(model, found.contrast),
+            "contrast_id": found.contrast,
+        },
+        "word_ids": None,
+        "token_predictions": None,
         "layers": list(found.layers) or None,
         "settings": method.settings,
         "signed": method.signed_on(model.task),
@@ -122,7 +126,9 @@ def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, 
         about: What the file's metadata says of the shard besides.
     """
     arrow, method = arrow_module(), method_named(settings.method)
-    types = source_types(arrow, texts=settings.keep_text, names=settings.sources == "message")
+    absent = [] if settings.keep_text else ["text", "source_texts"]
+    absent += [] if settings.keep_text or settings.sources == "message" else ["sources"]
+    types = arrow_types(CORPUS_SOURCES, absent)
     table = found.shard.table.take(arrow.array(found.rows, arrow.int64()))
     columns: dict[str, Any] = {name: [] for name in types}
     columns |= {"row": table["row"], "id": table["id"]}
@@ -133,7 +139,7 @@ def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, 
     kept = {name: table[KEPT + name] for name in settings.columns.keep}
     units = {result.unit for result in found.sources}
     common = {
-        "schema_version": SCHEMA_VERSION,
+        "format_version": FORMAT_VERSION,
         "kind": Sources.kind,
         "version": __version__,
         "unit": units.pop() if units else None,
@@ -192,16 +198,16 @@ def _predictions(arrow: Any, model: TaskModel, found: Explained) -> dict[str, An
         return {
             "prediction": arrow.array([s.label for s in said], arrow.string()),
             "prediction_id": arrow.array([s.id for s in said], arrow.int32()),
-            "value": arrow.array([s.value for s in said], arrow.float32()),
-            "probability": arrow.array([s.probability for s in said], arrow.float32()),
+            "value": arrow.array([s.value for s in said], arrow.float64()),
+            "probability": arrow.array([s.probability for s in said], arrow.float64()),
         }
     ids = found.said[:, 1].astype(np.int32)  # (R,)
-    chances = found.said[:, 2]
+    values, chances = found.said[:, ::2].T.astype(np.float64)
     return {
         "prediction": _names(model, ids),
         "prediction_id": arrow.array(ids),
-        "value": arrow.array(found.said[:, 0].copy()),
-        "probability": arrow.array(chances.copy(), mask=np.isnan(chances)),
+        "value": arrow.array(values),
+        "probability": arrow.array(chances, mask=np.isnan(chances)),
     }
 
 

@@ -17,8 +17,8 @@ from ..models.model_digest import model_digest
 from ..pipeline.ablations import Ablations, Array, leave_one_out
 from ..pipeline.completed import Completed
 from ..pipeline.writing import read_completion
-from ..results.fields import plain
 from ..results.files import write_json, write_text
+from ..results.schema import plain
 from ..results.spans import Piece
 from .frontier import measure_cost
 from .result_cache import ResultCache

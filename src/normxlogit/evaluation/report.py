@@ -6,8 +6,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.fields import plain
 from ..results.files import write_json, write_text
+from ..results.schema import plain
 from .faithfulness import Faithfulness, paired_p_value
 
 if TYPE_CHECKING:

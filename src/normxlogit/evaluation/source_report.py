@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ..results.fields import plain
 from ..results.files import write_json, write_text
+from ..results.schema import plain
 from .generation import TOP, SourceResult
 
 __all__ = ["sources_table", "write_sources"]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..results.attribution import Attribution, Merge, Prediction
 from ..results.base import FloatArray
 from ..results.characters import direction, quoted, safe, visible
-from ..results.fields import setting_text
+from ..results.schema import setting_text
 
 __all__ = [
     "Column",

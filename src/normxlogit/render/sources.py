@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..results.characters import one_line, safe
 from ..results.citations import Citations
-from ..results.fields import setting_text
+from ..results.schema import setting_text
 from ..results.sources import Sources
 from .cells import Cell
 from .html import Item, environment, items_page

@@ -1,7 +1,9 @@
-"""What all results share: scores that do not change, equality, JSON files and pages."""
+"""What all results share: fields, equality, JSON and Parquet files, tables and pages."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -9,25 +11,94 @@ import numpy as np
 
 from ..errors import DataError
 from .characters import escaped
-from .fields import FORMAT_VERSION, Check, FloatArray, choice, document, plain, read, same, setting
 from .files import read_json, write_json, write_text
 from .parquet import read_parquet, to_dataset, write_parquet
+from .schema import FloatArray, Index, Measured, check, plain, same, shortened
 from .tables import Columns, Shap, to_csv, to_pandas, to_shap
+from .versions import FORMAT_VERSION, current
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from typing_extensions import Self
 
-__all__ = ["FORMAT_VERSION", "FloatArray", "Result"]
+__all__ = ["FORMAT_VERSION", "Exports", "FloatArray", "Result", "naming", "read_state", "require"]
 
 
-class Result:
-    """The base of a result; a frozen dataclass with these fields derives from it.
+class Exports(ABC):
+    """What one result and a collection of results have in common: they become files and tables."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values, ready for `json.dumps`."""
+
+    @abstractmethod
+    def _results(self) -> "Sequence[Result]":
+        """Return the results, one for each row of a Parquet file."""
+
+    @abstractmethod
+    def _columns(self) -> Columns:
+        """Return the columns of the table, one entry a token."""
+
+    def save(self, path: str | Path) -> None:
+        """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
+
+        Raises:
+            DataError: If the name ends in something else, the file cannot be written, or pyarrow is missing.
+        """
+        suffix = Path(path).suffix.lower()
+        if suffix == ".csv":
+            write_text(self.to_csv(), path)
+        elif suffix == ".parquet":
+            write_parquet(self._results(), path)
+        elif suffix == ".json":
+            write_json(self.to_dict(), path)
+        else:
+            page = "; to_html writes pages" if suffix in (".html", ".htm") else ""
+            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{page}")
+
+    def to_pandas(self) -> "DataFrame":
+        """Return the scores as a pandas table, one row for each token, label and layer.
+
+        In the table of a collection, `text_index` says which text a row is of. Where there are results of several
+        methods, those of one text have one index, and a column says which method a row is of.
+
+        Raises:
+            DataError: If pandas is missing.
+        """
+        return to_pandas(self._columns())
+
+    def to_csv(self) -> str:
+        """Return the table of `to_pandas` as CSV, without control characters."""
+        return to_csv(self._columns())
+
+    def to_dataset(self) -> Any:
+        """Return a `datasets.Dataset` of one row a result, with the columns of the Parquet file.
+
+        Raises:
+            DataError: If datasets or pyarrow is missing.
+        """
+        return to_dataset(self._results())
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Result(Exports):
+    """The base of a result: a frozen dataclass whose type hints are the schema of its files.
 
     Attributes:
-        scores: The scores, which cannot be changed.
+        scores: float32; arrays of a result cannot be changed.
+        method: Name of the method.
         settings: The method's settings.
-        diagnostics: What the method measured of itself.
+        model: Name of the model.
+        signed: Whether negative scores mean evidence against the target.
+        notes: What the reader should know, such as a text cut to the model's length.
+        version: Version of the library.
+        diagnostics: What the method measured of itself, by name, such as the "convergence_error" of Integrated
+            Gradients; a tuple where there are several numbers.
+        bias: float32: the contribution that belongs to no token. None where scores do not add up.
+        sink: float32, of the shape of `bias`: what attention sinks contribute, which is in no token's score. None
+            without sinks.
+        sinks: Indices of the tokens that are attention sinks.
+        format_version: Version of the files' format.
     """
 
     kind: ClassVar[str]
@@ -37,22 +108,31 @@ class Result:
     """What an error calls it."""
 
     scores: FloatArray
+    method: str
     settings: Mapping[str, Any]
-    diagnostics: Mapping[str, Any]
+    model: str
+    signed: bool
+    notes: tuple[str, ...]
+    version: str
+    diagnostics: Mapping[str, Measured] = field(default_factory=dict)
+    bias: FloatArray | None = None
+    sink: FloatArray | None = None
+    sinks: tuple[Index, ...] = ()
+    format_version: int = FORMAT_VERSION
 
     def __post_init__(self) -> None:
-        """Freeze scores and bias, and keep settings and diagnostics as files hold them."""
-        for f in fields(self):  # type: ignore[arg-type]
+        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
+        for f in fields(self):
             if isinstance(values := getattr(self, f.name), np.ndarray):
                 values.flags.writeable = False
         for name in ("settings", "diagnostics"):
-            object.__setattr__(self, name, setting(plain(getattr(self, name))))
+            object.__setattr__(self, name, check(Any)(plain(getattr(self, name))))
 
     def __eq__(self, other: object) -> bool:
         """Return whether every field is equal, scores bit by bit; NaN equals NaN."""
         if type(other) is not type(self):
             return NotImplemented
-        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return all(same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
 
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
@@ -74,55 +154,40 @@ class Result:
 
         Numbers that are not finite, which JSON lacks, become the strings "NaN", "Infinity" and "-Infinity".
         """
-        return {"kind": self.kind} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+        return {"kind": self.kind} | {f.name: plain(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> "Self":
         """Rebuild a result from `to_dict`'s output.
 
         Raises:
-            DataError: If the format is another version's, a field is missing or cannot be what it is, or the fields
-                do not go together.
+            DataError: If the format is another version's, a field is missing or of another type, or the fields do not
+                fit together.
         """
-        document(state, FORMAT_VERSION)
+        state = current(state)
+        if state.get("kind") != cls.kind:
+            raise DataError(f"not {cls.described}: expected one of {cls.kind}, got {shortened(state.get('kind'))}")
         try:
-            choice(cls.kind)(state.get("kind"))
-            result = cls(**read(cls._current(state), cls._checks()))
-            result._check()
+            result: Self = check(cls)(state)
+            result._validate()
         except (RecursionError, ValueError) as error:
             raise DataError(f"not {cls.described}: {error or 'nested too deeply'}") from None
         return result
 
-    @classmethod
-    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the fields of a file as this version writes them, of one that an older version wrote."""
-        return state
-
-    @classmethod
-    def _checks(cls) -> dict[str, Check]:
-        """Return what may stand in each field."""
+    def _validate(self) -> None:
+        """Raise ValueError if the fields do not fit together, such as a score for each of too few tokens."""
         raise NotImplementedError
 
-    def _check(self) -> None:
-        """Raise ValueError if the fields do not go together, such as a score for each of too few tokens."""
-        raise NotImplementedError
+    def _validate_bias(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError if bias or sink are not of a shape, or the sink is there without its tokens."""
+        for name, values in (("bias", self.bias), ("sink", self.sink)):
+            require(values is None or values.shape == shape, f"{name}: of another shape than the scores")
+        require(self.sink is None or len(self.sinks) > 0, "sink: without its tokens")
 
-    def save(self, path: str | Path) -> None:
-        """Write the result to a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
-
-        Raises:
-            DataError: If the name ends in something else, or the file cannot be written.
-        """
-        suffix = Path(path).suffix.lower()
-        if suffix == ".csv":
-            write_text(self.to_csv(), path)
-        elif suffix == ".parquet":
-            write_parquet([self], path)
-        elif suffix == ".json":
-            write_json(self.to_dict(), path)
-        else:
-            page = "; to_html writes pages" if suffix in (".html", ".htm") else ""
-            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{page}")
+    def _provenance(self) -> dict[str, Any]:
+        """Return the fields that a result made of this one has, too."""
+        names = ("method", "settings", "model", "signed", "notes", "version")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def load(cls, path: str | Path) -> "Self":
@@ -131,37 +196,15 @@ class Result:
         Raises:
             DataError: If the file is not such a file.
         """
-        try:
-            parquet = Path(path).suffix.lower() == ".parquet"
-            state = {"attributions": read_parquet(path)} if parquet else read_json(path)
+        with naming(path):
+            state = read_state(path)
             several = state.get("attributions") if isinstance(state, dict) else None
-            if isinstance(several, list):
-                if len(several) != 1:
-                    raise DataError(f"{len(several)} results; read them with Attributions.load")
-                state = several[0]
-            return cls.from_dict(state)
-        except DataError as error:
-            raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+            if isinstance(several, list) and len(several) != 1:
+                raise DataError(f"{len(several)} results; read them with Attributions.load")
+            return cls.from_dict(several[0] if isinstance(several, list) else state)
 
-    def to_pandas(self) -> "DataFrame":
-        """Return the scores as a pandas table, one row a token; with several labels or layers, one for each of them.
-
-        Raises:
-            DataError: If pandas is missing.
-        """
-        return to_pandas(self._columns())
-
-    def to_csv(self) -> str:
-        """Return the table of `to_pandas` as CSV, without control characters."""
-        return to_csv(self._columns())
-
-    def to_dataset(self) -> Any:
-        """Return the result as a `datasets.Dataset` of one row, with the columns of the Parquet file.
-
-        Raises:
-            DataError: If datasets or pyarrow is missing.
-        """
-        return to_dataset([self])
+    def _results(self) -> "list[Result]":
+        return [self]
 
     def to_shap(self) -> Any:
         """Return the scores as a `shap.Explanation`, on which SHAP's plots work.
@@ -170,14 +213,10 @@ class Result:
         bias: the scores of such a method do not add up to the model's output, and neither do SHAP's plots.
 
         Raises:
-            DataError: If shap is missing, or the result is not of one text.
-            ValueError: If there is a layer axis; choose with `select(layer=...)`.
+            DataError: If shap is missing, the result is not of one text, or there is a layer axis; choose with
+                `select(layer=...)`.
         """
         return to_shap(self._shap())
-
-    def _columns(self) -> Columns:
-        """Return the columns of the table, one entry a token."""
-        raise NotImplementedError
 
     def _shap(self) -> Shap:
         """Return what SHAP shows."""
@@ -196,3 +235,33 @@ class Result:
 
     def _page(self) -> str:
         raise NotImplementedError
+
+
+def read_state(path: str | Path) -> Any:
+    """Return what a JSON or Parquet file of results holds, as `from_dict` of a result or a collection reads it.
+
+    Raises:
+        DataError: If it is not such a file.
+    """
+    if Path(path).suffix.lower() == ".parquet":
+        return {"format_version": FORMAT_VERSION, "attributions": read_parquet(path)}
+    return read_json(path)
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Name a file in the errors of what is read from it."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+
+
+def require(condition: bool, problem: str) -> None:
+    """Refuse fields that do not fit together.
+
+    Raises:
+        ValueError: If the condition does not hold.
+    """
+    if not condition:
+        raise ValueError(problem)

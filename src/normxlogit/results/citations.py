@@ -7,7 +7,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .fields import Check, agree, mapping, number, string
+from .base import require
+from .schema import Number
 from .sources import Sources, SourceScore
 
 __all__ = ["Citation", "Citations"]
@@ -39,7 +40,7 @@ class Citation(NamedTuple):
     nats: float | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Citations(Sources):
     """An answer whose sentences are the parts and the documents' sentences the sources.
 
@@ -53,7 +54,7 @@ class Citations(Sources):
     described: ClassVar = "an answer with citations"
 
     question: str = ""
-    verified: Mapping[str, float] = field(default_factory=dict)
+    verified: Mapping[str, Number] = field(default_factory=dict)
 
     def top(self, k: int = 5, *, part: int | None = None) -> list[SourceScore]:
         """Return the first `k` sources: those that were taken out by what the answer loses, then the others by score.
@@ -92,13 +93,9 @@ class Citations(Sources):
             for number, i in enumerate(order, start=1)
         ]
 
-    @classmethod
-    def _checks(cls) -> dict[str, Check]:
-        return super()._checks() | {"question": string, "verified": mapping(number)}
-
-    def _check(self) -> None:
-        super()._check()
-        agree(set(self.verified) <= set(self.names), "verified: a source that is not there")
+    def _validate(self) -> None:
+        super()._validate()
+        require(set(self.verified) <= set(self.names), "verified: a source that is not there")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, the citations of each sentence beside what they follow from."""

@@ -9,22 +9,21 @@ import numpy as np
 
 from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction
-from .base import FORMAT_VERSION, Result
+from .base import FORMAT_VERSION, Exports, Result, naming, read_state
 from .citations import Citations
-from .fields import document, setting_text
-from .files import json_text, read_json, write_text
+from .files import json_text, write_text
 from .generation import GenerationAttribution
 from .gold import read_gold
-from .parquet import read_parquet, to_dataset, write_parquet
+from .schema import setting_text
 from .signals import AudioAttribution, ImageAttribution
 from .similarity import Similarity
 from .sources import Sources
-from .tables import stacked, to_csv, to_pandas, to_shap
+from .tables import Columns, stacked, to_shap
+from .versions import check_version, current
 from .words import Merge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pandas import DataFrame
     from typing_extensions import Self
 
 __all__ = ["Attributions", "WordTotal"]
@@ -40,7 +39,7 @@ _CLASSES: tuple[type[Result], ...] = (
     Similarity,
     Sources,
 )
-KINDS = {found.kind: found for found in _CLASSES}
+KINDS = {one.kind: one for one in _CLASSES}
 """What can stand in a file."""
 
 
@@ -58,7 +57,7 @@ class WordTotal(NamedTuple):
     texts: int
 
 
-class Attributions(list[R]):
+class Attributions(list[R], Exports):
     """Results in the order of their texts; a list, whose slices are collections of its class again."""
 
     @overload
@@ -168,8 +167,8 @@ class Attributions(list[R]):
             min_texts: Leave out words of fewer texts.
 
         Raises:
-            DataError: If matplotlib is missing, or a result cannot tell its words.
-            ValueError: If a result has several scores for a word; use `select` on each first.
+            DataError: If matplotlib is missing, or a result cannot tell its words or has several scores for one; use
+                `select` on each first.
         """
         from ..render.plots import plot_words
 
@@ -186,20 +185,21 @@ class Attributions(list[R]):
         Raises:
             DataError: If it is something else.
         """
-        state = document(state, FORMAT_VERSION)
+        check_version(state)
         states = state.get("attributions", [state])
         if not isinstance(states, list):
             raise DataError("not attributions: expected a list")
-        found = []
+        results = []
         for place, one in enumerate(states):
-            kind = one.get("kind") if isinstance(one, Mapping) else None
-            if not isinstance(kind, str) or kind not in KINDS:
-                raise DataError(f"result {place}: not an attribution; its kind is none of {', '.join(KINDS)}")
             try:
-                found.append(KINDS[kind].from_dict(one))
-            except DataError as error:
+                fields = current(one)
+                kind = fields.get("kind")
+                if not isinstance(kind, str) or kind not in KINDS:
+                    raise DataError(f"not an attribution; its kind is none of {', '.join(KINDS)}")
+                results.append(KINDS[kind].from_dict(fields))
+            except DataError as error:  # noqa: PERF203  # names the result
                 raise DataError(f"result {place}: {error}") from None
-        return cls(found)
+        return cls(results)
 
     def to_json(self, *, ascii_only: bool = False) -> str:
         """Return the JSON that `save` writes.
@@ -209,26 +209,6 @@ class Attributions(list[R]):
         """
         return json_text(self.to_dict(), ascii_only=ascii_only)
 
-    def to_csv(self) -> str:
-        """Return the table of `to_pandas` as CSV."""
-        return to_csv(self._stacked())
-
-    def save(self, path: str | Path) -> None:
-        """Write the results to a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
-
-        Raises:
-            DataError: If the name ends in something else, the file cannot be written, or pyarrow is missing.
-        """
-        suffix = Path(path).suffix.lower()
-        if suffix == ".json":
-            write_text(self.to_json(), path)
-        elif suffix == ".csv":
-            write_text(self.to_csv(), path)
-        elif suffix == ".parquet":
-            write_parquet(self, path)
-        else:
-            raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv")
-
     @classmethod
     def load(cls, path: str | Path) -> "Attributions[Any]":
         """Read a file written by `save`, by `Attribution.save` or by the commands, in JSON or Parquet.
@@ -236,40 +216,20 @@ class Attributions(list[R]):
         Raises:
             DataError: If the file is not such a file.
         """
-        suffix = Path(path).suffix.lower()
-        if suffix == ".csv":
+        if Path(path).suffix.lower() == ".csv":
             raise DataError(f"{path}: a CSV file holds scores only; save as .json or .parquet to load again")
-        try:
-            if suffix == ".parquet":
-                return cls.from_dict({"format_version": FORMAT_VERSION, "attributions": read_parquet(path)})
-            return cls.from_dict(read_json(path))
-        except DataError as error:
-            raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+        with naming(path):
+            return cls.from_dict(read_state(path))
 
-    def to_pandas(self) -> "DataFrame":
-        """Return the scores as a pandas table, one row a token; `text_index` says which text it is of.
-
-        Where there are results of several methods, those of one text have one index, and a column says which it is of.
-
-        Raises:
-            DataError: If pandas is missing.
-        """
-        return to_pandas(self._stacked())
-
-    def to_dataset(self) -> Any:
-        """Return a `datasets.Dataset` with one row a text, of the columns of the Parquet file.
-
-        Raises:
-            DataError: If datasets or pyarrow is missing.
-        """
-        return to_dataset(self)
+    def _results(self) -> Sequence[Result]:
+        return self
 
     def to_shap(self) -> Any:
         """Return the results as one `shap.Explanation` with a row for each text.
 
         Raises:
-            DataError: If shap is missing or there is no result.
-            ValueError: If a result has a layer axis; choose with `select(layer=...)`.
+            DataError: If shap is missing, there is no result, or a result has a layer axis; choose with
+                `select(layer=...)`.
         """
         if not self:
             raise DataError("no results to show")
@@ -303,7 +263,7 @@ class Attributions(list[R]):
     def __repr__(self) -> str:
         return f"Attributions({len(self)} results)"
 
-    def _stacked(self) -> dict[str, list[Any]]:
+    def _columns(self) -> Columns:
         tables = [result._columns() for result in self]
         told = [_method(result) for result in self]
         places = list(range(len(self)))
@@ -318,9 +278,8 @@ class Attributions(list[R]):
 
 def _method(result: Result) -> str:
     """Return a result's method as it is typed, with its settings."""
-    name: str = result.method  # type: ignore[attr-defined]
     settings = ",".join(f"{key}={setting_text(value)}" for key, value in result.settings.items())
-    return f"{name}:{settings}" if settings else name
+    return f"{result.method}:{settings}" if settings else result.method
 
 
 def _text(result: Result) -> tuple[Any, ...]:

@@ -1,252 +1,270 @@
-"""Results as rows of a table: the schema of a corpus' Parquet files, and the way back to results."""
+"""The columns of results in Parquet files, data sets and corpora: stated once, written and read here.
+
+A file that `save` writes has the columns of a corpus and a few more; what has no column stands as JSON in the last one.
+What all rows share stands as JSON in the file's metadata. A corpus has no columns for what `save` adds, whose names
+are free for the columns that its user keeps.
+"""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError
-from .fields import FORMAT_VERSION, plain
 from .files import json_text
+from .schema import plain
+from .versions import FORMAT_VERSION, current_metadata
 
 if TYPE_CHECKING:
+    from .base import Result
     from .sources import Sources
 
 __all__ = [
+    "CORPUS_SOURCES",
+    "CORPUS_TEXTS",
     "METADATA",
-    "SCHEMA_VERSION",
-    "SOURCE_KINDS",
-    "column_types",
-    "results_of",
+    "UNREADABLE",
+    "arrow_types",
+    "metadata_of",
+    "result_states",
+    "result_table",
     "source_row",
-    "source_table",
-    "source_types",
 ]
 
-SCHEMA_VERSION = 1
-"""Version of the schema; raised when a reader of the old one would misread the new."""
+METADATA = b"normxlogit"
+"""Key under which a file's metadata say what all its rows share, as JSON."""
+
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+"""What reading a file that is damaged, or something else, may raise."""
 
 SOURCE_KINDS = ("sources", "citations")
-"""The results that stand in a table of sources."""
+"""The kinds of results that have the columns of sources."""
 
-OWN = ("kind", "settings", "signed", "unit", "version", "parts", "question", "verified")
-"""Fields without a column: the same in all rows of a corpus, or following from its columns."""
+Kind = str | tuple["Kind"] | tuple["Kind", int]
+"""An Arrow type by its name, a list of one, or a list of a fixed length."""
 
-METADATA = b"normxlogit"
-"""Key under which a file's metadata says what all its rows have in common, as JSON."""
+STRINGS: Kind = ("string",)
+INDICES: Kind = ("int32",)
+FLOATS: Kind = ("float32",)
+SPANS: Kind = (("int32", 2),)
+
+CORPUS_TEXTS: Mapping[str, Kind] = {
+    "row": "int64",
+    "id": "string",
+    "text": "string",
+    "text_pair": "string",
+    "tokens": STRINGS,
+    "token_ids": INDICES,
+    "offsets": SPANS,
+    "sequence_ids": ("int8",),
+    "scores": FLOATS,
+    "shape": INDICES,
+    "words": STRINGS,
+    "word_scores": FLOATS,
+    "prediction": "string",
+    "prediction_id": "int32",
+    "value": "float64",
+    "probability": "float64",
+    "target": STRINGS,
+    "target_ids": INDICES,
+    "position": "int32",
+    "bias": FLOATS,
+    "sink": FLOATS,
+    "sinks": INDICES,
+    "diagnostics": "string",
+    "notes": STRINGS,
+    "method": "string",
+    "model": "string",
+}
+"""The columns of texts with scores of their tokens, in their order."""
+
+CORPUS_SOURCES: Mapping[str, Kind] = {
+    "row": "int64",
+    "id": "string",
+    "text": "string",
+    "completion": "string",
+    "sources": STRINGS,
+    "source_spans": SPANS,
+    "source_texts": STRINGS,
+    "scores": FLOATS,
+    "shares": FLOATS,
+    "part_spans": SPANS,
+    "part_scores": FLOATS,
+    "rest": FLOATS,
+    "written": FLOATS,
+    "bias": FLOATS,
+    "sink": FLOATS,
+    "sinks": INDICES,
+    "diagnostics": "string",
+    "notes": STRINGS,
+    "method": "string",
+    "model": "string",
+}
+"""The columns of completions with scores of their sources, in their order."""
+
+SAVED_TEXTS: Mapping[str, Kind] = {**CORPUS_TEXTS, "kind": "string", "completion": "string", "rest": "string"}
+SAVED_SOURCES: Mapping[str, Kind] = {**CORPUS_SOURCES, "own": "string"}
+
+PREDICTION = {"prediction": "label", "prediction_id": "id", "value": "value", "probability": "probability"}
+TARGET = {"target": "labels", "target_ids": "ids", "position": "position"}
+"""Columns with the fields of predictions and targets."""
 
 
-def column_types(arrow: Any, *, texts: bool, pairs: bool, words: bool) -> dict[str, Any]:
-    """Return the columns of a corpus' results with their Arrow types, in their order.
+def arrow_types(columns: Mapping[str, Kind], absent: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the Arrow types of columns.
 
     Args:
-        arrow: The module pyarrow.
-        texts: Whether the texts are kept.
-        pairs: Whether they are pairs.
-        words: Whether tokens are merged to words.
+        columns: Such as `CORPUS_TEXTS`.
+        absent: Columns to leave out.
     """
-    types = {
-        "row": arrow.int64(),
-        "id": arrow.string(),
-        "text": arrow.string(),
-        "text_pair": arrow.string(),
-        "tokens": arrow.list_(arrow.string()),
-        "token_ids": arrow.list_(arrow.int32()),
-        "offsets": arrow.list_(arrow.list_(arrow.int32(), 2)),
-        "sequence_ids": arrow.list_(arrow.int8()),
-        "scores": arrow.list_(arrow.float32()),
-        "shape": arrow.list_(arrow.int32()),
-        "words": arrow.list_(arrow.string()),
-        "word_scores": arrow.list_(arrow.float32()),
-        "prediction": arrow.string(),
-        "prediction_id": arrow.int32(),
-        "value": arrow.float32(),
-        "probability": arrow.float32(),
-        "target": arrow.list_(arrow.string()),
-        "target_ids": arrow.list_(arrow.int32()),
-        "position": arrow.int32(),
-        "bias": arrow.list_(arrow.float32()),
-        "sink": arrow.list_(arrow.float32()),
-        "sinks": arrow.list_(arrow.int32()),
-        "diagnostics": arrow.string(),
-        "notes": arrow.list_(arrow.string()),
-        "method": arrow.string(),
-        "model": arrow.string(),
-    }
-    absent = {
-        "text": not texts,
-        "text_pair": not (texts and pairs),
-        "words": not words,
-        "word_scores": not words,
-    }
-    return {name: kind for name, kind in types.items() if not absent.get(name, False)}
+    return {name: _arrow_type(kind) for name, kind in columns.items() if name not in absent}
 
 
-def source_types(arrow: Any, *, texts: bool, names: bool) -> dict[str, Any]:
-    """Return the columns of completions with their sources, with their Arrow types, in their order.
+def _arrow_type(kind: Kind) -> Any:
+    import pyarrow
 
-    Args:
-        arrow: The module pyarrow.
-        texts: Whether the prompts are kept, whole and source by source.
-        names: Whether the sources have names besides their texts.
-    """
-    spans = arrow.list_(arrow.list_(arrow.int32(), 2))
-    types = {
-        "row": arrow.int64(),
-        "id": arrow.string(),
-        "text": arrow.string(),
-        "completion": arrow.string(),
-        "sources": arrow.list_(arrow.string()),
-        "source_spans": spans,
-        "source_texts": arrow.list_(arrow.string()),
-        "scores": arrow.list_(arrow.float32()),
-        "shares": arrow.list_(arrow.float32()),
-        "part_spans": spans,
-        "part_scores": arrow.list_(arrow.float32()),
-        "rest": arrow.list_(arrow.float32()),
-        "written": arrow.list_(arrow.float32()),
-        "bias": arrow.list_(arrow.float32()),
-        "sink": arrow.list_(arrow.float32()),
-        "sinks": arrow.list_(arrow.int32()),
-        "diagnostics": arrow.string(),
-        "notes": arrow.list_(arrow.string()),
-        "method": arrow.string(),
-        "model": arrow.string(),
-    }
-    absent = {"text": not texts, "source_texts": not texts, "sources": not (texts or names)}
-    return {name: kind for name, kind in types.items() if not absent.get(name, False)}
+    if isinstance(kind, str):
+        return pyarrow.type_for_alias(kind)
+    return pyarrow.list_(_arrow_type(kind[0]), *kind[1:])
 
 
-def results_of(table: Any) -> list[dict[str, Any]]:
-    """Return the states of the results in a table, as `Attribution.from_dict` and `Sources.from_dict` read them.
+# --- written ----------------------------------------------------------------------------------------------------------
 
-    Args:
-        table: An Arrow table of a corpus' results.
+
+def result_table(results: "Sequence[Result]") -> Any:
+    """Return results as an Arrow table, one row a result.
 
     Raises:
-        DataError: If it is of another schema, or of sources without their texts.
+        DataError: If sources are among other results, or a text is not one that Parquet holds.
     """
-    common: dict[str, Any] = json.loads(table.schema.metadata[METADATA])
-    if common.get("schema_version") != SCHEMA_VERSION:
-        raise DataError(
-            f"a corpus of schema version {common.get('schema_version')}; this library reads {SCHEMA_VERSION}"
-        )
-    if common.get("kind") not in SOURCE_KINDS:
-        return [_state(row, common) for row in table.to_pylist()]
-    if "text" not in table.column_names:
-        raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
-    return [_sources(row, common) for row in table.to_pylist()]
+    import pyarrow
+
+    families = {result.kind in SOURCE_KINDS for result in results}
+    if len(families) > 1:
+        raise DataError("sources have columns of their own in Parquet: save them apart from others, or all as .json")
+    of_sources = families == {True}
+    row_of: Callable[[Any], dict[str, Any]] = _saved_sources if of_sources else _saved_text
+    types = arrow_types(SAVED_SOURCES if of_sources else SAVED_TEXTS, ("words", "word_scores"))
+    rows = [{"row": place, "id": str(place), **row_of(result)} for place, result in enumerate(results)]
+    schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps({"format_version": FORMAT_VERSION})})
+    try:
+        columns = {name: pyarrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
+    except (OverflowError, ValueError) as error:  # half a surrogate pair, an index of more than 32 bits
+        raise DataError(f"cannot be written as Parquet: {error}") from None
+    return pyarrow.table(columns, schema=schema)
 
 
 def source_row(result: "Sources") -> dict[str, Any]:
-    """Return a completion with its sources as a row of the columns of `source_types`, the two that number it left out.
+    """Return a completion with its sources as a row, without `row` and `id`.
 
     Args:
         result: The sources.
     """
     return {
-        "text": result.text,
-        "completion": result.completion,
-        "sources": list(result.names),
-        "source_spans": [list(span) for span in result.spans],
+        **{name: getattr(result, name) for name in CORPUS_SOURCES if hasattr(result, name)},
+        "sources": result.names,
+        "source_spans": result.spans,
         "source_texts": [result.text[start:end] for start, end in result.spans],
-        "scores": result.scores,
-        "shares": result.shares,
-        "part_spans": [[part.start, part.end] for part in result.parts],
+        "part_spans": [(part.start, part.end) for part in result.parts],
         "part_scores": result.table.ravel(),
-        "rest": result.rest,
-        "written": result.written,
-        "bias": result.bias,
-        "sink": result.sink,
-        "sinks": list(result.sinks),
-        "diagnostics": json_text(plain(dict(result.diagnostics))),
-        "notes": list(result.notes),
-        "method": result.method,
-        "model": result.model,
+        "diagnostics": json_text(plain(result.diagnostics)),
     }
 
 
-def source_table(arrow: Any, results: Sequence["Sources"]) -> Any:
-    """Return sources as a table of a corpus' layout.
+def _saved_sources(result: "Sources") -> dict[str, Any]:
+    state = {"kind": result.kind, **_fields(result)}
+    own = {name: value for name, value in state.items() if name not in (*CORPUS_SOURCES, "table")}
+    return source_row(result) | {"own": json_text(plain(own))}
 
-    What a corpus' rows have in common, and these may not, stands as JSON in a column of its own.
+
+def _saved_text(result: "Result") -> dict[str, Any]:
+    state = {"kind": result.kind, **_fields(result)}
+    scores, prediction, target = result.scores, state.pop("prediction", None), state.get("target")
+    row = {"shape": scores.shape, "diagnostics": json_text(plain(state.pop("diagnostics")))}
+    shapes = {"scores": scores.shape, "bias": scores.shape[:-1], "sink": scores.shape[:-1]}
+    for name, shape in shapes.items():  # the biases of two texts have another shape
+        if state[name] is not None and state[name].shape == shape:
+            row[name] = state.pop(name).ravel()
+    if prediction is not None:
+        row |= {name: getattr(prediction, part) for name, part in PREDICTION.items()}
+    if target is not None:
+        row |= {name: getattr(target, part) for name, part in TARGET.items()}
+    row |= {name: state.pop(name) for name in SAVED_TEXTS.keys() & state.keys() - {"target", "bias", "sink"}}
+    return row | {"rest": json_text(plain(state))}
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    return {f.name: getattr(result, f.name) for f in fields(result)}
+
+
+# --- read -------------------------------------------------------------------------------------------------------------
+
+
+def metadata_of(schema: Any) -> Mapping[str, Any]:
+    """Return what the metadata of a file say that all its rows share; files of version 2 have none.
+
+    Raises:
+        DataError: If they are of a version that this library does not read.
+    """
+    if METADATA not in (schema.metadata or {}):
+        return {}
+    return current_metadata(dict(json.loads(schema.metadata[METADATA])))
+
+
+def result_states(table: Any) -> list[dict[str, Any]]:
+    """Return the states of the results in a table, as `from_dict` reads them.
 
     Args:
-        arrow: The module pyarrow.
-        results: The sources, or citations, at least one.
+        table: An Arrow table of results.
+
+    Raises:
+        DataError: If it is of another version, a row is something else, or sources are there without their texts.
     """
-    types = source_types(arrow, texts=True, names=True) | {"own": arrow.string()}
-    rows = []
-    for place, result in enumerate(results):
-        state = result.to_dict()
-        own = {name: state[name] for name in OWN if name in state}
-        rows.append({"row": place, "id": str(place), **source_row(result), "own": json_text(own)})
-    schema = arrow.schema(
-        list(types.items()),
-        metadata={METADATA: json.dumps({"schema_version": SCHEMA_VERSION, "kind": results[0].kind})},
-    )
-    return arrow.table({name: arrow.array([row[name] for row in rows], types[name]) for name in types}, schema=schema)
+    common = metadata_of(table.schema)
+    of_sources = "part_scores" in table.column_names
+    names = [(CORPUS_TEXTS, SAVED_TEXTS), (CORPUS_SOURCES, SAVED_SOURCES)][of_sources]["shard" not in common]
+    table = table.select([name for name in table.column_names if name in names])
+    if of_sources and "text" not in table.column_names:
+        raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
+    states = []
+    for place, row in enumerate(table.to_pylist()):
+        try:
+            states.append(_source_state(row, common) if of_sources else _text_state(row, common))
+        except UNREADABLE as error:  # noqa: PERF203  # names the row
+            raise DataError(f"result {place}: not an attribution: {error!r}") from None
+    return states
 
 
-def _sources(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    text, common = row["text"], {**common, **json.loads(row.get("own") or "{}")}
-    scores = np.asarray(row["part_scores"], np.float32).reshape(len(row["part_spans"]), -1)
+def _text_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    state = {"text": None, "text_pair": None, **common, **json.loads(row.pop("rest", None) or "{}")}
+    shape = row.pop("shape")
+    for name in ("scores", "bias", "sink"):
+        if row.get(name) is not None:
+            axes = shape if name == "scores" else shape[:-1]
+            row[name] = np.asarray(row[name], np.float32).reshape(axes)
+    if row.get("diagnostics") is not None or "diagnostics" not in state:
+        row["diagnostics"] = json.loads(row.get("diagnostics") or "{}")
+    for name, first, parts in (("prediction", "label", PREDICTION), ("target", "labels", TARGET)):
+        values = {part: row.pop(column) for column, part in parts.items() if column in row}
+        if values.get(first) is not None:
+            state[name] = {**state.get(name, {}), **values}
+    state |= {name: value for name, value in row.items() if value is not None or name not in state}
+    if "special_tokens_mask" not in state:
+        state["special_tokens_mask"] = [sequence is None for sequence in state["sequence_ids"]]
+    return state
+
+
+def _source_state(row: dict[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    state = {**common, **json.loads(row.pop("own", None) or "{}")}
+    text, spans = row["text"], row["part_spans"]
     named = zip(row["sources"], row["source_spans"], strict=True)
     return {
-        "kind": common["kind"],
-        "format_version": FORMAT_VERSION,
-        "table": plain(scores),
+        "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in spans],
+        **state,
+        **row,
+        "table": np.asarray(row["part_scores"], np.float32).reshape(len(spans), -1),
         "sources": [{"name": name, "start": start, "end": end} for name, (start, end) in named],
         "diagnostics": json.loads(row["diagnostics"]),
-        **{name: row[name] for name in ("scores", "rest", "written", "bias", "text", "completion")},
-        **{name: row[name] for name in ("sink", "sinks") if name in row},
-        **{name: row[name] for name in ("method", "model", "notes")},
-        "parts": [{"name": text[start:end], "start": start, "end": end} for start, end in row["part_spans"]],
-        **{name: common[name] for name in OWN if name in common},
-    }
-
-
-def _state(row: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
-    shape = row["shape"]
-    # A shard of an older version has no such columns, and its bias among the diagnostics.
-    besides = {
-        name: None if row[name] is None else plain(np.asarray(row[name], np.float32).reshape(shape[:-1]))
-        for name in ("bias", "sink")
-        if name in row
-    }
-    said = {"label": row["prediction"], "id": row["prediction_id"], "value": row["value"]}
-    return {
-        "kind": "text",
-        "format_version": FORMAT_VERSION,
-        "scores": plain(np.asarray(row["scores"], np.float32).reshape(shape)),
-        "tokens": row["tokens"],
-        "token_ids": row["token_ids"],
-        "offsets": row["offsets"],
-        "word_ids": None,
-        "sequence_ids": row["sequence_ids"],
-        "special_tokens_mask": [sequence is None for sequence in row["sequence_ids"]],
-        "text": row.get("text"),
-        "text_pair": row.get("text_pair"),
-        "prediction": plain(said | {"probability": row["probability"]}),
-        "target": {
-            "kind": common["target_kind"],
-            "labels": row["target"],
-            "ids": row["target_ids"],
-            "contrast": common["contrast"],
-            "contrast_id": common["contrast_id"],
-            "position": row["position"],
-        },
-        "layers": common["layers"],
-        "token_predictions": None,
-        "method": row["method"],
-        "settings": common["settings"],
-        "model": row["model"],
-        "signed": common["signed"],
-        "notes": row["notes"],
-        "version": common["version"],
-        "diagnostics": json.loads(row.get("diagnostics") or "{}"),
-        "merge": common["merge"],
-        "sinks": row.get("sinks") or (),
-        **besides,
     }

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from ..errors import DataError
 from .attribution import Attribution
-from .base import FloatArray
 from .characters import escaped
 from .collection import Attributions
 from .files import write_text
+from .schema import FloatArray
 from .words import Merge
 
 if TYPE_CHECKING:

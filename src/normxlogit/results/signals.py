@@ -7,8 +7,8 @@ import numpy as np
 
 from ..errors import DataError
 from .attribution import Attribution
-from .base import FloatArray
-from .fields import Check, agree, each, integer, number
+from .base import require
+from .schema import FloatArray, Index, Number
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -22,7 +22,7 @@ RED, BLUE = (220, 38, 38), (37, 99, 235)
 """For and against, as in the other drawings."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ImageAttribution(Attribution):
     """Scores of the patches of one picture.
 
@@ -35,17 +35,13 @@ class ImageAttribution(Attribution):
     kind: ClassVar = "image"
     described: ClassVar = "an attribution of a picture"
 
-    rows: int = 0
-    columns: int = 0
-    first: int = 0
+    rows: Index = 0
+    columns: Index = 0
+    first: Index = 0
 
-    @classmethod
-    def _checks(cls) -> dict[str, Check]:
-        return super()._checks() | dict.fromkeys(("rows", "columns", "first"), integer)
-
-    def _check(self) -> None:
-        super()._check()
-        agree(self.first + self.rows * self.columns <= len(self.tokens), "rows, columns: more patches than tokens")
+    def _validate(self) -> None:
+        super()._validate()
+        require(self.first + self.rows * self.columns <= len(self.tokens), "rows, columns: more patches than tokens")
 
     @property
     def grid(self) -> FloatArray:
@@ -90,7 +86,7 @@ class ImageAttribution(Attribution):
         return Pillow.alpha_composite(image.convert("RGBA"), layer).convert("RGB")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class AudioAttribution(Attribution):
     """Scores of the frames of one sound.
 
@@ -101,12 +97,8 @@ class AudioAttribution(Attribution):
     kind: ClassVar = "audio"
     described: ClassVar = "an attribution of a sound"
 
-    times: tuple[tuple[float, float], ...] = ()
+    times: tuple[tuple[Number, Number], ...] = ()
 
-    @classmethod
-    def _checks(cls) -> dict[str, Check]:
-        return super()._checks() | {"times": each(each(number, 2))}
-
-    def _check(self) -> None:
-        super()._check()
-        agree(len(self.times) in (0, len(self.tokens)), f"times: not one for each of {len(self.tokens)} tokens")
+    def _validate(self) -> None:
+        super()._validate()
+        require(len(self.times) in (0, len(self.tokens)), f"times: not one for each of {len(self.tokens)} tokens")

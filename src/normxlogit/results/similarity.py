@@ -7,15 +7,15 @@ import numpy as np
 
 from ..errors import DataError
 from .attribution import Attribution
-from .base import FloatArray
-from .fields import Check, agree, integer, optional, scores
+from .base import require
+from .schema import FloatArray, Index
 from .tables import Columns
 from .words import Word
 
 __all__ = ["Similarity"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Similarity(Attribution):
     """Scores of the tokens of two texts, each text's tokens with their shares of the cosine.
 
@@ -35,9 +35,8 @@ class Similarity(Attribution):
     kind: ClassVar = "similarity"
     described: ClassVar = "an attribution of a similarity"
 
-    first_tokens: int = 0
+    first_tokens: Index = 0
     own: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
-    bias: FloatArray | None = None
     matrix: FloatArray | None = None
     own_matrix: FloatArray | None = None
 
@@ -69,30 +68,20 @@ class Similarity(Attribution):
         places = [[token - self.first_tokens for token in word.tokens] for word in self.words_of(1)]
         return np.stack([rows[:, own].sum(1) for own in places], 1)  # (W1, W2)
 
-    @classmethod
-    def _checks(cls) -> dict[str, Check]:
-        return super()._checks() | {
-            "first_tokens": integer,
-            "own": scores,
-            "bias": optional(scores),
-            "matrix": optional(scores),
-            "own_matrix": optional(scores),
-        }
-
-    def _check(self) -> None:
-        super()._check()
+    def _validate(self) -> None:
+        super()._validate()
         first, second = self.first_tokens, len(self) - self.first_tokens
-        agree(0 < first < len(self), "first_tokens: not the tokens of the first of two texts")
-        agree(self.own.shape == (first + second,), f"own: not one for each of {len(self)} tokens")
+        require(0 < first < len(self), "first_tokens: not the tokens of the first of two texts")
+        require(self.own.shape == (first + second,), f"own: not one for each of {len(self)} tokens")
         for name, shape in (("matrix", (first + 1, second + 1)), ("own_matrix", (first, second))):
             values = getattr(self, name)
-            agree(values is None or values.shape == shape, f"{name}: not of shape {shape}")
+            require(values is None or values.shape == shape, f"{name}: not of shape {shape}")
 
-    def _check_bias(self) -> None:
-        agree(self.bias is None or self.bias.shape == (2,), "bias: not one for each text")
+    def _bias_shape(self) -> tuple[int, ...]:
+        return (2,)  # one for each text
 
     def _base(self) -> FloatArray:
-        return np.zeros((), np.float32)  # each text has a bias of its own, and adds up to the cosine by itself
+        return np.zeros((), np.float32)  # the scores and the bias of each text add up to the cosine
 
     def _columns(self) -> Columns:
         return super()._columns() | {"own": self.own.tolist()}

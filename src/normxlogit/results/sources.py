@@ -1,29 +1,14 @@
 """Which sources of a prompt an answer rests on: scores summed from tokens to sentences, messages or documents."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ..errors import DataError, InputError
-from .base import FORMAT_VERSION, FloatArray, Result
-from .fields import (
-    WITHOUT_SINKS,
-    Check,
-    agree,
-    array,
-    each,
-    flag,
-    integer,
-    mapping,
-    number,
-    optional,
-    record,
-    scores,
-    setting,
-    string,
-)
+from .base import Result, require
+from .schema import FloatArray, Index
 from .spans import Piece
 from .tables import Columns, Shap
 
@@ -47,8 +32,8 @@ class Passage(NamedTuple):
     """
 
     name: str
-    start: int
-    end: int
+    start: Index
+    end: Index
 
 
 class SourceScore(NamedTuple):
@@ -69,59 +54,39 @@ class SourceScore(NamedTuple):
     share: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Sources(Result):
     """Scores of the sources of a prompt, for the whole answer and for each of its parts.
 
     Where tokens are summed, `table[k].sum() + rest[k] + written[k]` is the sum of all scores of part k, and with the
     `bias` (and the `sink`) of a frozen gradient it is the explained quantity itself.
 
+    It has the attributes of `Result`, and:
+
     Attributes:
         scores: float32, (S,): the sum of `table` over the parts.
         table: float32, (K, S): what each of the K parts of the answer rests on.
         rest: float32, (K,): what rests on the prompt outside every source (template, instructions, question).
         written: float32, (K,): what rests on the answer's own earlier tokens.
-        bias: float32, (K,): what belongs to no token, where the method tells it; else None.
-        sink: float32, (K,): what attention sinks contribute, which is in no source's score; None without sinks.
-        sinks: Indices of the tokens that are attention sinks.
+        bias: float32, (K,), as `sink`.
         sources: Name and span of each source.
         parts: Text and span of each part of the answer.
         text: Prompt and completion.
         completion: The generated part of the text.
-        unit: What the scores count, such as "logit" or "nats".
-        method: Name of the method.
-        settings: The method's settings.
-        model: Name of the model.
-        signed: Whether negative scores mean evidence against the answer.
-        notes: What the reader should know.
-        version: Version of the library.
-        diagnostics: What the method measured of itself, and the passes that it took.
-        format_version: Version of the JSON format.
+        unit: Unit of the scores, such as "logit" or "nats".
     """
 
     kind: ClassVar = "sources"
     described: ClassVar = "an attribution to sources"
 
-    scores: FloatArray
     table: FloatArray
     rest: FloatArray
     written: FloatArray
-    bias: FloatArray | None
     sources: tuple[Passage, ...]
     parts: tuple[Passage, ...]
     text: str
     completion: str
     unit: str
-    method: str
-    settings: Mapping[str, Any]
-    model: str
-    signed: bool
-    notes: tuple[str, ...]
-    version: str
-    diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    sink: FloatArray | None = None
-    sinks: tuple[int, ...] = ()
-    format_version: int = field(default=FORMAT_VERSION)
 
     def __len__(self) -> int:
         """Return S, the number of sources."""
@@ -178,48 +143,15 @@ class Sources(Result):
 
         return plot_sources(self, k=k)
 
-    @classmethod
-    def _current(cls, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**WITHOUT_SINKS, **state}
-
-    @classmethod
-    def _checks(cls) -> dict[str, Check]:
-        piece = record(Passage, {"name": string, "start": integer, "end": integer})
-        return {
-            "scores": scores,
-            "table": scores,
-            "rest": scores,
-            "written": scores,
-            "bias": optional(scores),
-            "sink": optional(scores),
-            "sinks": each(integer),
-            "sources": each(piece),
-            "parts": each(piece),
-            "text": string,
-            "completion": string,
-            "unit": string,
-            "method": string,
-            "settings": mapping(setting),
-            "model": string,
-            "signed": flag,
-            "notes": each(string),
-            "version": string,
-            "diagnostics": mapping(array(number)),
-            "format_version": integer,
-        }
-
-    def _check(self) -> None:
+    def _validate(self) -> None:
         count, rows = len(self.sources), len(self.parts)
-        agree(count > 0 and rows > 0, "sources: none, or no part of an answer")
-        agree(self.scores.shape == (count,), f"scores: not one for each of {count} sources")
-        agree(self.table.shape == (rows, count), f"table: not of shape {(rows, count)}")
-        for name in ("rest", "written", "bias", "sink"):
-            values = getattr(self, name)
-            agree(values is None or values.shape == (rows,), f"{name}: not one for each of {rows} parts")
-        agree(self.sink is None or len(self.sinks) > 0, "sink: without its tokens")
-        agree(all(token >= 0 for token in self.sinks), "sinks: no such token")
-        for piece in (*self.sources, *self.parts):
-            agree(piece.start <= piece.end <= len(self.text), "spans: outside the text")
+        require(count > 0 and rows > 0, "sources: none, or no part of an answer")
+        shapes = {"scores": (count,), "table": (rows, count), "rest": (rows,), "written": (rows,)}
+        for name, shape in shapes.items():
+            require(getattr(self, name).shape == shape, f"{name}: not of shape {shape}")
+        self._validate_bias((rows,))
+        for passage in (*self.sources, *self.parts):
+            require(passage.start <= passage.end <= len(self.text), "spans: outside the text")
 
     def _columns(self) -> Columns:
         found: Columns = {

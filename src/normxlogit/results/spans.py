@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 
 from ..errors import InputError
+from .schema import Index
 from .sentences import paragraph_spans, sentence_spans
 from .words import merge_words
 
@@ -32,8 +33,8 @@ class MessageSpan(NamedTuple):
     """
 
     role: str
-    start: int
-    end: int
+    start: Index
+    end: Index
 
 
 class Piece(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError
 from .characters import safe
-from .fields import FloatArray
+from .schema import FloatArray
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -22,7 +22,6 @@ __all__ = [
     "optional_module",
     "stacked",
     "text_pieces",
-    "token_columns",
     "to_csv",
     "to_pandas",
     "to_shap",
@@ -49,26 +48,6 @@ class Shap(NamedTuple):
     base: FloatArray
     data: list[str]
     names: str | tuple[str, ...]
-
-
-def token_columns(
-    tokens: Sequence[str],
-    ids: Sequence[int],
-    offsets: Sequence[tuple[int, int]] | None,
-    sequences: Sequence[int | None],
-    special: Sequence[bool],
-) -> Columns:
-    """Return what is known of each token, one entry a token; None where nothing is."""
-    count = len(tokens)
-    return {
-        "position": list(range(count)),
-        "token": list(tokens),
-        "token_id": list(ids) or [None] * count,
-        "start": [None] * count if offsets is None else [start for start, _ in offsets],
-        "end": [None] * count if offsets is None else [end for _, end in offsets],
-        "sequence": list(sequences),
-        "special": list(special),
-    }
 
 
 def text_pieces(

@@ -3,19 +3,19 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from ..errors import InputError
-from .fields import FloatArray
+from .schema import FloatArray
 
 __all__ = ["MERGES", "Merge", "Word", "merge_words", "merged"]
 
 Merge = Literal["sum", "max", "mean", "first"]
 """How a word's score comes from its tokens'."""
 
-MERGES = ("sum", "max", "mean", "first")
+MERGES = get_args(Merge)
 
 
 class Word(NamedTuple):

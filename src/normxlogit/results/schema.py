@@ -1,0 +1,315 @@
+"""Type hints as the schema of results and of settings: one checker, and plain values for JSON.
+
+A field of a result and a setting of a method are checked against their type hints by the same functions. Libraries were
+tried instead: msgspec and strict pydantic refuse "NaN" for a number, numpy's numbers and arrays; lenient pydantic takes
+"1.5" for a number; with a converter for each of these they are no shorter than this module.
+"""
+
+import math
+import numbers
+import types
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "LARGEST",
+    "FloatArray",
+    "Index",
+    "Measured",
+    "Number",
+    "alternatives",
+    "check",
+    "described",
+    "plain",
+    "same",
+    "setting_text",
+    "shortened",
+]
+
+FloatArray = npt.NDArray[np.float32]
+
+Index = Annotated[int, range(2**53)]
+"""An index or a count; JSON readers hold whole numbers up to 2**53."""
+
+Number = Annotated[float, "NaN and infinities included"]
+"""A number that was measured; a plain float is finite."""
+
+Measured = Annotated[Any, Number | tuple[Number, ...]]
+"""What a method measured: a number, or several such as one for each label."""
+
+NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Numbers that JSON lacks, as strings, spelled as in protobuf's JSON."""
+
+LARGEST = 2**63
+"""What a whole number stays below: arrays count no further."""
+
+DEEPEST = 16
+"""Nesting of a value beyond which nobody wrote it by hand."""
+
+Check = Callable[[Any], Any]
+
+
+def plain(value: Any) -> Any:
+    """Return a value as strict JSON knows it: numpy's numbers as Python's, numbers that are not finite as strings."""
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [plain(v) for v in value]
+    return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values of a field are equal; NaN equals NaN, and a list a tuple."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other, equal_nan=True)
+    if isinstance(one, float) and isinstance(other, float):
+        return one == other or (math.isnan(one) and math.isnan(other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(v, other[k]) for k, v in one.items())
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+@cache
+def check(hint: Any) -> Check:
+    """Return the function that checks values against a type hint.
+
+    It returns the value in the hint's own type: lists become tuples, mappings records, numpy's numbers Python's, nested
+    lists arrays. It raises ValueError for a value of another type, and names the field of a record.
+
+    Args:
+        hint: A type: str, bool, int, float, None, `FloatArray`, a Literal, an Annotated number, a union, a tuple, a
+            Sequence, a Mapping of strings, a NamedTuple, a dataclass; Any for what a method's setting holds.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return _nested
+    if hint == Measured:
+        return check(arguments[1])
+    if hint == FloatArray:
+        return _array
+    if origin in (Union, types.UnionType):
+        return _union(hint)
+    if origin is tuple and arguments[1:] != (...,):
+        return _entries(tuple(map(check, arguments)))
+    if origin in (tuple, Sequence):
+        return _entries(check(arguments[0]))
+    if origin is Mapping:
+        return _mapping(check(arguments[1]))
+    if origin is None and isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
+        return _record(hint)
+    return _scalar(hint)
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union; one type alone as a tuple of it."""
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def described(hint: Any) -> str:
+    """Return the values that a type hint allows, in words."""
+    names: dict[Any, str] = {
+        Index: "a whole number from 0",
+        Number: "a number",
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "a string",
+        type(None): "None",
+    }
+    parts: list[str] = []
+    for one in alternatives(hint):
+        if get_origin(one) is Literal:
+            parts += map(repr, get_args(one))
+        elif get_origin(one) is tuple:
+            parts.append(f"several values, each {described(get_args(one)[0])}")
+        else:
+            parts.append(names.get(one) or f"a {getattr(one, '__name__', one)}")
+    return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def setting_text(value: Any) -> str:
+    """Return a setting's value as it is typed."""
+    if isinstance(value, tuple):
+        return "+".join(map(str, value))
+    return format(value, "g") if isinstance(value, float) else str(value)
+
+
+def shortened(value: Any) -> str:
+    """Return the beginning of a value, for a message; a container by its type, for it may be deep."""
+    if isinstance(value, list | tuple | dict):
+        return f"a {type(value).__name__}"
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a huge number"
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+@cache
+def field_hints(record: type) -> dict[str, Any]:
+    """Return the type hints of the fields of a dataclass or a NamedTuple, in their order."""
+    hints = get_type_hints(record, include_extras=True)
+    names = [f.name for f in fields(record)] if is_dataclass(record) else record._fields  # type: ignore[attr-defined]
+    return {name: hints[name] for name in names}
+
+
+def _scalar(hint: Any) -> Check:
+    convert = CONVERSIONS.get(hint)
+    allowed = get_args(hint) if get_origin(hint) is Literal else None
+
+    def checked(value: Any) -> Any:
+        if convert is not None:
+            if (number := convert(value)) is not None:
+                return number
+        elif allowed is not None:
+            if any(value is v or (type(value) is type(v) and value == v) for v in allowed):
+                return value
+        elif isinstance(value, hint):
+            return value
+        raise _refusal(described(hint), value)
+
+    return checked
+
+
+def _whole(value: Any, least: int, limit: int) -> int | None:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return int(value) if whole and least <= value < limit else None
+
+
+def _real(value: Any, *, finite: bool) -> float | None:
+    if isinstance(value, str) and not finite:
+        return NOT_FINITE.get(value)
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number that no float holds
+        return None
+    return number if math.isfinite(number) or not finite else None
+
+
+CONVERSIONS: dict[Any, Callable[[Any], Any]] = {
+    bool: lambda value: bool(value) if isinstance(value, bool | np.bool_) else None,
+    int: lambda value: _whole(value, 1 - LARGEST, LARGEST),
+    Index: lambda value: _whole(value, 0, 2**53),
+    float: lambda value: _real(value, finite=True),
+    Number: lambda value: _real(value, finite=False),
+}
+"""A value in the type of a hint, or None where it is not of that type."""
+
+
+def _union(hint: Any) -> Check:
+    kinds = get_args(hint)
+    checks = [check(kind) for kind in kinds if kind is not type(None)]
+
+    def checked(value: Any) -> Any:
+        if value is None and len(checks) < len(kinds):
+            return None
+        if len(checks) == 1:
+            return checks[0](value)  # whose error says more
+        for one in checks:
+            with suppress(ValueError):
+                return one(value)
+        raise _refusal(described(hint), value)
+
+    return checked
+
+
+def _entries(checks: Check | tuple[Check, ...]) -> Check:
+    """Check the entries of a list by one function, or each by its own."""
+
+    def checked(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            raise _refusal("a list", value)
+        if not isinstance(checks, tuple):
+            return tuple(map(checks, value))
+        if len(value) != len(checks):
+            raise ValueError(f"expected {len(checks)} entries, got {len(value)}")
+        return tuple(one(v) for one, v in zip(checks, value, strict=True))
+
+    return checked
+
+
+def _mapping(each: Check) -> Check:
+    name_of = check(str)
+
+    def checked(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise _refusal("names with values", value)
+        return {name_of(name): each(v) for name, v in value.items()}
+
+    return checked
+
+
+def _record(record: Any) -> Check:
+    """Check the fields of a mapping, and make a record of them; other entries are left out."""
+    checks = {name: check(hint) for name, hint in field_hints(record).items()}
+
+    def checked(state: Any) -> Any:
+        if not isinstance(state, Mapping):
+            raise _refusal("fields with values", state)
+        values = {}
+        for name, one in checks.items():
+            if name not in state:
+                raise ValueError(f"{name} is missing")
+            try:
+                values[name] = one(state[name])
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        return record(**values)
+
+    return checked
+
+
+def _array(value: Any) -> FloatArray:
+    """Return nested lists of numbers as an array."""
+    if isinstance(value, np.ndarray):
+        return value.astype(np.float32)
+    try:
+        wide = np.array(_numbers(value), dtype=np.float64)
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith("expected") else "rows differ in length") from None
+    with np.errstate(over="ignore"):
+        narrow = wide.astype(np.float32)
+    if np.any(np.isinf(narrow) & np.isfinite(wide)):
+        raise ValueError("a number is too large")
+    return narrow
+
+
+def _numbers(value: Any, depth: int = DEEPEST) -> Any:
+    if isinstance(value, list | tuple) and depth:
+        return [_numbers(v, depth - 1) for v in value]
+    return check(Number)(value)
+
+
+def _nested(value: Any, depth: int = DEEPEST) -> Any:
+    """Return what a setting holds: numbers, strings, None, and tuples and mappings of them."""
+    if not depth:
+        raise ValueError("nested too deeply")
+    if isinstance(value, str):
+        return NOT_FINITE.get(value, value)
+    if isinstance(value, list | tuple):
+        return tuple(_nested(v, depth - 1) for v in value)
+    if isinstance(value, Mapping):
+        return {k: _nested(v, depth - 1) for k, v in value.items()}
+    return value
+
+
+def _refusal(expected: str, value: Any) -> ValueError:
+    return ValueError(f"expected {expected}, got {shortened(value)}")
