@@ -76,8 +76,8 @@ class Attribution(TokenScores):
             None where it was not computed.
         diagnostics: As in `Result`; a tuple with one number for each label where there is a label axis.
         bias: float32, with the axes of `scores` but the last. `scores.sum(-1) + bias`, and `sink` where there is one,
-            is what is explained: the target's logit (less the contrast's, or of a vocabulary without one less its mean).
-            None where the scores do not add up to it.
+            is what is explained: the target's logit (less the contrast's, or of a vocabulary without one less its
+            mean). None where the scores do not add up to it.
     """
 
     kind: ClassVar = "text"
