@@ -172,8 +172,11 @@ def field_hints(record: type) -> dict[str, Any]:
 def _scalar(hint: Any) -> Check:
     convert = CONVERSIONS.get(hint)
     allowed = get_args(hint) if get_origin(hint) is Literal else None
+    unchanged = {str: str, bool: bool, Number: float}.get(hint)  # the types of most values
 
     def checked(value: Any) -> Any:
+        if type(value) is unchanged:
+            return value
         if convert is not None:
             if (number := convert(value)) is not None:
                 return number
@@ -188,7 +191,7 @@ def _scalar(hint: Any) -> Check:
 
 
 def _whole(value: Any, least: int, limit: int) -> int | None:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    whole = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
     return int(value) if whole and least <= value < limit else None
 
 
@@ -282,7 +285,7 @@ def _array(value: Any) -> FloatArray:
     if isinstance(value, np.ndarray):
         return value.astype(np.float32)
     try:
-        wide = np.array(_numbers(value), dtype=np.float64)
+        wide = np.array(_numbers(value, check(Number)), dtype=np.float64)
     except ValueError as error:
         raise ValueError(str(error) if str(error).startswith("expected") else "rows differ in length") from None
     with np.errstate(over="ignore"):
@@ -292,10 +295,10 @@ def _array(value: Any) -> FloatArray:
     return narrow
 
 
-def _numbers(value: Any, depth: int = DEEPEST) -> Any:
+def _numbers(value: Any, number: Check, depth: int = DEEPEST) -> Any:
     if isinstance(value, list | tuple) and depth:
-        return [_numbers(v, depth - 1) for v in value]
-    return check(Number)(value)
+        return [_numbers(v, number, depth - 1) for v in value]
+    return number(value)
 
 
 def _nested(value: Any, depth: int = DEEPEST) -> Any:
