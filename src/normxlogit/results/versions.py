@@ -34,9 +34,7 @@ def current(state: Any) -> Mapping[str, Any]:
     """
     version = check_version(state)
     try:
-        if version == 1:
-            state = _from_version_1(state)
-        return _from_version_2(state) if version < FORMAT_VERSION else state
+        return _with_bias(_from_version_1(state) if version == 1 else state)
     except ValueError as error:
         raise DataError(f"not an attribution of format version {version}: {error}") from None
 
@@ -70,11 +68,11 @@ def _from_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
     return {"diagnostics": {}, "messages": None, "named": {}, **state, "kind": kind, "merge": "sum"}
 
 
-def _from_version_2(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a result its `bias`, which the first files of version 2 have among the diagnostics, and its lack of sinks.
+def _with_bias(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Add `bias`, `sink` and `sinks` to the fields of a file that was written before results had them.
 
-    There it is that of the last layer. Scores and bias add up to the same at every layer, which gives the others. Of
-    texts that were read in several windows it was that of one of them, and is left out.
+    Its diagnostics have the bias of the last layer. Scores and bias add up to the same at every layer, which gives the
+    other biases. Texts that were read in several windows have the bias of one window, which is left out.
     """
     converted = {"sink": None, "sinks": (), **state, "format_version": FORMAT_VERSION}
     diagnostics = state.get("diagnostics", {})
