@@ -225,7 +225,7 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
         explain=partial(explainer, texts),
         pipeline=partial(predict, texts, batch_size=PIPELINE_BATCH),
         tokenizer=partial(tokenizer, texts),
-        head=torch.inference_mode()(partial(explainer.model.parts.head.tokens, states)),
+        head=torch.inference_mode()(partial(explainer.model.head.tokens, states)),
     )
     tokens = sum(map(len, encodings))
     note = f"{tokens / times['explain'].median:.0f} tokens/s"

@@ -8,7 +8,7 @@ import transformers
 from tokenizers import processors
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from normxlogit.surgery.headpiece import Headpiece
+from normxlogit.surgery.headpiece import Head
 from tests import tiny
 from tests.architectures.shrink import shrunk
 
@@ -137,7 +137,7 @@ def near(found: torch.Tensor, wanted: torch.Tensor, what: str) -> None:
         raise Broken(f"{what}: off by {difference:.2g} at a size of {wanted.abs().max().item():.2g}")
 
 
-def tokens_read(head: Headpiece, hidden: torch.Tensor, inputs: dict[str, Any], own: torch.Tensor) -> str:
+def tokens_read(head: Head, hidden: torch.Tensor, inputs: dict[str, Any], own: torch.Tensor) -> str:
     """Which tokens of a text the head reads, by the gradient; where it is one, the head on it gives the output.
 
     Args:

@@ -14,7 +14,7 @@ from normxlogit.methods import NormXLogit, Request
 from normxlogit.models.targets import resolve
 from normxlogit.models.tasks import at
 from normxlogit.surgery.headpiece import answer_of
-from normxlogit.surgery.same_answer import EXCLUDED
+from normxlogit.surgery.proofs import EXCLUDED
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokenizer_for, tokens_read
 from tests.architectures.known import ALIKE
 from tests.architectures.signals import check_signal
@@ -84,7 +84,7 @@ def _told_apart(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) 
     """Whether the model's answers to different texts (to different tokens) differ by far more than the tolerance."""
     batch = _batch(explainer, texts)
     explainer.model.run(batch)
-    assert explainer.model.parts.head, "refused, or proved"
+    assert explainer.model.head, "refused, or proved"
     own, _ = _own(explainer, model, batch)
     rows = own[0][batch.mask[0]] if explainer.model.task.per_token else own  # (N, C)
     rows = rows.masked_fill(rows.abs() > EXCLUDED, 0.0)
@@ -98,7 +98,7 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     own, _ = _own(explainer, model, batch)
     run = explainer.model.run(batch)
     if explainer.model.parts.token_pooling is None:
-        near(explainer.model.parts.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
+        near(explainer.model.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
     if run.positions is None:
         near(run.logits, own, "logits")
     else:
@@ -114,7 +114,7 @@ def _read(explainer: Explainer, texts: list[Any]) -> str:
         return "each token" if explainer.model.parts.tokenwise else "each token among the others"
     batch = _batch(explainer, texts[:1])
     run = explainer.model.run(batch)
-    return tokens_read(explainer.model.parts.head, run.hidden, batch.inputs, run.logits)
+    return tokens_read(explainer.model.head, run.hidden, batch.inputs, run.logits)
 
 
 def _explained(explainer: Explainer, texts: list[Any]) -> list[tuple[Any, Attribution]]:
@@ -144,7 +144,7 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         for place in range(len(together.tokens)):
             logit = logits[0, place, label] if alone_logits is None else alone_logits[place, label]
             if logit.abs() > EXCLUDED:
-                logit = explainer.model.parts.head.tokens(hidden[:, place])[0, label]
+                logit = explainer.model.head.tokens(hidden[:, place])[0, label]
             wanted.append(embedded[0, place].norm() * logit)
         loop = torch.stack(wanted)  # (T,)
         run = explainer.model.run(batch)

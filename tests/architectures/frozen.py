@@ -13,6 +13,8 @@ from normxlogit.models.embeddings import WordEmbeddings
 from normxlogit.surgery.clone import clone, one_choice_each
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.headpiece import answer_of
+from normxlogit.surgery.run import Replace
+from normxlogit.surgery.run import run as run_copy
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, stir, tokenizer_for
 from tests.architectures.signals import samples_for
 
@@ -50,8 +52,8 @@ def check(task: str, family: str, attention: str = "eager") -> dict[str, Any]:
         flowing = leaf.clone()  # some models work on what they are given in place
         if entry is None:
             return _answer(network.model, inputs | {model.main_input_name: flowing}), leaf
-        with entry.given(flowing):
-            return _answer(network.model, inputs), leaf
+        with entry.replaced(flowing) as replace:
+            return _answer(network.model, inputs, replace), leaf
 
     try:
         report = network.prove(run, own, TOLERANCE * max(1.0, own[own.abs() < 1e4].abs().max().item()))
@@ -93,8 +95,8 @@ class _Embeddings:
     def __init__(self, words: WordEmbeddings, ids: Tensor) -> None:
         self.words, self.ids, self.values = words, ids, words(ids)  # (1, T, H)
 
-    def given(self, vectors: Tensor) -> Any:
-        return self.words.given(vectors, self.ids)
+    def replaced(self, vectors: Tensor) -> Any:
+        return self.words.replaced(vectors, self.ids)
 
 
 class _FirstVectors:
@@ -104,12 +106,11 @@ class _FirstVectors:
         self.placed: Tensor | None = None
         self.values: Any = None
         self.waiting = True
-        for module in model.modules():
-            if not any(True for _ in module.children()):
-                module.register_forward_hook(self._swap)
-        model(**inputs)
+        leaves = [path for path, module in model.named_modules() if not any(True for _ in module.children())]
+        self.replace: dict[str, Replace] = dict.fromkeys(leaves, self._swap)
+        run_copy(model, inputs, replace=self.replace)
 
-    def _swap(self, module: nn.Module, args: Any, output: Any) -> Any:
+    def _swap(self, output: Any, args: Any, kwargs: Any) -> Any:
         found = output[0] if isinstance(output, tuple) else output
         fits = isinstance(found, Tensor) and found.ndim == 3 and found.is_floating_point() and found.shape[1] > 1
         if not self.waiting or not fits:
@@ -121,9 +122,9 @@ class _FirstVectors:
         return (self.placed, *output[1:]) if isinstance(output, tuple) else self.placed
 
     @contextmanager
-    def given(self, vectors: Tensor) -> Iterator[None]:
+    def replaced(self, vectors: Tensor) -> Iterator[dict[str, Replace]]:
         self.placed, self.waiting = vectors, True
-        yield
+        yield self.replace
         self.placed = None
 
 
@@ -131,15 +132,15 @@ def _entry(shadow: Any, inputs: dict[str, Any]) -> _Embeddings | _FirstVectors:
     with torch.no_grad():
         try:
             entry = _Embeddings(WordEmbeddings(shadow), inputs["input_ids"])
-            with entry.given(entry.values.clone()):
-                shadow(**inputs)
+            with entry.replaced(entry.values.clone()) as replace:
+                run_copy(shadow, inputs, replace=replace)
         except (UnsupportedModelError, AttributeError, TypeError):
             return _FirstVectors(shadow, inputs)
         return entry
 
 
-def _answer(model: nn.Module, inputs: dict[str, Any]) -> Tensor:
-    logits = answer_of(model(**inputs))
+def _answer(model: nn.Module, inputs: dict[str, Any], replace: dict[str, Replace] | None = None) -> Tensor:
+    logits = answer_of(run_copy(model, inputs, replace=replace).output)
     if logits is None:
         raise Broken("the model gives no logits")
     return logits.float()

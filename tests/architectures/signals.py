@@ -49,7 +49,7 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
         batch = taken.signal_batch(rows, [_encoding(taken, rows[0])] * 2, [0, 1])
         own = model(**{model.main_input_name: values}, output_hidden_states=True)
         run = taken.run(batch)
-        head = taken.parts.head
+        head = taken.head
         near(run.logits, own.logits, "logits")
         near(head.whole(run.hidden, batch.inputs), own.logits, "whole-sequence logits")
         reads = tokens_read(head, run.hidden[:1], {k: v[:1] for k, v in batch.inputs.items()}, own.logits[:1])

@@ -1,22 +1,19 @@
 """Contributions from a frozen pass, against the head's own weights and the owner's own states."""
 
-from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from normxlogit import ALL, UnsupportedModelError
 from normxlogit.models import frozen_model
-from normxlogit.models.embeddings import WordEmbeddings
 from normxlogit.models.frozen_model import FrozenModel
 from normxlogit.models.signals import SignalModel
 from normxlogit.models.targets import Target, resolve
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
-from normxlogit.surgery.layer_outputs import LayerOutput
+from normxlogit.surgery.run import Site
 from normxlogit.surgery.trace import tensor_of
 from tests import plain, tiny
 from tests.architectures.base import build
@@ -104,19 +101,11 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
         states = task.given(**batch.inputs, output_hidden_states=True).hidden_states
     network = FrozenNetwork(clone(task.module))
     for place, output in zip(places, task.parts.outputs, strict=True):
-        held, calls = [], [0]
-
-        def keep(_, __, returned, held=held, calls=calls, output=output):
-            calls[0] += 1
-            if calls[0] == output.call:
-                held.append(tensor_of(returned))
-
-        handle = network.model.get_submodule(output.path).register_forward_hook(keep)
         vectors = task.embeddings(batch.inputs["input_ids"]).detach().requires_grad_()
-        own = WordEmbeddings(network.model) if place == 1 else own  # noqa: F821  # one hook for all places
-        with network.frozen(), own.given(vectors, batch.inputs["input_ids"]):
-            logits = network.model(**batch.inputs).logits
-        handle.remove()
+        site = Site(output.path, output.call)
+        with task.embeddings.replaced(vectors, batch.inputs["input_ids"]) as words:
+            done, _ = network.run(batch.inputs, record=[site], replace=words)
+        logits, held = done.output.logits, [tensor_of(done.seen[site])]
         for label in range(logits.shape[1]):
             (slope,) = torch.autograd.grad(logits[0, label], held[0], retain_graph=True)
             wanted = (slope * held[0]).permute(output.axes).sum(-1)[0, :count]
@@ -130,8 +119,8 @@ def test_other_vectors_take_the_place_of_the_word_embeddings():
     frozen = FrozenModel.of(task)
     half = frozen.vectors(batch) / 2
     run = frozen.run(batch, (0,), half)
-    with torch.no_grad(), task.embeddings.given(half, batch.inputs["input_ids"]):
-        torch.testing.assert_close(run.logits, task.answer(batch.inputs), rtol=1e-4, atol=1e-5)
+    with torch.no_grad(), task.embeddings.replaced(half, batch.inputs["input_ids"]) as words:
+        torch.testing.assert_close(run.logits, task.answer(batch.inputs, replace=words), rtol=1e-4, atol=1e-5)
 
 
 def test_pictures_are_read_where_their_patches_are_embedded():
@@ -173,7 +162,9 @@ def test_characters_that_are_hashed_are_read_as_they_are_embedded():
 def test_it_is_proved_at_the_last_token_of_the_first_text_and_over_the_whole_vocabulary(monkeypatch):
     task, batch = made("llama", "CausalLM")
     asked, answer = [], TaskModel.answer
-    monkeypatch.setattr(TaskModel, "answer", lambda self, *given: asked.append(given) or answer(self, *given))
+    monkeypatch.setattr(
+        TaskModel, "answer", lambda self, *given, **more: asked.append(given) or answer(self, *given, **more)
+    )
     FrozenModel.of(task).run(batch, (0,))
     assert len(asked) == 2, "the model itself, and its frozen form"
     for inputs, place, rows, *_ in asked:
@@ -192,29 +183,6 @@ def test_a_model_that_changed_is_proved_anew(monkeypatch):
             assert len(proofs) == changes + 1
         task.given.classifier = torch.nn.Linear(32, 2)
         batch = task.batch(batch.encodings, [0, 1, 2])
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_model_without_words_is_proved_from_the_call_that_returns_its_embeddings(whole):
-    class Twice(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed = torch.nn.Linear(2, 2)
-            self.embed.forward = lambda x: x + 1 if whole else (x + 1, "more")
-
-        def forward(self, x):
-            first = self.embed(x)
-            return self.embed(first if whole else first[0])
-
-    inputs, module = {"x": torch.ones(1, 2)}, Twice()
-    model = SimpleNamespace(answer=lambda inputs, place, rows, network: network(**inputs))
-    own = SimpleNamespace(_embeddings=None, _network=SimpleNamespace(model=module), model=model)
-    own._output = lambda layer: LayerOutput("embed", 2, (0, 1, 2)) if layer == 0 else None
-    answer, leaf = FrozenModel._from_leaf(own, inputs, None, None)
-    answer = answer if whole else answer[0]
-    assert leaf.tolist() == answer.tolist() == [[3.0, 3.0]]
-    assert torch.autograd.grad(answer.sum(), leaf)[0].tolist() == [[1.0, 1.0]]
-    assert not module.embed._forward_hooks, "nothing is left behind"
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -255,12 +223,12 @@ def test_a_long_pass_spares_and_leaves_no_keys_and_values(family, monkeypatch):
         task.prepare(batch)
     else:
         task, batch = made("llama", "CausalLM")
-    frozen, spared, given = FrozenModel.of(task), [], []
+    frozen, runs, own = FrozenModel.of(task), [], FrozenNetwork.run
     whole = frozen.run(batch, (0,)).logits
-    frozen._network.model.register_forward_pre_hook(lambda _, __, kw: given.append(kw), with_kwargs=True)
-    monkeypatch.setattr(frozen._network, "sparing", lambda: spared.append(1) or nullcontext())
-    for longest, sparing in ((batch.mask.numel(), 0), (batch.mask.numel() - 1, 1)):
+    monkeypatch.setattr(FrozenNetwork, "run", lambda self, *a, **k: runs.append((*a, k)) or own(self, *a, **k))
+    for longest, sparing in ((batch.mask.numel(), False), (batch.mask.numel() - 1, True)):
         monkeypatch.setattr(frozen_model, "LONG", longest)
         torch.testing.assert_close(frozen.run(batch, (0,)).logits, whole)
-        assert len(spared) == sparing
-        assert given[-1].get("use_cache") is (False if sparing and family == "llama" else None)
+        inputs, options = runs[-1]
+        assert options.get("sparing", False) is sparing
+        assert inputs.get("use_cache") is (False if sparing and family == "llama" else None)

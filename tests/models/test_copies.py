@@ -1,62 +1,13 @@
 """What is made of a model at one moment: when its hooks listen, and what is changed on the copy."""
 
-import threading
-
 import pytest
 import torch
 from torch import nn
 
 from normxlogit.models.model_copy import ModelCopy
 from normxlogit.models.padding import NO_ID
-from normxlogit.models.task_model import TaskModel
 from normxlogit.models.tasks import task_of
 from tests import plain, tiny
-
-
-def ready(family="bert", kind="SequenceClassification"):
-    task = TaskModel(tiny.model(family, kind), tiny.tokenizer_for(family))
-    batch = task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
-    return task, task.prepare(batch), batch
-
-
-def test_hooks_listen_in_a_recording_only_and_stop_where_they_are_told():
-    task, copy, batch = ready()
-    seen = copy._seen
-    heard = []
-    other = threading.Thread(target=lambda: heard.append((task.module(**batch.inputs), seen.trunk, seen.embedded)))
-    other.start()
-    other.join()
-    assert heard[0][1:] == (None, None), "a thread that never recorded anything"
-    reached = []
-    task.module.classifier.register_forward_hook(lambda *_: reached.append("head"))
-    task.module.bert.encoder.layer[0].register_forward_hook(lambda *_: reached.append("layer"))
-    with torch.no_grad():
-        task.module(**batch.inputs)
-        assert seen.trunk is seen.embedded is None, "nobody listens"
-        for options, wanted in [
-            ({"stop": False}, ["layer", "head"]),
-            ({"stop": True}, ["layer"]),
-            ({"stop": False, "at_embedding": True}, []),
-            ({"stop": False, "at_embedding": False}, ["layer", "head"]),
-        ]:
-            reached.clear()
-            with copy.recording(**options) as record:
-                task.module(**batch.inputs)
-            assert reached == wanted
-            assert (record.trunk is not None) is ("layer" in wanted)
-            assert record.embedded is not None
-        record.trunk = record.embedded = None
-        task.module(**batch.inputs)
-        assert seen.trunk is seen.embedded is None, "the recording is over"
-
-
-def test_a_recording_ends_with_an_error_too():
-    task, copy, batch = ready()
-    with pytest.raises(RuntimeError, match="mine"), copy.recording(stop=False):
-        raise RuntimeError("mine")
-    with torch.no_grad():
-        task.module(**batch.inputs)
-    assert copy._seen.trunk is None
 
 
 def test_what_was_learned_begins_with_nothing():

@@ -6,6 +6,7 @@ import torch
 from normxlogit import UnsupportedModelError
 from normxlogit.models.embeddings import WordEmbeddings
 from normxlogit.models.task_model import TaskModel
+from normxlogit.surgery.run import run
 from tests import tiny
 from tests.architectures.base import build
 
@@ -25,10 +26,10 @@ def test_own_embeddings_give_the_models_own_answer(family):
     ids = batch.inputs["input_ids"]
     with torch.no_grad():
         vectors = model.embeddings(ids)
-        with model.embeddings.given(vectors, ids):
-            same = model.answer(batch.inputs)
-        with model.embeddings.given(vectors.flip(-1), ids):
-            other = model.answer(batch.inputs)
+        with model.embeddings.replaced(vectors, ids) as words:
+            same = model.answer(batch.inputs, replace=words)
+        with model.embeddings.replaced(vectors.flip(-1), ids) as words:
+            other = model.answer(batch.inputs, replace=words)
         plain = model.answer(batch.inputs)
     torch.testing.assert_close(same, plain)
     assert (other - plain).abs().max() > 1e-3
@@ -40,8 +41,8 @@ def test_an_encoder_with_a_table_of_its_own():
     model = TaskModel(made, tiny.tokenizer())
     batch = batch_of(model)
     ids = batch.inputs["input_ids"]
-    with torch.no_grad(), model.embeddings.given(model.embeddings(ids).flip(-1), ids):
-        other = model.answer(batch.inputs)
+    with torch.no_grad(), model.embeddings.replaced(model.embeddings(ids).flip(-1), ids) as words:
+        other = model.answer(batch.inputs, replace=words)
     assert (other - made(**batch.inputs).logits).abs().max() > 1e-3
 
 
@@ -50,15 +51,15 @@ def test_square_batches_of_time_first_models_are_not_confused():
     batch = model.batch(model.encoder(["the movie"] * 4), [0, 1, 2, 3])
     ids = batch.inputs["input_ids"]
     assert ids.shape == (4, 4)
-    with torch.no_grad(), model.embeddings.given(model.embeddings(ids), ids):
-        same = model.answer(batch.inputs)
+    with torch.no_grad(), model.embeddings.replaced(model.embeddings(ids), ids) as words:
+        same = model.answer(batch.inputs, replace=words)
     torch.testing.assert_close(same, model.module(**batch.inputs).logits.detach())
 
 
 def test_a_model_that_never_looks_its_ids_up_is_refused():
     model = task_model("bert")
     ids = batch_of(model).inputs["input_ids"]
-    with pytest.raises(UnsupportedModelError, match="0 times"), model.embeddings.given(model.embeddings(ids), ids):
+    with pytest.raises(UnsupportedModelError, match="0 times"), model.embeddings.replaced(model.embeddings(ids), ids):
         pass
 
 
@@ -68,9 +69,9 @@ def test_vectors_of_another_width_are_refused():
     ids = batch.inputs["input_ids"]
     with (
         pytest.raises(UnsupportedModelError, match="width 32"),
-        model.embeddings.given(torch.zeros(*ids.shape, 5), ids),
+        model.embeddings.replaced(torch.zeros(*ids.shape, 5), ids) as words,
     ):
-        model.answer(batch.inputs)
+        model.answer(batch.inputs, replace=words)
     torch.testing.assert_close(model.answer(batch.inputs), model.module(**batch.inputs).logits)
 
 
@@ -115,8 +116,8 @@ VECTORS = torch.arange(12.0).view(2, 3, 2)
 def test_vectors_are_put_in_place_however_they_are_asked_for(look, wanted):
     model = Table(look)
     embeddings = WordEmbeddings(model)
-    with embeddings.given(VECTORS.double(), IDS):
-        found = model(IDS)
+    with embeddings.replaced(VECTORS.double(), IDS) as words:
+        found = run(model, {"ids": IDS}, replace=words).output
     assert found.dtype == torch.float32
     assert torch.equal(found, wanted)
     assert not torch.equal(model(IDS), wanted), "nothing is left behind"
@@ -126,8 +127,8 @@ def test_vectors_are_put_in_place_however_they_are_asked_for(look, wanted):
 def test_what_the_model_pads_itself_keeps_its_own_embeddings():
     model = Table(lambda words, ids: words(torch.nn.functional.pad(ids, (0, 2), value=7)))
     embeddings = WordEmbeddings(model)
-    with embeddings.given(VECTORS, IDS):
-        found = model(IDS)
+    with embeddings.replaced(VECTORS, IDS) as words:
+        found = run(model, {"ids": IDS}, replace=words).output
     assert torch.equal(found[:, :3], VECTORS)
     assert torch.equal(found[:, 3:], model.words.weight[7].expand(2, 2, 2))
 
@@ -145,9 +146,9 @@ def test_other_ids_keep_their_own_and_ids_are_looked_up_once(look, times):
     model = Table(look)
     embeddings = WordEmbeddings(model)
     said = f"Table looks its token ids up {times} times"
-    with pytest.raises(UnsupportedModelError, match=said), embeddings.given(VECTORS, IDS):
-        model(IDS)
-    with pytest.raises(ValueError, match="mine"), embeddings.given(VECTORS, IDS):
+    with pytest.raises(UnsupportedModelError, match=said), embeddings.replaced(VECTORS, IDS) as words:
+        run(model, {"ids": IDS}, replace=words)
+    with pytest.raises(ValueError, match="mine"), embeddings.replaced(VECTORS, IDS):
         raise ValueError("mine")
 
 

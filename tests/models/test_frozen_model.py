@@ -1,6 +1,5 @@
 """A frozen pass of a task model: its answers are the model's own, and it leaves nothing behind."""
 
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -8,7 +7,9 @@ import torch
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.models.frozen_model import FrozenModel
+from normxlogit.models.targets import resolve
 from normxlogit.models.task_model import TaskModel
+from normxlogit.surgery.frozen import FrozenNetwork
 from tests import tiny
 
 
@@ -50,7 +51,7 @@ def test_a_layer_that_does_not_pass_by_is_refused(monkeypatch):
     task, batch = made("bert")
     frozen = FrozenModel.of(task)
     frozen.run(batch, (1, 3))
-    monkeypatch.setattr(frozen, "_reading", lambda *_: nullcontext({}))
+    monkeypatch.setattr(frozen, "_readers", lambda *_: {})
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run(batch, (1, 3))
 
@@ -112,14 +113,21 @@ def test_what_a_pass_adds_to_a_buffer_is_not_part_of_the_next_one():
     assert model.bert.embeddings.LayerNorm.calls == 0
 
 
-def test_a_new_network_sees_through_what_the_proof_had_to_see_through():
+def test_a_network_sees_through_what_the_proof_had_to_see_through(monkeypatch):
     task, batch = made("bert")
-    first = FrozenModel.of(task)
-    first.run(batch, (0,))
-    first._network.opened = first._written = True
-    second = FrozenModel.of(task)
-    assert second is not first
-    assert second._network.opened
+    prove = FrozenNetwork.prove
+    monkeypatch.setattr(FrozenNetwork, "prove", lambda self, *a: setattr(self, "opened", True) or prove(self, *a))
+    run = FrozenModel.of(task).run(batch, (0,))
+    assert run.frozen.lease.lent.opened
+
+
+def test_a_network_is_held_until_its_gradients_are_read(monkeypatch):
+    task, batch = made("bert")
+    frozen = FrozenModel.of(task)
+    first, second = frozen.run(batch, (0,)), frozen.run(batch, (0,))
+    assert first.frozen.lease is not second.frozen.lease, "the first one may run again in its backward pass"
+    frozen.contributions(first, resolve(task, first, 0), (0,))
+    assert frozen.run(batch, (0,)).frozen.lease is first.frozen.lease
 
 
 def test_a_buffer_that_the_owner_changed_is_followed():

@@ -1,6 +1,5 @@
 """The frozen form of a model with two sides: where it reads them, and what it refuses."""
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +13,7 @@ from normxlogit.models.embeddings import table_of
 from normxlogit.models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
 from normxlogit.models.seq2seq import Seq2SeqModel
 from normxlogit.models.targets import Target
+from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.layer_outputs import LayerOutput
 from tests import tiny
 from tests.models.test_seq2seq import writer
@@ -77,13 +77,13 @@ def test_the_layers_are_found_once_and_not_for_the_word_embeddings(monkeypatch):
 def test_long_sides_are_spared(monkeypatch):
     _, frozen, batch = made()
     frozen.run_both(batch, (0,))
-    spared = []
-    monkeypatch.setattr(frozen._network, "sparing", lambda: spared.append(1) or nullcontext())
+    spared, run = [], FrozenNetwork.run
+    monkeypatch.setattr(FrozenNetwork, "run", lambda self, *a, **k: spared.append(k["sparing"]) or run(self, *a, **k))
     count = batch.mask.numel() + batch.inputs["source"].numel()
-    for longest, calls in ((count, 0), (count - 1, 1)):
+    for longest in (count, count - 1):
         monkeypatch.setattr(room, "LONG", longest)
         frozen.run_both(batch, (0,))
-        assert len(spared) == calls
+    assert spared == [False, True]
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_a_pass_that_gives_no_states_is_refused(monkeypatch, missing):
     if missing == "hidden":
         monkeypatch.setattr(room, "hidden_of", lambda _: None)
     else:
-        monkeypatch.setattr(frozen, "_listen_for", lambda *_: nullcontext({}))
+        monkeypatch.setattr(frozen, "_readers_of_both", lambda *_: {})
     with pytest.raises(UnsupportedModelError, match="does not give its layers' outputs"):
         frozen.run_both(batch, (1,))
 
@@ -125,28 +125,27 @@ def test_a_model_that_does_not_look_both_sides_up_is_refused():
     _, frozen, batch = made()
     with (
         pytest.raises(UnsupportedModelError, match="does not look its tokens up in its tables"),
-        frozen._given(batch.inputs, frozen.sides(batch.inputs)),
+        frozen._replaced(batch.inputs, frozen.sides(batch.inputs)),
     ):
         pass
-    assert frozen._sides.waiting == (), "and nothing is left behind"
 
 
 def test_tables_give_vectors_to_their_own_ids_once_and_keep_what_the_model_pads():
     _, frozen, batch = made()
     source, written = batch.inputs["source"][..., 0], batch.inputs["input_ids"]
     vectors = [torch.full((1, ids.shape[1], 32), value) for ids, value in ((source, 1.0), (written, 2.0))]
-    place = frozen._placed
-    with frozen._given(batch.inputs, vectors):
+    with frozen._replaced(batch.inputs, vectors) as words:
+        place = next(iter(words.values()))
         other = torch.full_like(source, 60)
-        assert place(None, (other,), torch.zeros(1, source.shape[1], 32)) is None
-        assert place(None, (), torch.zeros(1)) is None
+        assert place(torch.zeros(1, source.shape[1], 32), (other,), {}) is None
+        assert place(torch.zeros(1), (), {}) is None
         wider = torch.cat((written, torch.zeros(1, 2, dtype=torch.long)), 1)
-        found = place(None, (wider,), torch.full((1, wider.shape[1], 32), 5.0))
-        assert found[0, :, 0].tolist() == [2.0] * written.shape[1] + [5.0] * 2
-        assert place(None, (written,), torch.zeros(1)) is None, "it was looked up already"
-        assert place(None, (source.expand(2, -1),), torch.zeros(1)) is None, "another number of texts"
-        found = place(None, (source,), torch.zeros(1, source.shape[1], 32))
-        assert torch.equal(found, vectors[0])
+        placed = place(torch.full((1, wider.shape[1], 32), 5.0), (wider,), {})
+        assert placed[0, :, 0].tolist() == [2.0] * written.shape[1] + [5.0] * 2
+        assert place(torch.zeros(1), (written,), {}) is None, "it was looked up already"
+        assert place(torch.zeros(1), (source.expand(2, -1),), {}) is None, "another number of texts"
+        placed = place(torch.zeros(1, source.shape[1], 32), (source,), {})
+        assert torch.equal(placed, vectors[0])
 
 
 def test_what_a_side_looks_its_tokens_up_in():

@@ -13,7 +13,7 @@ from normxlogit.models import map_batches as room
 from normxlogit.models.map_batches import map_batches, run_batches
 from normxlogit.models.proved_lengths import ProvedLengths
 from normxlogit.models.token_budget import GROWS_AFTER, TokenBudget
-from normxlogit.surgery.same_answer import EXCLUDED
+from normxlogit.surgery.proofs import EXCLUDED
 from tests import tiny
 from tests.architectures.base import build, stir
 

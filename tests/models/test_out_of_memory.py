@@ -68,6 +68,6 @@ def test_a_lack_of_memory_in_the_proof_is_no_mismatch(monkeypatch):
     def full(*_, **__):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr("normxlogit.surgery.headpiece.Headpiece.whole", full)
+    monkeypatch.setattr("normxlogit.surgery.headpiece.Head.whole", full)
     with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
         task.run(batch)

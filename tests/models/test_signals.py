@@ -59,7 +59,7 @@ def test_a_changed_head_is_followed():
 def test_a_head_that_gives_no_number_for_a_token_is_refused(monkeypatch):
     monkeypatch.setattr(signals, "MOST_PLACES", 2)
     model = SignalModel(vit(), None)
-    tokens = "normxlogit.surgery.headpiece.Headpiece.tokens"
+    tokens = "normxlogit.surgery.headpiece.Head.tokens"
     monkeypatch.setattr(tokens, lambda self, hidden, rows=None: torch.full((len(hidden), 3), torch.nan))
     _, batch = batch_of(model)
     with pytest.raises(HeadMismatchError, match="no number for a single token"):

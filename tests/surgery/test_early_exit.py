@@ -1,4 +1,4 @@
-"""Layers read by letting the later ones rest, against models cut short and against their `hidden_states`."""
+"""Layers read by skipping the later ones, against models cut short and against their `hidden_states`."""
 
 import copy
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.early_exit import EarlyExit, _at_rest, handing_layers
+from normxlogit.surgery.early_exit import _skipped, exit_after, find_early_exit, handing_layers
 from normxlogit.surgery.trace import Call, trace
 from tests import tiny
 from tests.architectures.base import build, stir
@@ -37,7 +37,7 @@ def test_a_layer_is_what_the_model_cut_short_there_says(family):
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "gpt2", "llama", "opt", "xlnet"])
-def test_resting_layers_give_the_states_where_these_can_be_read(family):
+def test_skipped_layers_give_the_states_where_these_can_be_read(family):
     plain = tiny.model(family)
     task = TaskModel(plain, tiny.tokenizer_for(family))
     batch = task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS))))
@@ -46,16 +46,17 @@ def test_resting_layers_give_the_states_where_these_can_be_read(family):
     calls, _ = trace(task.module, batch.inputs)
     trunk = next(call for call in calls if call.path == task.parts.trunk)
     with torch.inference_mode():
-        early_exit = EarlyExit(task.module, trunk, calls, batch.inputs)
+        early_exit = find_early_exit(task.copy.pool, trunk, calls, batch.inputs)
         assert task.parts.early_exit is None
         assert early_exit.count == task.layer_count()
         for layer in range(1, early_exit.count + 1):
-            torch.testing.assert_close(early_exit(batch.inputs, layer), task.final(run, layer))
+            torch.testing.assert_close(
+                exit_after(task.copy.pool, trunk.path, early_exit, batch.inputs, layer), task.final(run, layer)
+            )
 
 
 def test_layers_that_do_not_end_in_what_the_head_reads_are_refused(monkeypatch):
-    monkeypatch.setattr(EarlyExit, "__call__", lambda self, inputs, layer: self._trunk(inputs) + layer)
-    monkeypatch.setattr(EarlyExit, "_in_turn", lambda self, layer, *args, **kwargs: layer(*args, **kwargs))
+    monkeypatch.setattr("normxlogit.surgery.early_exit._skipped", lambda output, *_: output)
     explainer = Explainer(build("causal-lm", "cpmant"), tiny.tokenizer(specials=False))
     with pytest.raises(UnsupportedModelError, match="cannot be read one by one"):
         explainer(tiny.TEXTS[0], target=5, layers=ALL)
@@ -98,26 +99,26 @@ class Streams(NamedTuple):
     share: float
 
 
-def test_a_layer_at_rest_returns_what_it_was_given_in_its_own_form():
+def test_a_skipped_layer_returns_what_it_was_given_in_its_own_form():
     a, b, new = torch.zeros(1, 4, 8), torch.ones(1, 4, 8), torch.full((1, 4, 8), 5.0)
     weights = torch.rand(1, 2, 4, 4)
-    assert _at_rest(new, (a, b), {}) is a
-    assert _at_rest(new, (), {"other": b, "hidden_states": a}) is a
-    left = _at_rest((new, weights, None), (a,), {"mask": weights})
+    assert _skipped(new, (a, b), {}) is a
+    assert _skipped(new, (), {"other": b, "hidden_states": a}) is a
+    left = _skipped((new, weights, None), (a,), {"mask": weights})
     assert (left[0] is a, left[1] is weights, left[2]) == (True, True, None)
-    assert type(_at_rest([new], (a,), {})) is list
-    two = _at_rest((new, new + 1), (a, b), {})
+    assert type(_skipped([new], (a,), {})) is list
+    two = _skipped((new, new + 1), (a, b), {})
     assert (two[0] is a, two[1] is b) == (True, True), "several streams, in their order"
     wide = torch.zeros(1, 4, 16)
-    two = _at_rest((new, wide + 1), (wide, a), {})
+    two = _skipped((new, wide + 1), (wide, a), {})
     assert (two[0] is a, two[1] is wide) == (True, True), "each by its shape"
-    named = _at_rest(Streams(new, new + 1, 0.5), (), {"second": b, "first": a})
+    named = _skipped(Streams(new, new + 1, 0.5), (), {"second": b, "first": a})
     assert (type(named), named.first is a, named.second is b, named.share) == (Streams, True, True, 0.5)
-    found = _at_rest(BaseModelOutput(last_hidden_state=new, attentions=(weights,)), (a,), {})
+    found = _skipped(BaseModelOutput(last_hidden_state=new, attentions=(weights,)), (a,), {})
     assert isinstance(found, BaseModelOutput)
     assert found.last_hidden_state is a
     assert found.attentions == (weights,)
-    assert _at_rest((new,), (a.double(),), {})[0] is new, "nothing of its kind was given"
+    assert _skipped((new,), (a.double(),), {})[0] is new, "nothing of its kind was given"
 
 
 def test_what_only_decides_is_no_layer():

@@ -9,6 +9,7 @@ from torch import nn
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
+from normxlogit.surgery.run import Site
 from tests import tiny
 
 FAMILIES = [family for family in tiny.CONFIGS if family not in ("bart", "t5")]
@@ -264,8 +265,7 @@ def test_the_callers_model_is_untouched():
     hooks = [len(module._forward_hooks) for module in model.modules()]
     logits, x, network = frozen_pass(model)
     torch.autograd.grad(logits.sum(), x)
-    with network.frozen_from("albert.embeddings"):
-        network.model(input_ids=IDS)
+    network.run({"input_ids": IDS}, begin=Site("albert.embeddings"))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert [vars(module).keys() for module in model.modules()] == [table.keys() for table in tables]
     assert [len(module._forward_hooks) for module in model.modules()] == hooks
@@ -303,8 +303,8 @@ def test_from_a_layer_on_is_the_whole_pass_above_it(family):
     model = made(family)
     path = "bert.encoder.layer.1" if family == "bert" else "model.layers.1"
     network = FrozenNetwork(clone(model))
-    with network.frozen_from(path) as report:
-        logits = network.model(input_ids=IDS).logits
+    done, report = network.run({"input_ids": IDS}, begin=Site(path))
+    logits = done.output.logits
     (slope,) = torch.autograd.grad(logits[0, 1], report.leaf)
     x = model.get_input_embeddings()(IDS).detach().requires_grad_()
     with network.frozen():
@@ -321,38 +321,29 @@ def test_a_shared_layer_is_counted_by_its_calls():
     network = FrozenNetwork(clone(model))
     states = model(input_ids=IDS, output_hidden_states=True).hidden_states
     for calls in (1, 2, 3):
-        with network.frozen_from(path, calls) as report:
-            network.model(input_ids=IDS)
+        _, report = network.run({"input_ids": IDS}, begin=Site(path, calls))
         torch.testing.assert_close(report.leaf, states[calls])
 
 
 def test_a_place_that_is_not_reached_is_an_error():
     network = FrozenNetwork(clone(made("bert")))
-    with (
-        pytest.raises(UnsupportedModelError, match="classifier"),
-        network.frozen_from("classifier", 2),
-    ):
-        network.model(input_ids=IDS)
+    with pytest.raises(UnsupportedModelError, match="classifier"):
+        network.run({"input_ids": IDS}, begin=Site("classifier", 2))
     assert torch.is_grad_enabled()
     x = torch.randn(3, requires_grad=True)
     assert (x * x).grad_fn.next_functions[1][0] is not None  # no mode is left behind
 
 
-def stumble(model):
-    model(input_ids=IDS)
-    raise ZeroDivisionError
-
-
-def test_an_exception_leaves_no_mode_behind():
+@pytest.mark.parametrize("begin", [None, Site("bert.encoder.layer.0")])
+def test_an_exception_leaves_no_mode_behind(begin):
     network = FrozenNetwork(clone(made("bert")))
-    for block in (network.frozen(), network.frozen_from("bert.encoder.layer.0")):
-        with pytest.raises(ZeroDivisionError), block:
-            stumble(network.model)
-        x = torch.randn(3, requires_grad=True)
-        assert torch.sin(x) is not None
-        assert type((x / x).grad_fn).__name__ == "DivBackward0"
-        assert (x / x).grad_fn.next_functions[1][0] is not None
-        assert torch.is_grad_enabled()
+    with pytest.raises(ZeroDivisionError):
+        network.run({"input_ids": IDS}, begin=begin, replace={"classifier": lambda *_: 1 / 0})
+    x = torch.randn(3, requires_grad=True)
+    assert torch.sin(x) is not None
+    assert type((x / x).grad_fn).__name__ == "DivBackward0"
+    assert (x / x).grad_fn.next_functions[1][0] is not None
+    assert torch.is_grad_enabled()
 
 
 def test_several_targets_share_one_pass():

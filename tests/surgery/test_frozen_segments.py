@@ -1,9 +1,10 @@
-"""Layers that keep only what they are given and run again on the way back."""
+"""Layers that keep only what they are given and run again in the backward pass."""
 
 import pytest
 import torch
 from torch import nn
 
+from normxlogit import UnsupportedModelError
 from normxlogit.surgery.frozen import FrozenNetwork
 
 
@@ -18,27 +19,27 @@ class Layer(nn.Module):
         return x + torch.tanh(self.linear(x))
 
 
-@pytest.mark.parametrize(("frozen", "sparing", "runs"), [(True, True, 2), (True, False, 1), (False, True, 1)])
-def test_a_layer_runs_again_where_a_frozen_pass_is_to_keep_little(frozen, sparing, runs):
+def test_a_layer_runs_again_where_a_frozen_pass_is_to_keep_little():
     model = nn.Sequential(Layer(), Layer(), nn.Linear(4, 1)).eval()
-    plain = FrozenNetwork(model)
-    x = torch.randn(3, 4, requires_grad=True)
-
-    def slope(network):
-        if not frozen:
-            return torch.autograd.grad(network.model(x).sum(), x)[0]
-        with network.frozen():
-            answer = network.model(x)
-        return torch.autograd.grad(answer.sum(), x)[0]
-
-    wanted = slope(plain)
     network = FrozenNetwork(model)
+    x = torch.randn(3, 4, requires_grad=True)
+    slopes = []
     network.cut_at(["0", "1"])
-    before = [layer.runs for layer in network.model[:2]]
-    if sparing:
-        with network.sparing():
-            found = slope(network)
-    else:
-        found = slope(network)
-    torch.testing.assert_close(found, wanted)
-    assert [layer.runs - count for layer, count in zip(network.model[:2], before, strict=True)] == [runs, runs]
+    for sparing, runs in ((False, 1), (True, 2)):
+        before = [layer.runs for layer in model[:2]]
+        done, _ = network.run({"input": x}, sparing=sparing)
+        slopes.append(torch.autograd.grad(done.output.sum(), x)[0])
+        assert [layer.runs - count for layer, count in zip(model[:2], before, strict=True)] == [runs, runs]
+    torch.testing.assert_close(*slopes)
+
+
+def test_nothing_is_replaced_in_a_layer_that_runs_again():
+    """Trap 1: it would not be replaced the second time, and the gradient would be silently wrong."""
+    network = FrozenNetwork(nn.Sequential(Layer(), nn.Linear(4, 1)).eval())
+    network.cut_at(["0"])
+    x = torch.randn(3, 4, requires_grad=True)
+    double = {"0.linear": lambda output, *_: output * 2}
+    assert network.run({"input": x}, replace=double)[0].output.requires_grad
+    assert network.run({"input": x}, replace={"0": lambda *_: None}, sparing=True)[0].output.requires_grad
+    with pytest.raises(UnsupportedModelError, match=r"0\.linear, which is in one of them, cannot be replaced"):
+        network.run({"input": x}, replace=double, sparing=True)

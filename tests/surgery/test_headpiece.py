@@ -1,5 +1,7 @@
 """The head-on-top by itself gives what the model gives, on every family."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import transformers
@@ -7,6 +9,7 @@ import transformers
 from normxlogit import Explainer, HeadMismatchError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import headpiece
+from normxlogit.surgery.proofs import rows_are_the_vocabularys
 from tests import plain, tiny
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
@@ -26,7 +29,7 @@ def test_head_on_whole_sequence_equals_the_models_logits(family):
     plain.config.get_text_config().pad_token_id = task.pad_id
     with torch.inference_mode():
         logits = plain(**batch.inputs).logits
-        whole = task.parts.head.whole(forward.hidden, batch.inputs)
+        whole = task.head.whole(forward.hidden, batch.inputs)
     torch.testing.assert_close(whole, logits, **TOLERANCE)
     torch.testing.assert_close(forward.logits, logits.float(), **TOLERANCE)
 
@@ -38,7 +41,7 @@ def test_head_on_the_pooled_token_equals_the_prediction(family):
     for row, mask in enumerate(batch.mask):
         real = forward.hidden[row][mask]
         with torch.inference_mode():
-            tokens = task.parts.head.tokens(real)
+            tokens = task.head.tokens(real)
         torch.testing.assert_close(tokens[-1 if pooled_last else 0], forward.logits[row], **TOLERANCE)
         if len(real) > 1:
             assert not torch.allclose(tokens[0], tokens[-1], atol=1e-3), "the head must tell tokens apart"
@@ -53,20 +56,20 @@ def test_vocabulary_heads(family, kind):
     plain, task, batch, forward = run(family, kind, [text, text + " !"])
     with torch.inference_mode():
         logits = plain(**batch.inputs).logits
-        everything = task.parts.head.tokens(forward.hidden[batch.mask])
+        everything = task.head.tokens(forward.hidden[batch.mask])
         rows = torch.tensor([7, 3, 11])
-        some = task.parts.head.tokens(forward.hidden[batch.mask], rows)
+        some = task.head.tokens(forward.hidden[batch.mask], rows)
     torch.testing.assert_close(everything, logits[batch.mask], **TOLERANCE)
     torch.testing.assert_close(some, logits[batch.mask][:, rows], **TOLERANCE)
     place = forward.positions[1]
     torch.testing.assert_close(forward.logits[1], logits[1, place].float(), **TOLERANCE)
-    assert task.parts.head._rows is not None, "only the wanted rows may be computed"
+    assert task.parts.head.rows is not None, "only the wanted rows may be computed"
 
 
 def test_softcapping_and_scaling_are_the_models_own():
     """Gemma caps its logits: a head that only multiplied by the output embedding would exceed the cap."""
     _, task, batch, forward = run("gemma2", "CausalLM", [tiny.TEXTS[0]], final_logit_softcapping=0.5)
-    scores = task.parts.head.tokens(forward.hidden[batch.mask], torch.arange(10))
+    scores = task.head.tokens(forward.hidden[batch.mask], torch.arange(10))
     assert scores.abs().max() <= 0.5
     assert scores.abs().max() > 0.3
 
@@ -139,41 +142,50 @@ def test_a_model_whose_texts_change_each_others_answers_is_refused(change):
         explainer(tiny.TEXTS[0])
 
 
-def test_chosen_rows_are_proved_over_the_whole_vocabulary_and_else_cut_from_all():
-    _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
-    head, hidden = task.parts.head, forward.hidden[0]
-    with torch.inference_mode():
-        logits = head.tokens(hidden)  # (T, V)
-        head.prove_rows(hidden, logits, 1e-4)
-        assert head._rows is not None
-        wrong = logits.clone()
-        wrong[:, tiny.SIZE // 2 :] += 1  # as if rows of the table stood elsewhere
-        head.prove_rows(hidden, wrong, 1e-4)
-        assert head._rows is None
-        rows = torch.tensor([7, 3, 11, 63])
-        torch.testing.assert_close(head.tokens(hidden, rows), logits[:, rows])
-
-
-@pytest.mark.parametrize("row", [0, 1, 7, 33, 62, 63])
+@pytest.mark.parametrize("row", [None, 0, 1, 7, 33, 62, 63])
 def test_every_row_of_the_vocabulary_is_proved(row):
     _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[0]])
-    head, hidden = task.parts.head, forward.hidden[0]
+    head, hidden = task.head, forward.hidden[0]
     with torch.inference_mode():
-        wrong = head.tokens(hidden)  # (T, V)
-        wrong[:, row] += 1
-        head.prove_rows(hidden, wrong, 1e-4)
-    assert head._rows is None
+        logits = head.tokens(hidden)  # (T, V)
+        if row is not None:
+            logits[:, row] += 1  # as if the model did something to this entry
+        assert rows_are_the_vocabularys(head, "lm_head", hidden, logits) is (row is None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda z: z + torch.linspace(0, 1, z.shape[-1]),
+        lambda z: z - z.logsumexp(-1, keepdim=True),
+        lambda z: torch.cat((z[..., :32] + 1, z[..., 32:]), -1),
+        lambda z: z + 0.1 * z.roll(1, -1),
+        lambda z: z * (1 + (torch.arange(z.shape[-1]) % 2)),
+    ],
+)
+def test_what_is_done_to_entries_by_their_index_or_number_is_seen(change):
+    plain = tiny.model("llama", "CausalLM")
+    plain.register_forward_hook(lambda _, __, output: output.__setitem__("logits", change(output.logits)) or output)
+    task = TaskModel(plain, tiny.tokenizer_for("llama"))
+    batch = task.batch(task.encoder([tiny.TEXTS[0]]), [0])
+    with torch.inference_mode():
+        hidden = task.run(batch).hidden[0]
+        assert task.parts.head.rows is None
+        torch.testing.assert_close(
+            task.head.tokens(hidden, torch.tensor([7, 3])), plain(**batch.inputs).logits[0, :, [7, 3]]
+        )
 
 
 def test_columns_that_cannot_be_cut_are_computed_in_pieces(monkeypatch):
     _, task, _, forward = run("llama", "CausalLM", [tiny.TEXTS[2]])
-    head, hidden = task.parts.head, forward.hidden[0].repeat(4, 1)  # (T, H)
+    head, hidden = task.head, forward.hidden[0].repeat(4, 1)  # (T, H)
     monkeypatch.setattr(headpiece, "TOKENS_AT_ONCE", 1)
-    fold, sizes = head._fold, []
-    monkeypatch.setattr(head, "_fold", lambda model, part: sizes.append(len(part)) or fold(model, part))
+    each, sizes = headpiece.Head.each, []
+    monkeypatch.setattr(headpiece.Head, "each", lambda self, part: sizes.append(len(part)) or each(self, part))
+    without = headpiece.Head(head.pool, replace(head.piece, rows=None))
     with torch.inference_mode():
-        found = head._columns(hidden, torch.tensor([3, 7]))
-        torch.testing.assert_close(found, head.tokens(hidden)[:, [3, 7]])
+        columns = without.tokens(hidden, torch.tensor([3, 7]))
+        torch.testing.assert_close(columns, each(head, hidden)[:, [3, 7]])
     assert max(sizes[:-1]) * tiny.SIZE <= 1000 < len(hidden) * tiny.SIZE
 
 
@@ -183,7 +195,7 @@ def test_rows_of_the_vocabulary_that_nobody_asked_for_are_not_computed(family, k
     made, linear = [], torch.nn.functional.linear
     monkeypatch.setattr("torch.nn.functional.linear", lambda x, w, *b: made.append(len(w)) or linear(x, w, *b))
     with torch.inference_mode():
-        task.parts.head.tokens(forward.hidden[0], torch.tensor([5, 9]))
+        task.head.tokens(forward.hidden[0], torch.tensor([5, 9]))
     assert made[-1] == 2
     assert tiny.SIZE not in made
 
@@ -220,7 +232,7 @@ def test_a_trunk_that_returns_several_things_is_replaced_by_one_that_does():
         forward = task.run(batch)
         logits = model(batch.inputs["input_ids"])
         assert task.parts.trunk == "trunk"
-        torch.testing.assert_close(task.parts.head.tokens(forward.hidden[0]), logits[0])
+        torch.testing.assert_close(task.head.tokens(forward.hidden[0]), logits[0])
 
 
 def raises_entry(entry):

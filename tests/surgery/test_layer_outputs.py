@@ -5,6 +5,7 @@ import torch
 
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.layer_outputs import LayerOutput, embedding_output, layer_outputs
+from normxlogit.surgery.run import Site
 from normxlogit.surgery.trace import Call, tensor_of
 from tests import tiny
 
@@ -16,14 +17,10 @@ def test_each_layer_is_returned_where_it_is_said_to_be(family):
     run = task.run(batch, layers=True)
     places = [task.parts.embedding_output, *task.parts.outputs]
     assert len(places) == 4
-    seen = {}
-    for path in {place.path for place in places}:
-        seen[path] = []
-        module = task.module.get_submodule(path)
-        module.register_forward_hook(lambda _, __, output, path=path: seen[path].append(tensor_of(output)))
-    task.run(batch)
-    for place, state in list(zip(places, run.states, strict=True))[:-1]:  # a norm may follow the last
-        torch.testing.assert_close(seen[place.path][place.call - 1].permute(place.axes), state)
+    sites = [Site(place.path, place.call) for place in places]
+    seen = task.copy.run(batch.inputs, record=sites).seen
+    for place, site, state in list(zip(places, sites, run.states, strict=True))[:-1]:  # a norm may follow the last
+        torch.testing.assert_close(tensor_of(seen[site]).permute(place.axes), state)
     assert len({(place.path, place.call) for place in places}) == 4
 
 

@@ -8,8 +8,8 @@ import torch
 from normxlogit import ALL, Explainer
 from normxlogit.models.given_outputs import read_outputs
 from normxlogit.models.task_model import TaskModel
-from normxlogit.surgery.clone import clone
-from normxlogit.surgery.layer_to_head import LayerToHead
+from normxlogit.surgery import layer_to_head
+from normxlogit.surgery.trace import Form
 from tests import tiny
 
 STEPS = {
@@ -61,18 +61,16 @@ def test_the_embedding_output_is_caught_on_its_way(family):
 
 def test_a_way_that_does_not_end_in_what_the_head_read_is_not_taken(monkeypatch):
     assert taken_apart("llama")[1].parts.tail is not None
-    monkeypatch.setattr(LayerToHead, "__call__", lambda self, state, inputs: state)
+    monkeypatch.setattr("normxlogit.surgery.layer_to_head.run_trunk", lambda *_: torch.zeros(()))
     assert taken_apart("llama")[1].parts.tail is None
 
 
-def test_a_state_is_turned_as_the_layers_hold_it():
-    model = clone(tiny.model("llama"))
-    form = torch.zeros(4, 2, 3)
+def test_a_state_is_turned_as_the_layers_hold_it(monkeypatch):
+    monkeypatch.setattr(layer_to_head, "run_trunk", lambda pool, trunk, instead, inputs: instead["layer"]())
+    state = torch.arange(24).view(2, 3, 4)  # (B, T, H)
     for axes in itertools.permutations(range(3)):
-        tail = LayerToHead(model, "model", ["model.layers.0"], form, axes)
-        tail._trunk = lambda _, tail=tail: tail._held.state
-        state = torch.arange(24).view(2, 3, 4)  # (B, T, H)
-        assert torch.equal(tail(state, {}).permute(axes), state)
+        tail = layer_to_head.Tail(("layer",), Form.of(state), axes)
+        assert torch.equal(layer_to_head.bring_to_head(None, "", tail, state, {}).permute(axes), state)
 
 
 def test_scores_of_a_layer_are_the_head_on_its_normed_output():

@@ -1,13 +1,18 @@
 """Where the parts of a model are, and that what is found is proved."""
 
+import pickle
+
 import pytest
 import torch
 
 from normxlogit.errors import HeadMismatchError, UnsupportedModelError
-from normxlogit.surgery.clone import clone
-from normxlogit.surgery.parts import EmbeddingTap, _agree, _padded_inside, _trunk_candidates, find_parts
+from normxlogit.surgery.clone import clone, override_forward
+from normxlogit.surgery.find_parts import _padded_inside, _trunk_candidates, find_parts
+from normxlogit.surgery.parts import EmbeddingTap
 from normxlogit.surgery.plain_module import as_task_model
-from normxlogit.surgery.same_answer import tolerance_for
+from normxlogit.surgery.pool import model_pool
+from normxlogit.surgery.proofs import head_reads_tokens_alone, tolerance_for
+from normxlogit.surgery.run import run
 from normxlogit.surgery.trace import Call, trace
 from tests import plain, tiny
 
@@ -18,24 +23,23 @@ TRUNKS = {"bert": "bert", "gpt2": "transformer", "llama": "model", "opt": "model
 @pytest.mark.parametrize("family", TRUNKS)
 def test_trunk_layers_and_embedding_output(family):
     model = clone(tiny.model(family))
-    parts = find_parts(model, INPUTS, 3)
+    parts = find_parts(model_pool(model), INPUTS, 3)
     assert parts.trunk == TRUNKS[family]
     assert parts.layers == 3
     assert parts.tokenwise
     assert not parts.states_late
-    seen = []
-    parts.embedding_tap.listen(model, seen.append)
+    assert pickle.loads(pickle.dumps(parts)) == parts, "plain data"
+    site = parts.embedding_tap.site
     with torch.no_grad():
-        states = model(**INPUTS, output_hidden_states=True).hidden_states
-    found = seen[0][0] if isinstance(seen[0], tuple) else seen[0]
-    torch.testing.assert_close(parts.embedding_tap.read(found, 4), states[0])
+        done = run(model, INPUTS | {"output_hidden_states": True}, record=[site])
+    torch.testing.assert_close(parts.embedded(done.last(site), 4), done.output.hidden_states[0])
 
 
 def test_the_embedding_output_is_caught_as_early_as_it_can_be():
     model = clone(tiny.model("bert"))
     calls = []
     model.bert.encoder.layer[0].register_forward_hook(lambda *_: calls.append(1))
-    parts = find_parts(model, INPUTS, 3)
+    parts = find_parts(model_pool(model), INPUTS, 3)
     assert parts.embedding_tap.path == "bert.embeddings.dropout" or not parts.embedding_tap.path.count("layer.")
 
 
@@ -50,9 +54,9 @@ def test_a_tap_that_gives_fewer_positions_is_refused():
     ("family", "kind"), [("roberta", "MaskedLM"), ("llama", "CausalLM"), ("bert", "TokenClassification")]
 )
 def test_a_head_on_one_token_is_compared_with_the_answer_at_that_token(family, kind):
-    parts = find_parts(clone(tiny.model(family, kind)), INPUTS, 3)
+    parts = find_parts(model_pool(clone(tiny.model(family, kind))), INPUTS, 3)
     assert parts.tokenwise
-    assert (parts.head._rows is not None) == (kind != "TokenClassification"), "rows of the vocabulary were proved"
+    assert (parts.head.rows is not None) == (kind != "TokenClassification"), "rows of the vocabulary were proved"
 
 
 def test_padding_that_the_model_itself_puts_behind_the_text_is_seen():
@@ -65,11 +69,27 @@ def test_padding_that_the_model_itself_puts_behind_the_text_is_seen():
 
 def test_a_head_agrees_where_the_answer_is_one():
     logits = torch.tensor([[1.0, -2.0], [-1e5, 3.0]])  # a question's tokens are pushed out of a reader's choice
-    assert _agree(logits, logits, 0.0)
-    assert _agree(torch.tensor([[1.0, -2.0], [7.0, 3.0]]), logits, 0.0)
-    assert not _agree(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits, 0.05)
-    assert _agree(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits, 0.2)
-    assert not _agree(logits[:1], logits, 1e9)
+    assert head_reads_tokens_alone(logits, logits)
+    assert head_reads_tokens_alone(torch.tensor([[1.0, -2.0], [7.0, 3.0]]), logits)
+    assert not head_reads_tokens_alone(torch.tensor([[1.0, -2.1], [7.0, 3.0]]), logits)
+    assert not head_reads_tokens_alone(logits[:1], logits)
+
+
+def test_what_could_not_be_tried_is_noted(monkeypatch):
+    """A model that reads these tokens in this order alone."""
+    model = clone(tiny.model("bert"))
+    own = type(model).forward
+
+    def forward(self, input_ids=None, **inputs):
+        if input_ids.shape[1] == 4 and input_ids[-1].tolist() not in (INPUTS["input_ids"][-1].tolist(), [3] * 4):
+            raise ValueError("another order")
+        return own(self, input_ids=input_ids, **inputs)
+
+    override_forward(model, lambda forwards, **inputs: forward(forwards.__self__, **inputs))
+    parts = find_parts(model_pool(model), INPUTS, 3)
+    assert parts.untried == (
+        "the model was not tried on a second text: it does not read this one's tokens in another order",
+    )
 
 
 def test_no_candidate_ends_before_the_last_layer():
@@ -84,7 +104,7 @@ def test_no_candidate_ends_before_the_last_layer():
 def test_the_last_candidate_of_a_plain_module_is_its_trunk():
     model = clone(plain.grown(plain.Transformer()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    parts = find_parts(model, INPUTS, 3)
+    parts = find_parts(model_pool(model), INPUTS, 3)
     assert parts.trunk == "norm"
     assert parts.layers == 3
     assert parts.early_exit is not None
@@ -93,7 +113,7 @@ def test_the_last_candidate_of_a_plain_module_is_its_trunk():
 def test_the_answer_itself_is_no_trunk_of_a_plain_tagger():
     model = clone(plain.grown(plain.Tagger()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    assert find_parts(model, INPUTS, 3).trunk == "norm"
+    assert find_parts(model_pool(model), INPUTS, 3).trunk == "norm"
 
 
 class Bag(torch.nn.Module):
@@ -111,7 +131,7 @@ class Bag(torch.nn.Module):
 def test_the_first_module_may_be_the_trunk_of_a_plain_tagger():
     model = clone(plain.grown(Bag()))
     as_task_model(model, torch.tensor([[0, 1, 1]]))
-    assert find_parts(model, INPUTS, 3).trunk == "words"
+    assert find_parts(model_pool(model), INPUTS, 3).trunk == "words"
 
 
 def test_nan_is_said_before_anything_is_tried():
@@ -119,14 +139,14 @@ def test_nan_is_said_before_anything_is_tried():
     with torch.no_grad():
         model.classifier.weight.fill_(torch.nan)
     with pytest.raises(UnsupportedModelError, match="first in what classifier returns"):
-        find_parts(clone(model), INPUTS, 3)
+        find_parts(model_pool(clone(model)), INPUTS, 3)
 
 
 def test_a_model_without_logits():
     from transformers import BertModel
 
     with pytest.raises(HeadMismatchError, match="returns no logits"):
-        find_parts(clone(BertModel(tiny.model("bert").config).eval()), INPUTS, 3)
+        find_parts(model_pool(clone(BertModel(tiny.model("bert").config).eval())), INPUTS, 3)
 
 
 def test_tolerance_grows_with_the_logits_and_the_rounding():

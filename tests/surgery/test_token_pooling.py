@@ -6,7 +6,7 @@ import transformers
 
 from normxlogit import Explainer
 from normxlogit.errors import HeadMismatchError
-from normxlogit.surgery.token_pooling import TokenPooling
+from normxlogit.surgery import token_pooling
 from tests import tiny
 
 
@@ -42,19 +42,19 @@ def test_tokens_take_the_state_that_they_are_pooled_into():
     torch.testing.assert_close(torch.tensor(result.scores), norms * logits[places], atol=1e-5, rtol=1e-4)
 
 
-def test_tokens_that_the_trunk_drops_go_with_the_one_before_them():
-    pooling = TokenPooling.__new__(TokenPooling)
-    pooling._filler, pooling._device, pooling._known = 3, torch.device("cpu"), {}
-    pooling._pool = lambda ids: torch.stack((ids[:, 0] + ids[:, 1], ids[:, 2], ids[:, 5]), 1)[..., None].float()
-    hidden = torch.tensor([[[10.0], [11.0], [12.0]]])  # (1, 3, 1)
-    assert pooling(hidden, 7)[0, :, 0].tolist() == [10, 10, 11, 11, 11, 12, 12]
-    pooling._known = {}
-    pooling._pool = lambda ids: (ids[:, :1] + torch.zeros(1, 2))[..., None]
+def test_tokens_that_the_trunk_drops_go_with_the_one_before_them(monkeypatch):
+    def places(pool, length):
+        """Where each token stands in a trunk that pools token ids like this, with no layer."""
+        trunk = lambda _, __, ___, inputs: pool(inputs["input_ids"])[..., None].float()  # noqa: E731
+        monkeypatch.setattr(token_pooling, "run_trunk", trunk)
+        pooling = token_pooling.TokenPooling({}, 3)
+        return token_pooling.token_places(None, "", pooling, length, torch.device("cpu")).tolist()
+
+    assert places(lambda ids: torch.stack((ids[:, 0] + ids[:, 1], ids[:, 2], ids[:, 5]), 1), 7) == [0, 0, 1, 1, 1, 2, 2]
     with pytest.raises(LookupError, match="into several states"):
-        pooling(hidden, 4)
-    pooling._pool = lambda ids: torch.stack((ids[:, 0], 0 * ids[:, 1]), 1)[..., None].float()
+        places(lambda ids: ids[:, :1] + torch.zeros(1, 2), 4)
     with pytest.raises(LookupError, match="holds no token"):
-        pooling(hidden, 4)
+        places(lambda ids: torch.stack((ids[:, 0], 0 * ids[:, 1]), 1), 4)
 
 
 def test_a_head_that_compares_tokens_is_read_in_the_text():

@@ -5,7 +5,7 @@ import torch
 from transformers.modeling_outputs import BaseModelOutput
 
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.trace import axes_of, embedded_of, hand_back, hidden_of, in_form, states_of, tensor_of, trace
+from normxlogit.surgery.trace import Form, axes_of, embedded_of, hidden_of, states_of, tensor_of, trace
 from tests import tiny
 
 STATE = torch.rand(2, 3, 4)
@@ -61,8 +61,9 @@ def test_axes():
 
 
 def test_a_state_in_the_form_of_an_output():
-    assert in_form(STATE, STATE) is STATE
-    assert in_form((1, 2, 3), STATE) == (STATE, None, None)
-    assert in_form(BaseModelOutput(), STATE).last_hidden_state is STATE
-    assert hand_back((1, 2), None, STATE, other=1) == (STATE, None)
-    assert hand_back(STATE, None, other=1, hidden_states=STATE) is STATE
+    assert Form.of(STATE).holding(STATE) is STATE
+    assert Form.of((1, 2, 3)).holding(STATE) == (STATE, None, None)
+    assert Form.of([1]).holding(STATE) == [STATE]
+    assert Form.of(BaseModelOutput()).holding(STATE).last_hidden_state is STATE
+    assert Form.of((1, 2)).hand_back(None, STATE, other=1) == (STATE, None)
+    assert Form.of(STATE).hand_back(None, other=1, hidden_states=STATE) is STATE

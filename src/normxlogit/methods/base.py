@@ -38,7 +38,7 @@ class Request:
 
     Attributes:
         model: The model, taken apart. A method may use `model.module` (a copy of the caller's model that shares its
-            weights: read it, do not change it), `model.parts.head` (the proved head), `model.answer`, `model.run`,
+            weights: read it, do not change it), `model.head` (the proved head), `model.answer`, `model.run`,
             `model.final`, `model.read`, `model.embeddings`, `model.batch`, `model.task` and `model.tokenizer`.
         forward: The forward pass over B texts, made without gradients.
         target: What to explain, K targets for each text; see `Target.quantity` and `Target.measure`.

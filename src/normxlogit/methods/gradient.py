@@ -70,8 +70,8 @@ class _Answer:
         inputs = {name: value[texts] for name, value in self.inputs.items()}
         target = replace(self.target, ids=self.target.ids[:, k : k + 1])
         positions = None if self.positions is None else self.positions[texts]
-        with self.model.embeddings.given(vectors, inputs["input_ids"]):
-            answers: Tensor = target.measure(self.model, inputs, positions, texts)[:, 0]  # (N,)
+        with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as words:
+            answers: Tensor = target.measure(self.model, inputs, positions, texts, replace=words)[:, 0]  # (N,)
         if blocked := blocking(answers):
             raise RuntimeError(f"no gradient flows through {blocked[0]}, as where activations are quantised")
         return answers

@@ -1,6 +1,5 @@
 """The word embeddings of a model: reading them, and putting other vectors in their place in the model's own pass."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,32 +9,24 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
+from ..surgery.run import Replace
 from ..surgery.trace import tensor_of, with_tensor
 
 __all__ = ["WordEmbeddings", "table_of"]
 
 
-class _Held(threading.local):
-    """What the current thread puts in the place of the word embeddings."""
-
-    given: tuple[Tensor, Tensor] | None = None
-    """The vectors, and the ids whose place they take."""
-
-    times: int
-    """How often they were put there."""
-
-
 class WordEmbeddings:
     """What a model looks its token ids up in.
 
-    Vectors are put in place by a hook on the embedding module, so that positions, types and everything else that the
+    Vectors take the place of what the embedding module returns, so that positions, types and everything else that the
     model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
 
     Args:
-        model: A structural clone (see `structure.clone`), which is given a hook.
+        model: A structural clone.
 
     Attributes:
         table: The module that looks them up.
+        path: Where it is.
 
     Raises:
         UnsupportedModelError: If the model has no table of them.
@@ -43,7 +34,6 @@ class WordEmbeddings:
 
     def __init__(self, model: nn.Module) -> None:
         self._name = type(model).__name__
-        self._held = _Held()
         table = _table(model)
         if table is None:
             raise UnsupportedModelError(
@@ -51,7 +41,7 @@ class WordEmbeddings:
                 "frozen-gradient and occlusion need none"
             )
         self.table = table
-        self.table.register_forward_hook(self._swap, with_kwargs=True)
+        self.path = next(path for path, module in model.named_modules() if module is table)
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Return the embedding of each token, as the model scales it, (B, T, H) for ids of (B, T)."""
@@ -61,42 +51,47 @@ class WordEmbeddings:
         return vectors
 
     @contextmanager
-    def given(self, vectors: Tensor, ids: Tensor) -> Iterator[None]:
-        """Let the model read vectors where it would read the embeddings of ids, in this thread and this block only.
+    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[str, Replace]]:
+        """Let one pass read vectors where it would read the embeddings of ids.
 
         Args:
             vectors: (B, T, H); brought to the embedding's precision.
             ids: The token ids that the model is called with, (B, T).
 
+        Yields:
+            What `run` is to replace in a pass in this block.
+
         Raises:
             UnsupportedModelError: At the end of the block, if the model did not look its ids up exactly once.
         """
-        held = self._held
-        held.given, held.times = (vectors, ids), 0
-        try:
-            yield
-        finally:
-            held.given = None
-        if held.times != 1:
+        times = 0
+
+        def swap(returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            nonlocal times
+            output, asked = tensor_of(returned), args[0] if args else next(iter(kwargs.values()))
+            placed = None if output is None else self._placed(output, vectors, ids.to(asked), asked)
+            if placed is None:
+                return None
+            times += 1
+            return with_tensor(returned, placed.clone())  # some models work on it in place
+
+        yield {self.path: swap}
+        if times != 1:
             raise UnsupportedModelError(
-                f"{self._name} looks its token ids up {held.times} times in one pass; vectors can only be put in the "
+                f"{self._name} looks its token ids up {times} times in one pass; vectors can only be put in the "
                 "place of word embeddings that are read once"
             )
 
-    def _swap(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], returned: Any) -> Any:
-        held, output = self._held, tensor_of(returned)
-        if held.given is None or output is None:
-            return None
-        asked = args[0] if args else next(iter(kwargs.values()))
-        vectors, ids = held.given[0].to(output.device, output.dtype), held.given[1].to(asked)
-        width = ids.shape[1]
-        if torch.equal(asked, ids):
+    def _placed(self, output: Tensor, vectors: Tensor, ids: Tensor, indices: Tensor) -> Tensor | None:
+        """Return what takes the place of a lookup of indices, None where these are not the token ids."""
+        vectors, width = vectors.to(output.device, output.dtype), ids.shape[1]
+        if torch.equal(indices, ids):
             placed = vectors  # (B, T, H)
-        elif torch.equal(asked, ids.T):  # time first, as in XLNet
+        elif torch.equal(indices, ids.T):  # time first, as in XLNet
             placed = vectors.transpose(0, 1)  # (T, B, H)
-        elif torch.equal(asked[..., :width], ids):  # padded by the model itself
+        elif torch.equal(indices[..., :width], ids):  # padded by the model itself
             placed = torch.cat((vectors, output[:, width:]), 1)  # (B, T', H)
-        elif torch.equal(asked[..., -width:], ids):  # after a prompt of the model's own
+        elif torch.equal(indices[..., -width:], ids):  # after a prompt of the model's own
             placed = torch.cat((output[:, :-width], vectors), 1)  # (B, T', H)
         else:
             return None
@@ -104,8 +99,7 @@ class WordEmbeddings:
             raise UnsupportedModelError(
                 f"{self._name} reads vectors of width {output.shape[-1]} for each token, not {placed.shape[-1]}"
             )
-        held.times += 1
-        return with_tensor(returned, placed.clone())  # some models work on it in place
+        return placed
 
 
 def table_of(side: nn.Module) -> nn.Module | None:

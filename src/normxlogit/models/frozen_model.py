@@ -1,10 +1,11 @@
 """A task model frozen at its forward pass: what each token contributes to its answers, proved on the first text."""
 
 import inspect
+import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,10 +17,11 @@ from ..surgery.autocast import without_autocast
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_outputs import LayerOutput
-from ..surgery.pool import WriteWatch, private_clone
+from ..surgery.pool import Lease, Pool, private_clone
+from ..surgery.proofs import SUMS, tolerance_for
 from ..surgery.readout import Readout, attention_sinks, read_out
-from ..surgery.same_answer import SUMS, tolerance_for
-from ..surgery.trace import Axes, tensor_of, with_tensor
+from ..surgery.run import Replace, Site, in_turn
+from ..surgery.trace import tensor_of, with_tensor
 from .contributions import Contributions, contributions, read_once
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass, no_states
@@ -27,7 +29,7 @@ from .proof import reading
 from .targets import Target
 from .task_model import TaskModel
 from .tasks import at
-from .token_tables import TokenTables, find_token_tables
+from .token_tables import find_token_tables, replaced_rows
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,77 +46,35 @@ PROOF_TOKENS = 512
 """Most tokens of a text that a language model is proved on: the proof goes back twice and keeps everything."""
 
 
-@dataclass
-class _Listening(threading.local):
-    """What the hooks of the current thread's pass read.
-
-    Attributes:
-        wanted: Where to read, by module and by which of its calls in a pass: the place, and how its state is held.
-        mask: Real tokens, (B, T), by whether the place is of a source.
-        threshold: From how many times the median on a state is an attention sink; None for never.
-        calls: How often each module was called.
-        readouts: By place, what was read.
-    """
-
-    wanted: dict[tuple[str, int], tuple[int, Axes]] = field(default_factory=dict)
-    mask: dict[bool, Tensor] = field(default_factory=dict)
-    threshold: float | None = None
-    calls: dict[str, int] = field(default_factory=dict)
-    readouts: dict[int, Readout] = field(default_factory=dict)
-
-    def read(self, path: str, output: Any) -> Any:
-        """Read what a module returned, if it is wanted; returns what flows on."""
-        self.calls[path] = self.calls.get(path, 0) + 1
-        state = tensor_of(output)
-        if (path, self.calls[path]) not in self.wanted or state is None:
-            return None
-        place, axes = self.wanted[path, self.calls[path]]
-        sinks, mask = None, self.mask[place < 0]
-        with torch._C.DisableTorchFunction():
-            tokens = state.permute(axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), several streams side by side
-            if self.threshold is not None and tokens.shape[:2] == mask.shape:
-                sinks = attention_sinks(tokens, mask, self.threshold)
-            flowing, self.readouts[place] = read_out(state, axes, sinks, length=mask.shape[1])
-        return with_tensor(output, flowing)
-
-
 class FrozenModel:
     """A task model whose own forward pass is affine in the word embeddings, or in the output of a layer.
 
     Args:
         model: The model, which has read something already.
-        like: A frozen form of the same model, whose proof holds for this one.
     """
 
-    def __init__(self, model: TaskModel, *, like: "FrozenModel | None" = None) -> None:
+    def __init__(self, model: TaskModel) -> None:
         self.model = model
         self.module = model.module
-        self._embeddings = _word_embeddings(model)  # before the clone, which takes its hook along
-        private = private_clone(model.module)
-        self._network = FrozenNetwork(private)
-        own = zip(private.buffers(), model.module.buffers(), strict=True)
-        self._buffers = [(held, given) for held, given in own if held is not given]
-        self._proved: bool = like is not None and like._proved
-        self._network.opened = like is not None and like._network.opened
-        self._token_tables: TokenTables = TokenTables(private, () if like is None else like._token_tables.paths)
-        self._written = False
-        self._watch: WriteWatch | None = None
+        self._embeddings = _word_embeddings(model)
+        self._pool = Pool(model.module, self._frozen)
         self._lock = threading.Lock()
-        self._listening = _Listening()
-        known = [*(model.parts.outputs or ()), *filter(None, [model.parts.embedding_output])]
-        for path in {output.path for output in known}:
-            self._network.begin_at(path)  # first, for a pass that begins there is read from there on
-            self._listen(path)
-        self._network.cut_at({output.path for output in model.parts.outputs or ()})
+        self._proved = self._opened = False
+        self._token_tables: tuple[str, ...] = ()
+
+    def _frozen(self, copy: nn.Module) -> FrozenNetwork:
+        """Make a frozen network of a private copy."""
+        network = FrozenNetwork(copy)
+        network.opened = self._opened
+        network.cut_at({output.path for output in self.model.parts.outputs or ()})
+        return network
 
     @classmethod
     def of(cls, model: TaskModel) -> "Self":
         """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
-        found = model.__dict__.get("_frozen_model")
-        kept = found if type(found) is cls else None
-        same = kept is not None and kept.module is model.module
-        if kept is None or not same or kept._written:
-            kept = model.__dict__["_frozen_model"] = cls(model, like=kept if same else None)
+        kept = model.__dict__.get("_frozen_model")
+        if type(kept) is not cls or kept.module is not model.module:
+            kept = model.__dict__["_frozen_model"] = cls(model)
         return kept
 
     def vectors(self, batch: Batch) -> Tensor:
@@ -154,42 +114,59 @@ class FrozenModel:
             UnsupportedModelError: If the network is not affine once frozen, or a layer's output does not pass by.
         """
         self._prove(batch)
-        model, network = self.model, self._network
-        by_head = model.task.vocabulary and model.parts.trunk is not None  # a vocabulary's logits are not kept
-        words = self._embeddings if 0 in places else None
+        lease = self._pool.take()
+        try:
+            return self._run(lease, batch, places, vectors, sink_threshold, predict)
+        except BaseException:
+            self._pool.release(lease)
+            raise
+
+    def _run(
+        self,
+        lease: Lease[FrozenNetwork],
+        batch: Batch,
+        places: Sequence[int],
+        vectors: Tensor | None,
+        sink_threshold: float | None,
+        predict: bool,
+    ) -> ForwardPass:
+        """Run a network that was leased for the pass, see `run`."""
+        model, parts = self.model, self.model.parts
+        by_head = model.task.vocabulary and parts.trunk is not None  # a vocabulary's logits are not kept
+        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        options: dict[str, Any] = {}
+        if batch.mask.numel() > LONG:
+            options["sparing"] = True
+        inputs: dict[str, Any] = dict(batch.inputs)
+        if options and "use_cache" in inspect.signature(type(self.module).forward).parameters:
+            inputs["use_cache"] = False  # a layer that runs again must not find what it left there
         readouts: dict[int, Readout] = {}
-        if words is None:
-            first = self._output(min(places))
-            begin = network.frozen_from(first.path, first.call)
-        else:
-            # Looked up before anything listens: XLNet's table is where its embeddings are heard.
-            flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
-            begin = network.frozen()
+        replacing = self._readers(places, batch, sink_threshold, readouts)
         with ExitStack() as stack:
-            record = stack.enter_context(model.copy.recording(stop=by_head))
-            seen = stack.enter_context(self._reading(places, batch, sink_threshold))
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
-            if words is not None:
-                ids, leaf = batch.inputs["input_ids"], readouts[0].leaf
-                stack.enter_context(words.given(flowing, ids))
+            if self._embeddings is None or 0 not in places:
+                first = self._output(min(places))
+                options["begin"] = Site(first.path, first.call)
+            else:
+                flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
+                leaf, ids = readouts[0].leaf, batch.inputs["input_ids"]
+                words = stack.enter_context(self._embeddings.replaced(flowing, ids))
                 # What else is looked up for a token belongs to it: one leaf reads both contributions.
-                stack.enter_context(self._token_tables.changed(ids, lambda rows: read_out(rows, leaf=leaf)[0]))
-            stack.enter_context(begin)
-            more: dict[str, Any] = {}
-            if batch.mask.numel() > LONG:
-                stack.enter_context(network.sparing())
-                if "use_cache" in inspect.signature(type(self.module).forward).parameters:
-                    more["use_cache"] = False  # a layer that runs again must not find what it left there
-            with self._watched():
-                outputs = network.model(**batch.inputs, **more)
-        hidden = None if model.parts.trunk is None else model.parts.hidden(self.module, record.trunk)
-        embedded = record.embedded
-        record.trunk = record.embedded = None
-        readouts |= seen
-        start = model.parts.embedded(embedded, batch.mask.shape[1])
+                rows = replaced_rows(self._token_tables, ids, lambda rows: read_out(rows, leaf=leaf)[0])
+                replacing = in_turn(words, rows, replacing)  # XLNet's table is also where its embeddings are read
+            done, _ = lease.lent.run(
+                inputs,
+                record=[site for site in (trunk, tap) if site is not None],
+                replace=replacing,
+                stop=trunk if by_head else None,
+                **options,
+            )
+        hidden = None if parts.trunk is None else parts.hidden(self.module, done.last(trunk))
+        start = parts.embedded(done.last(tap), batch.mask.shape[1])
         if not readouts.keys() >= set(places):
             raise no_states(self.module)
+        outputs = done.output
         answer = hidden if by_head else answer_of(outputs)
         if answer is None:
             raise UnsupportedModelError(f"{type(self.module).__name__} returned no logits")
@@ -202,7 +179,7 @@ class FrozenModel:
                 None if by_head else answer.detach(),
                 predict,
             )
-        return replace(run, frozen=FrozenPass(readouts, answer))
+        return replace(run, frozen=FrozenPass(readouts, answer, lease))
 
     def contributions(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Contributions:
         """Backpropagate through a frozen pass once for each target.
@@ -220,7 +197,7 @@ class FrozenModel:
         if target.task.vocabulary and single is not None and self.model.parts.trunk is not None:
             return self.contributions_each(run, target, places, single)
         answer = frozen.answer
-        with without_autocast(run.batch.inputs):
+        with without_autocast(run.batch.inputs), self._released(frozen):
             if positions is not None:
                 # A copy, because autograd keeps no tensor that was made in inference mode.
                 answer = at(answer, positions.to(answer.device).clone())  # (B, C)
@@ -248,9 +225,9 @@ class FrozenModel:
             The contributions to G quantities, or to K sums.
         """
         frozen = _frozen(run)
-        states = self.model.parts.by_token(frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
-        with without_autocast(run.batch.inputs):
-            with self._network.frozen():
+        states = self.model.copy.by_token(frozen.answer, run.batch.mask.shape[1])  # (B, T, H)
+        with without_autocast(run.batch.inputs), self._released(frozen):
+            with frozen.lease.lent.frozen():
                 answer = self.read_each(states, target, read, weights)  # (B, K)
             return contributions(answer, frozen, places, read if weights is None else read_once(read, weights))
 
@@ -259,7 +236,7 @@ class FrozenModel:
         there = (read >= 0).to(states.device)  # (B, G)
         texts, order = there.nonzero(as_tuple=True)  # (N,), the N places of all texts
         places, rows = torch.stack([texts, read.to(states.device)[there]], 1).unique(dim=0, return_inverse=True)
-        logits = self.model.parts.head.tokens(states[places[:, 0], places[:, 1]]).float()  # (P, V), P distinct places
+        logits = self.model.head.tokens(states[places[:, 0], places[:, 1]]).float()  # (P, V), P distinct places
         ids = target.ids.to(states.device)[there]  # (N,)
         if target.contrast is None:
             other = logits.mean(-1)[rows]  # (N,)
@@ -297,81 +274,102 @@ class FrozenModel:
                 )
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
-            self._find_token_tables(inputs)
-            trial = type(self)(self.model, like=self)  # what its pass writes on its modules must be in no answer
-            trial._network.prove(lambda: trial._from_leaf(inputs, place, rows), own, SUMS * tolerance_for(own))
-            self._network.opened, self._proved = trial._network.opened, True
+            self._token_tables = self._find_token_tables(inputs)
+            network = self._frozen(private_clone(self.module))  # what its pass writes on its modules is in no answer
+            network.prove(lambda: self._from_leaf(network, inputs, place, rows), own, SUMS * tolerance_for(own))
+            self._opened, self._proved = network.opened, True
 
-    def _find_token_tables(self, inputs: dict[str, Tensor]) -> None:
+    def _find_token_tables(self, inputs: dict[str, Tensor]) -> tuple[str, ...]:
         """Find what a model looks its token ids up in beside the word embeddings, before it is proved."""
-        if self._embeddings is not None and "input_ids" in inputs:
-            self._token_tables = TokenTables(self._network.model, find_token_tables(self.model, inputs))
+        if self._embeddings is None or "input_ids" not in inputs:
+            return ()
+        return find_token_tables(self.model, inputs)
 
-    def _from_leaf(self, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _from_leaf(
+        self, network: FrozenNetwork, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return the answer to one text, and what flowed to it: word embeddings, or the embedding layer's output."""
-        words, module = self._embeddings, self._network.model
+        words = self._embeddings
         if words is not None:
+            ids = inputs["input_ids"]
             with torch.no_grad():
-                leaf = words(inputs["input_ids"]).detach().clone()  # (1, T, H)
+                leaf = words(ids).detach().clone()  # (1, T, H)
             leaf.requires_grad_()
-            tables, ids = self._token_tables, inputs["input_ids"]
             zeros = (leaf - leaf.detach()).sum(-1, keepdim=True)  # (1, T, 1), for other rows to flow from the leaf too
-            with words.given(leaf, ids), tables.changed(ids, lambda rows: rows + zeros.to(rows)):
-                return self.model.answer(inputs, place, rows, module), leaf
-        output, seen, leaves = self._output(0), [0], list[Tensor]()
+            tables = replaced_rows(self._token_tables, ids, lambda rows: rows + zeros.to(rows))
+            with words.replaced(leaf, ids) as replacing:
+                return self.model.answer(
+                    inputs, place, rows, replace=in_turn(replacing, tables), on=network.model
+                ), leaf
+        output, leaves = self._output(0), list[Tensor]()
+        calls = itertools.count(1)
 
-        def begin(_: nn.Module, __: Any, returned: Any) -> Any:
-            seen[0] += 1
-            found = tensor_of(returned)
-            if seen[0] != output.call or found is None:
+        def begin(returned: Any, _: Any, __: Any) -> Any:
+            state = tensor_of(returned)
+            if next(calls) != output.call or state is None:
                 return None
-            leaves.append(found.detach().clone().requires_grad_())
+            leaves.append(state.detach().clone().requires_grad_())
             return with_tensor(returned, leaves[0].clone())
 
-        handle = module.get_submodule(output.path).register_forward_hook(begin)
-        try:
-            return self.model.answer(inputs, place, rows, module), leaves[0]
-        finally:
-            handle.remove()
+        answer = self.model.answer(inputs, place, rows, replace={output.path: begin}, on=network.model)
+        return answer, leaves[0]
 
-    def _listen(self, path: str) -> None:
-        listening = self._listening
-        module = self._network.model.get_submodule(path)
-        module.register_forward_hook(lambda _, __, output: listening.read(path, output))
-
-    @contextmanager
-    def _reading(self, places: Sequence[int], batch: Batch, threshold: float | None) -> Iterator[dict[int, Readout]]:
-        """Read contributions at places in this thread and block, and at all layers above if sinks are to be held."""
+    def _readers(
+        self, places: Sequence[int], batch: Batch, threshold: float | None, readouts: dict[int, Readout]
+    ) -> dict[str, Replace]:
+        """Return what reads contributions at places, and at all layers above if sinks are to be held."""
         outputs = self.model.parts.outputs
         layers = {place for place in places if place or self._embeddings is None}
         if threshold is not None and outputs is not None:
             layers |= set(range(max(min(places), 1), len(outputs) + 1))
-        wanted = {(o.path, o.call): (layer, o.axes) for layer, o in zip(layers, map(self._output, layers), strict=True)}
-        with self._listen_for(wanted, {False: batch.mask}, threshold) as readouts:
-            yield readouts
+        return readers({layer: self._output(layer) for layer in layers}, {False: batch.mask}, threshold, readouts)
 
     @contextmanager
-    def _listen_for(
-        self, wanted: dict[tuple[str, int], tuple[int, Axes]], mask: dict[bool, Tensor], threshold: float | None
-    ) -> Iterator[dict[int, Readout]]:
-        listening = self._listening
-        listening.wanted, listening.mask, listening.threshold = wanted, mask, threshold
-        listening.calls, listening.readouts = {}, {}
-        try:
-            yield listening.readouts
-        finally:
-            listening.wanted, listening.readouts = {}, {}
-
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        """See to it that what a pass in this block writes on its modules is no part of the next text's answer."""
-        for held, given in self._buffers:  # its owner may have changed them in place, as training changes batch norms
-            held.data.copy_(given)  # as data, for the watch to see only what passes write
-        watch = self._watch = self._watch or WriteWatch(self._network.model)
+    def _released(self, frozen: FrozenPass) -> Iterator[None]:
+        """Release the network of a frozen pass when its gradients were read."""
         try:
             yield
         finally:
-            self._written = self._written or watch.written()
+            self._pool.release(frozen.lease)
+
+
+def readers(
+    outputs: Mapping[int, LayerOutput],
+    masks: Mapping[bool, Tensor],
+    threshold: float | None,
+    readouts: dict[int, Readout],
+) -> dict[str, Replace]:
+    """Return what `run` is to replace for contributions to be read at layers' outputs.
+
+    Args:
+        outputs: By place, where the outputs are returned.
+        masks: Real tokens, (B, T), by whether the place is of a source.
+        threshold: From how many times the median on a state is an attention sink; None for never.
+        readouts: By place, what was read; filled by the pass.
+    """
+    by_path: dict[str, dict[int, tuple[int, LayerOutput]]] = {}
+    for place, output in outputs.items():
+        by_path.setdefault(output.path, {})[output.call] = place, output
+
+    def reader(at: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
+        calls = itertools.count(1)
+
+        def read(returned: Any, _: Any, __: Any) -> Any:
+            call, state = next(calls), tensor_of(returned)
+            if call not in at or state is None:
+                return None
+            place, output = at[call]
+            sinks, mask = None, masks[place < 0]
+            with torch._C.DisableTorchFunction():
+                tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams side by side
+                if threshold is not None and tokens.shape[:2] == mask.shape:
+                    sinks = attention_sinks(tokens, mask, threshold)
+                flowing, readouts[place] = read_out(state, output.axes, sinks, length=mask.shape[1])
+            return with_tensor(returned, flowing)
+
+        return read
+
+    return {path: reader(at) for path, at in by_path.items()}
 
 
 def _frozen(run: ForwardPass) -> FrozenPass:

@@ -9,8 +9,8 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
 from ..surgery.parts import Parts
-from ..surgery.same_answer import apart, tolerance_for
-from ..surgery.trace import embedded_of, states_of
+from ..surgery.proofs import apart, tolerance_for
+from ..surgery.trace import embedded_of, states_of, tensor_of
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
 from .tasks import at
@@ -62,9 +62,7 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     tap = model.parts.embedding_tap
     if tap is None:
         return model.run(batch).embedded
-    with model.copy.recording(stop=True, at_embedding=True) as record:
-        model.module(**batch.inputs)
-    embedded, record.embedded = record.embedded, None
+    embedded = tensor_of(model.copy.run(batch.inputs, stop=tap.site).last(tap.site))
     if embedded is None:
         raise UnsupportedModelError(f"{type(model.module).__name__} does not give its embedding layer's output")
     return tap.read(embedded, batch.mask.shape[1])

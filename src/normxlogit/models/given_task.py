@@ -37,6 +37,6 @@ def check_given_task(
     elif given is not None and given not in declared_tasks(model):
         ids = torch.tensor([[0, 1, 1]], device=next((p.device for p in model.parameters()), None))  # (1, 3)
         with reading(copy.module, {"input_ids": ids}):
-            logits = answer_of(copy.call(input_ids=ids, attention_mask=torch.ones_like(ids)))
+            logits = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
     if logits is not None:
         check_answer(task, logits, type(model).__name__, len(tokenizer) if task.vocabulary else 0)

@@ -13,7 +13,7 @@ from ..inputs.batching import Batch, batches
 from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import result_or_none
-from ..surgery.same_answer import EXCLUDED, apart, tolerance_for
+from ..surgery.proofs import EXCLUDED, apart, tolerance_for
 from .proof import failed_inside
 from .proved_lengths import lengths_to_try
 from .task_model import TaskModel

@@ -1,8 +1,8 @@
 """What is made of the caller's model at one moment: copies of its structure, and the parts found in them."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, cast
 
@@ -10,31 +10,26 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..errors import UnsupportedModelError
+from ..surgery.autocast import without_autocast
 from ..surgery.clone import clone, is_wrapped, one_choice_each, unwrapped
-from ..surgery.isolated import Isolated
-from ..surgery.layer_to_head import TrunkDone
+from ..surgery.early_exit import exit_after
+from ..surgery.headpiece import Head
+from ..surgery.layer_to_head import bring_to_head
 from ..surgery.parts import Parts
 from ..surgery.plain_module import as_task_model
+from ..surgery.pool import Pool, model_pool
+from ..surgery.proofs import mixes_by_rounding
 from ..surgery.recorders import know_recorders
-from ..surgery.same_answer import mixes_by_rounding
+from ..surgery.run import Pass, Replace, Site, run
 from ..surgery.snapshot import Snapshot
-from ..surgery.trace import tensor_of
+from ..surgery.token_pooling import token_places
 from .embeddings import WordEmbeddings
 from .padding import NO_ID
 from .proved_lengths import ProvedLengths
 from .tasks import Task, answering
 
 __all__ = ["ModelCopy", "Pinned"]
-
-
-class _Seen(threading.local):
-    """What the hooks of the current thread's forward pass saw."""
-
-    active = False
-    stop: bool
-    at_embedding: bool
-    trunk: Any = None
-    embedded: Tensor | None = None
 
 
 class ModelCopy:
@@ -49,12 +44,12 @@ class ModelCopy:
     Attributes:
         reference: A copy that nothing was changed on: it answers as the caller's model does.
         asked: What the caller asks: a copy of an adapter with the model in it, otherwise `reference`.
-        module: The copy that is explained, with the hooks.
-        call: Runs `module`; nothing that a pass writes on its modules is left behind.
+        module: The copy that is explained; passes run on private copies of it, see `run`.
         adapted: Whether something was changed on `module` that could change its answer: it must be compared with that
             of `asked`.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
-        parts: What was found in `module`; None before the first batch.
+        pool: Lends private copies of `module`.
+        parts: Where its parts are; None before the first batch.
         padding: Lengths of texts that keep their states in one batch, padded.
         writes_padded: Lengths of prompts, and of what is generated, that are continued in one batch as alone, padded.
         writes_together: The same of prompts of one length.
@@ -71,14 +66,14 @@ class ModelCopy:
         self.module = cast(PreTrainedModel, clone(plain))
         self.adapted = self.asked is not self.reference
         self.outputs: int | None = None
-        self.call = Isolated(self.module)
+        self.pool = model_pool(self.module)
         self.parts: Parts | None = None
         self.padding = ProvedLengths()
         self.writes_padded = ProvedLengths()
         self.writes_together = ProvedLengths()
         self.causal = ProvedLengths()
-        self._seen = _Seen()
         self.lock = threading.RLock()
+        self._places: dict[int, Tensor] = {}
 
     @property
     def current(self) -> bool:
@@ -91,9 +86,83 @@ class ModelCopy:
         return mixes_by_rounding(self.module)
 
     @cached_property
-    def record(self) -> Isolated:
-        """What is called for layers: transformers leaves hooks on such a model, which would slow every other pass."""
-        return Isolated(clone(self.module))
+    def recorders(self) -> Pool[PreTrainedModel]:
+        """Lends copies for layers: transformers leaves hooks on such a model, which would slow every other pass."""
+        return model_pool(self.module)
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        record: Iterable[Site] = (),
+        replace: Mapping[str, Replace] | None = None,
+        stop: Site | None = None,
+        on: nn.Module | None = None,
+        states: bool = False,
+    ) -> Pass:
+        """Run one forward pass of the model that is explained, in its own precision.
+
+        Args:
+            inputs: Its inputs.
+            record: As for `surgery.run`, as `replace` and `stop` are.
+            replace: What takes the place of which modules' outputs.
+            stop: Where the pass ends.
+            on: A copy that the caller has leased; one is leased for the pass if there is none.
+            states: Whether the model is to return every layer's output.
+        """
+        pool = self.recorders if states else self.pool
+        inputs = {**inputs, "output_hidden_states": True} if states else inputs
+        with nullcontext(on) if on is not None else pool.lease() as copy, without_autocast(inputs):
+            return run(copy, inputs, record=record, replace=replace, stop=stop)
+
+    @property
+    def head(self) -> Head:
+        """The proved head.
+
+        Raises:
+            HeadMismatchError: If there is none.
+            UnsupportedModelError: If the model has read nothing yet.
+        """
+        return Head(self.pool, self.known_parts.head)
+
+    @property
+    def known_parts(self) -> Parts:
+        """The parts, there after the first batch.
+
+        Raises:
+            UnsupportedModelError: Before it.
+        """
+        if self.parts is None:
+            raise UnsupportedModelError("the model has not read anything yet")
+        return self.parts
+
+    def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
+        """Return a layer's output as the head would read it, (B, T, H).
+
+        Args:
+            layer: 1 to L - 1.
+            states: The embedding layer's output and every layer's; not needed where layers are read by an early exit.
+            inputs: The model's inputs.
+            length: T.
+        """
+        parts = self.known_parts
+        trunk = str(parts.trunk)
+        if parts.early_exit is not None:
+            hidden = parts.head.by_text(exit_after(self.pool, trunk, parts.early_exit, inputs, layer))
+        elif parts.tail is not None:
+            hidden = bring_to_head(self.pool, trunk, parts.tail, states[layer], inputs)
+        else:
+            hidden = states[layer]
+        return self.by_token(hidden, length)
+
+    def by_token(self, hidden: Tensor, length: int) -> Tensor:
+        """Return each token's state, (B, T, H), of a trunk that may give fewer states than T, its `length`, or more."""
+        parts = self.known_parts
+        if parts.token_pooling is None:
+            return hidden[:, :length]
+        if length not in self._places:
+            self._places[length] = token_places(self.pool, str(parts.trunk), parts.token_pooling, length, hidden.device)
+        return hidden[:, self._places[length]]
 
     @cached_property
     def embeddings(self) -> WordEmbeddings:
@@ -126,48 +195,12 @@ class ModelCopy:
             self.adapted = True
         return task
 
-    def publish(self, parts: Parts) -> None:
-        """Install the hooks, and then let the parts be seen: no thread finds the one without the other."""
-        record = self._seen
-
-        def after_trunk(_: nn.Module, __: Any, output: Any) -> None:
-            if record.active:
-                record.trunk = output
-                if record.stop:
-                    raise TrunkDone
-
-        def passing(value: Any) -> None:
-            if record.active and record.embedded is None:
-                record.embedded = tensor_of(value)
-                if record.at_embedding:
-                    raise TrunkDone
-
-        if parts.trunk is not None:
-            self.module.get_submodule(parts.trunk).register_forward_hook(after_trunk)
-        if parts.embedding_tap is not None:
-            parts.embedding_tap.listen(self.module, passing)
-        self.parts = parts
-
-    @contextmanager
-    def recording(self, *, stop: bool, at_embedding: bool = False) -> Iterator[_Seen]:
-        """Let the hooks note what passes by in this thread and this block.
-
-        Args:
-            stop: End the pass after the trunk.
-            at_embedding: End it where the embedding layer's output passes by.
-        """
-        record = self._seen
-        record.active, record.stop, record.at_embedding = True, stop, at_embedding
-        record.trunk = record.embedded = None
-        try:
-            yield record
-        except TrunkDone:
-            pass
-        finally:
-            record.active = False
-
 
 class Pinned(threading.local):
-    """The copies that the current thread's call began with; None before the first call."""
+    """The copies that the current thread's call began with; None before the first call.
+
+    Of each thread its own: another thread may see that the model changed, and copy it anew, in the middle of this one's
+    call.
+    """
 
     copy: ModelCopy | None = None

@@ -11,11 +11,10 @@ from transformers import PretrainedConfig
 from ..errors import HeadMismatchError, InputError, NormXLogitError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
-from ..surgery.layer_to_head import TrunkDone
 from ..surgery.memory import out_of_memory
 from ..surgery.non_finite import is_number
 from ..surgery.pool import private_clone
-from ..surgery.same_answer import apart, tolerance_for
+from ..surgery.proofs import copy_answers_as_the_model
 from .input_limits import SPARE
 from .model_copy import ModelCopy
 from .tasks import Task
@@ -68,12 +67,12 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, T
         HeadMismatchError: If they differ.
     """
     with torch.inference_mode():
-        found = answer_of(private_clone(copy.module)(**inputs))
-        wanted = answer_of(private_clone(copy.asked)(**given))
-    if found is None or wanted is None or not is_number(wanted):
-        return  # `find_parts` says what is missing
-    difference = apart(found, wanted)
-    if not difference <= tolerance_for(wanted):
+        actual = answer_of(private_clone(copy.module)(**inputs))
+        expected = answer_of(private_clone(copy.asked)(**given))
+    if actual is None or expected is None or not is_number(expected):
+        return  # `find_parts` raises what is missing
+    difference = copy_answers_as_the_model(actual, expected)
+    if difference is not None:
         raise HeadMismatchError(
             f"the copy of {type(copy.module).__name__} that is explained gives logits that differ from the model's "
             f"own by {difference:.2g}"
@@ -97,7 +96,7 @@ def reading(
     """
     try:
         yield
-    except (NormXLogitError, TrunkDone):
+    except NormXLogitError:
         raise
     except Exception as error:
         if out_of_memory(error) or gradients:

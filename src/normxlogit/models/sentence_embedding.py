@@ -12,7 +12,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..surgery.clone import clone, unwrapped
-from ..surgery.same_answer import apart, tolerance_for
+from ..surgery.proofs import apart, tolerance_for
 from .model_files import find_file, read_json
 
 __all__ = [

@@ -1,6 +1,7 @@
 """Pictures and sounds: patches and frames in the place of tokens."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
 from ..surgery.clone import override_forward
+from ..surgery.headpiece import Head
 from ..surgery.parts import Parts
 from ..surgery.pool import private_clone
 from .embeddings import WordEmbeddings
@@ -51,7 +53,7 @@ class SignalModel(TaskModel):
         self._lengths: dict[tuple[tuple[int, ...], ...], int] = {}
         return task
 
-    def _settle(self, copy: ModelCopy, parts: Parts) -> None:
+    def _settle(self, copy: ModelCopy, parts: Parts) -> Parts:
         """Find in how many places the head looks.
 
         A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
@@ -61,17 +63,18 @@ class SignalModel(TaskModel):
             HeadMismatchError: If the head gives no number for a single token.
         """
         width = getattr(getattr(self.config, "vision_config", self.config), "hidden_size", None)
-        if width is None or isinstance(parts.proved_head, HeadMismatchError):
-            return
-        head = parts.proved_head
+        if width is None or parts.headpiece is None:
+            return parts
+        head = Head(copy.pool, parts.headpiece)
         probe = torch.ones(1, width, dtype=copy.module.dtype, device=self.device)
         with torch.inference_mode():
             while not head.tokens(probe).isfinite().all():
-                head.copies += 1
-                if head.copies > MOST_PLACES:
+                head = Head(copy.pool, replace(head.piece, copies=head.piece.copies + 1))
+                if head.piece.copies > MOST_PLACES:
                     raise HeadMismatchError(
                         f"the head of {type(copy.module).__name__} gives no number for a single token"
                     )
+        return replace(parts, headpiece=head.piece)
 
     def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
         return 0, True  # nothing is padded

@@ -17,6 +17,7 @@ from ..errors import TargetError
 from ..inputs.encoding import readable_tokens
 from ..inputs.private_tokenizer import private_tokenizer
 from ..results.attribution import TargetInfo
+from ..surgery.run import Replace
 from .task_model import ForwardPass, TaskModel
 from .tasks import Task
 
@@ -120,7 +121,12 @@ class Target:
         return values
 
     def measure(
-        self, model: TaskModel, inputs: Mapping[str, Tensor], positions: Tensor | None, texts: Tensor
+        self,
+        model: TaskModel,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None,
+        texts: Tensor,
+        replace: Mapping[str, Replace] | None = None,
     ) -> Tensor:
         """Run a model and return `quantity` of its answers; differentiable where gradients are on.
 
@@ -129,19 +135,20 @@ class Target:
             inputs: Its inputs, N texts.
             positions: Where a head that answers at every token is read, as in `ForwardPass`.
             texts: Which text of the batch each row belongs to, (N,).
+            replace: What takes the place of which modules' outputs, see `surgery.run`.
 
         Returns:
             (N, K).
         """
         if not self.task.vocabulary or positions is None or model.parts.trunk is None:
-            logits = model.answer(inputs, positions)  # (N, C)
+            logits = model.answer(inputs, positions, replace=replace)  # (N, C)
             return self.quantity(logits, texts.to(logits.device))
-        hidden = model.run_trunk(model.module, inputs)  # (N, T, H)
+        hidden = model.run_trunk(inputs, replace=replace)  # (N, T, H)
         each = torch.arange(len(hidden), device=hidden.device)  # (N,)
         hidden, texts = hidden[each, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H)
         parts = zip(hidden.split(ROWS_AT_ONCE), texts.split(ROWS_AT_ONCE), strict=True)
         rows, target = (None, self) if self.contrast is None else self.rows()  # a difference needs no other logit
-        return torch.cat([target.quantity(model.parts.head.tokens(part, rows).float(), own) for part, own in parts])
+        return torch.cat([target.quantity(model.head.tokens(part, rows).float(), own) for part, own in parts])
 
     def rows(self) -> tuple[Tensor, "Target"]:
         """Return the vocabulary rows that `read` needs, (R,), and this target with its ids counted in them."""

@@ -16,9 +16,11 @@ from ..inputs.texts import counted
 from ..results.base import FloatArray
 from ..surgery.autocast import without_autocast
 from ..surgery.clone import unwrapped
-from ..surgery.headpiece import answer_of
+from ..surgery.find_parts import find_parts
+from ..surgery.headpiece import Head, answer_of
 from ..surgery.non_finite import is_number, non_finite_error
-from ..surgery.parts import Parts, find_parts
+from ..surgery.parts import Parts
+from ..surgery.run import Replace
 from ..surgery.trace import embedded_of, states_of
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, no_states
@@ -152,9 +154,16 @@ class TaskModel:
     @property
     def parts(self) -> Parts:
         """The parts that were found; there after the first batch."""
-        if self.copy.parts is None:
-            raise UnsupportedModelError("the model has not read anything yet")
-        return self.copy.parts
+        return self.copy.known_parts
+
+    @property
+    def head(self) -> Head:
+        """The proved head, there after the first batch: `tokens` applies it to single tokens, `whole` to texts.
+
+        Raises:
+            HeadMismatchError: If no head was found that reproduces the model's logits.
+        """
+        return self.copy.head
 
     def refresh(self) -> bool:
         """Copy the model anew if it is no longer what was copied: other modules, hooks, adapters or settings.
@@ -200,9 +209,8 @@ class TaskModel:
                     if copy.adapted:
                         row = first_alone(batch)
                         compare(copy, row, self._as_given(row, batch))
-                    parts = find_parts(copy.module, sample, self.filler)
-                self._settle(copy, parts)
-                copy.publish(parts)
+                    parts = find_parts(copy.pool, sample, self.filler)
+                copy.parts = self._settle(copy, parts)
         return copy
 
     def _as_given(self, inputs: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
@@ -210,8 +218,9 @@ class TaskModel:
         choice = self.task.kind == "choice"
         return {name: value[:, None] if choice and value.ndim > 1 else value for name, value in inputs.items()}
 
-    def _settle(self, copy: ModelCopy, parts: Parts) -> None:
+    def _settle(self, copy: ModelCopy, parts: Parts) -> Parts:
         """Find what else belongs to the parts, before they are used."""
+        return parts
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Run the trunk once over a batch.
@@ -228,12 +237,13 @@ class TaskModel:
         parts = self.parts
         layers = layers and parts.early_exit is None and parts.trunk is not None
         keep = layers or parts.embedding_tap is None
-        stop = self.task.vocabulary and parts.trunk is not None and (not keep or parts.trunk_gives_states)
-        outputs: Mapping[str, Any] = {}
-        with reading(self.module, batch.inputs), copy.recording(stop=stop) as record:
-            outputs = copy.record(**batch.inputs, output_hidden_states=True) if keep else copy.call(**batch.inputs)
-        seen = record.trunk
-        record.trunk, embedded, record.embedded = None, record.embedded, None
+        trunk, tap = parts.trunk_site, None if parts.embedding_tap is None else parts.embedding_tap.site
+        stop = trunk if self.task.vocabulary and (not keep or parts.trunk_gives_states) else None
+        sites = [site for site in (trunk, tap) if site is not None]
+        with reading(self.module, batch.inputs):
+            done = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
+        outputs: Mapping[str, Any] = done.output or {}
+        seen, embedded = done.last(trunk), done.last(tap)
         states = states_of(outputs or seen) if keep else None
         if layers and not states:
             raise no_states(self.module)
@@ -252,7 +262,9 @@ class TaskModel:
         inputs: Mapping[str, Tensor],
         positions: Tensor | None = None,
         rows: Tensor | None = None,
-        module: nn.Module | None = None,
+        *,
+        replace: Mapping[str, Replace] | None = None,
+        on: nn.Module | None = None,
     ) -> Tensor:
         """Return the model's logits and nothing else; differentiable where gradients are on.
 
@@ -260,19 +272,19 @@ class TaskModel:
             inputs: Model inputs, (B, T).
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
             rows: For vocabulary heads, the wanted entries, (R,): the vocabulary is not computed.
-            module: A clone of `module` to run in its place.
+            replace: What takes the place of which modules' outputs, see `surgery.run`.
+            on: A copy that the caller has leased, to be run.
 
         Returns:
             (B, C), or (B, R).
         """
-        module = self.module if module is None else module
         if rows is not None and positions is not None and self.parts.trunk is not None:
-            hidden = self.run_trunk(module, inputs)
+            hidden = self.run_trunk(inputs, replace=replace, on=on)
             texts = torch.arange(len(hidden), device=hidden.device)
-            logits = self.parts.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
+            logits = self.head.tokens(hidden[texts, positions.to(hidden.device)], rows)  # (B, R)
             return logits.float()
         with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
-            answer = answer_of((self.copy.call if module is self.module else module)(**inputs))
+            answer = answer_of(self.copy.run(inputs, replace=replace, on=on).output)
         if answer is None:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         answer = answer if positions is None else at(answer, positions)
@@ -286,16 +298,21 @@ class TaskModel:
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head would read, and nothing more: (B, T, H)."""
         self.prepare(batch)
-        return self.parts.by_token(self.run_trunk(self.module, batch.inputs), batch.mask.shape[1])
+        return self.copy.by_token(self.run_trunk(batch.inputs), batch.mask.shape[1])
 
-    def run_trunk(self, model: nn.Module, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Run `module` or a clone of it up to the end of its trunk, and return the hidden states, (B, T, H)."""
-        copy, _ = self.copy, self.parts.head
-        gradients = torch.is_grad_enabled()
-        with reading(model, inputs, gradients=gradients), copy.recording(stop=True) as record:
-            (copy.call if model is copy.module else model)(**inputs)
-        trunk, record.trunk, record.embedded = record.trunk, None, None
-        return self.parts.hidden(self.module, trunk)
+    def run_trunk(
+        self,
+        inputs: Mapping[str, Tensor],
+        *,
+        replace: Mapping[str, Replace] | None = None,
+        on: nn.Module | None = None,
+    ) -> Tensor:
+        """Run the model up to the end of its trunk, and return the hidden states, (B, T, H); see `answer`."""
+        _ = self.parts.head  # without one, its error says why there is no trunk
+        trunk = self.parts.trunk_site
+        with reading(self.module, inputs, gradients=torch.is_grad_enabled()):
+            done = self.copy.run(inputs, replace=replace, stop=trunk, on=on)
+        return self.parts.hidden(self.module, done.last(trunk))
 
     def finish(
         self,
@@ -318,18 +335,18 @@ class TaskModel:
         """
         parts, length, vocabulary = self.parts, batch.mask.shape[1], self.task.vocabulary
         if hidden is not None and logits is None and not vocabulary:
-            logits = parts.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
+            logits = self.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
         everywhere = logits if self.task.per_token and not vocabulary else None
         if logits is not None and not vocabulary:
             check_answer(self.task, logits, type(self.module).__name__)
         positions = self.task.positions(batch, self.tokenizer, logits)
         each = None
         if hidden is not None:
-            hidden = parts.by_token(hidden, length)  # (B, T, H)
+            hidden = self.copy.by_token(hidden, length)  # (B, T, H)
             each = None if vocabulary else self.read(hidden, batch)  # (N, C)
         if hidden is not None and vocabulary and positions is not None:
             rows = torch.arange(len(positions), device=hidden.device)
-            logits = parts.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
+            logits = self.head.tokens(hidden[rows, positions]) if predict else hidden[:, 0, :0]  # (B, V)
         elif positions is not None and logits is not None:
             logits = at(logits, positions)  # (B, C)
         if logits is None:
@@ -361,7 +378,7 @@ class TaskModel:
         Returns:
             (N, C) or (N, R) over the N real tokens, in the order of `batch.mask`.
         """
-        head = self.parts.head
+        head = self.head
         if self.parts.tokenwise:
             return head.tokens(batch.real(hidden), rows).float()  # (N, C)
         return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
@@ -378,7 +395,7 @@ class TaskModel:
         """
         if layer == self.parts.layers:
             return run.hidden
-        return self.parts.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
+        return self.copy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read.

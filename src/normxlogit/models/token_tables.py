@@ -1,58 +1,31 @@
 """Tables beside the word embeddings that a model looks its token ids up in, as Gemma does for each layer."""
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..surgery.memory import refuse_to_hide
-from ..surgery.pool import private_clone
+from ..surgery.run import Replace, Site, main_input
 from .task_model import TaskModel
 
-__all__ = ["TokenTables", "find_token_tables"]
+__all__ = ["find_token_tables", "replaced_rows"]
 
 
-class _Lookup(threading.local):
-    """What the current thread does with what is looked up."""
-
-    ids: Tensor | None = None
-    change: Callable[[Tensor], Tensor]
-
-
-class TokenTables:
-    """Changes what a model looks its token ids up in, beside the word embeddings.
+def replaced_rows(paths: Iterable[str], ids: Tensor, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
+    """Return what `run` is to replace for a model to read other rows than it looks up.
 
     Args:
-        model: A structural clone, which is given hooks.
         paths: Of the tables, see `find_token_tables`.
+        ids: The token ids that the model is called with, (B, T).
+        change: Is given the rows of a table, (B, T, H'), and returns what takes their place.
     """
 
-    def __init__(self, model: nn.Module, paths: tuple[str, ...]) -> None:
-        self.paths = paths
-        self._lookup = _Lookup()
-        for path in paths:
-            model.get_submodule(path).register_forward_hook(self._looked_up, with_kwargs=True)
+    def replace(output: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+        return change(output) if _same(main_input(args, kwargs), ids) else None
 
-    @contextmanager
-    def changed(self, ids: Tensor, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-        """Change what is looked up in this thread and block.
-
-        Args:
-            ids: The token ids that the model is called with, (B, T).
-            change: Is given the rows of a table, (B, T, H'), and returns what flows on in their place.
-        """
-        self._lookup.ids, self._lookup.change = ids, change
-        try:
-            yield
-        finally:
-            self._lookup.ids = None
-
-    def _looked_up(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> Tensor | None:
-        ids = self._lookup.ids
-        return None if ids is None or not _same(args, kwargs, ids) else self._lookup.change(output)
+    return dict.fromkeys(paths, replace)
 
 
 @torch.no_grad()
@@ -84,21 +57,14 @@ def find_token_tables(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[s
 
 def _looked_up_in(model: TaskModel, inputs: Mapping[str, Tensor], tables: list[str]) -> set[str] | None:
     """Return the tables that token ids are looked up in; None for a text that the model cannot read."""
-    seen: set[str] = set()
-    private = private_clone(model.module)
-    for path in tables:
-
-        def look(_: nn.Module, args: Any, kwargs: Any, path: str = path) -> None:
-            if _same(args, kwargs, inputs["input_ids"]):
-                seen.add(path)
-
-        private.get_submodule(path).register_forward_pre_hook(look, with_kwargs=True)
+    sites = {path: Site(path, call=0, given=True) for path in tables}
     try:
-        model.run_trunk(private, inputs)
+        seen = model.copy.run(inputs, record=sites.values(), stop=model.parts.trunk_site).seen
     except Exception as error:  # the same tokens in another order need not be a text
         refuse_to_hide(error)
         return None
-    return seen
+    ids = inputs["input_ids"]
+    return {path for path, site in sites.items() if any(_same(indices, ids) for indices in seen.get(site, ()))}
 
 
 def _another(ids: Tensor, filler: int) -> Tensor:
@@ -107,9 +73,8 @@ def _another(ids: Tensor, filler: int) -> Tensor:
     return torch.full_like(ids, filler) if torch.equal(turned, ids) else turned
 
 
-def _same(args: tuple[Any, ...], kwargs: Mapping[str, Any], ids: Tensor) -> bool:
-    asked = args[0] if args else next(iter(kwargs.values()), None)
-    return isinstance(asked, Tensor) and asked.shape == ids.shape and torch.equal(asked, ids.to(asked.device))
+def _same(indices: Any, ids: Tensor) -> bool:
+    return isinstance(indices, Tensor) and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))
 
 
 def _is_table(module: nn.Module) -> bool:

@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..surgery.memory import result_or_none
 from ..surgery.pool import private_clone
-from ..surgery.same_answer import tolerance_for
+from ..surgery.proofs import tolerance_for
 from .map_batches import STATES_AGREE, map_batches
 from .proof import reading
 from .proved_lengths import ProvedLengths, lengths_to_try

@@ -302,7 +302,7 @@ def _log_probabilities(model: TaskModel, hidden: Tensor, ids: Tensor) -> Tensor:
     """Return the log-probabilities of tokens at the places where the model answers, (G,)."""
     found = []
     for part, chosen in zip(hidden.split(PLACES_AT_ONCE), ids.split(PLACES_AT_ONCE), strict=True):
-        logits = model.parts.head.tokens(part).float()  # (G', V)
+        logits = model.head.tokens(part).float()  # (G', V)
         own = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
         found.append(own - logits.logsumexp(-1))  # (G',)
     return torch.cat(found)

@@ -388,7 +388,7 @@ def _said(model: TaskModel, states: Tensor, one: Explained) -> tuple[list[Predic
     own: list[Prediction] = []
     states, ids = states[one.start - 1 :], torch.tensor(one.written)  # (G, H), (G,)
     for part, chosen in zip(states.split(ROWS_AT_ONCE), ids.split(ROWS_AT_ONCE), strict=True):
-        logits = model.parts.head.tokens(part).float()  # (G', V)
+        logits = model.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
         there = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
         total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours

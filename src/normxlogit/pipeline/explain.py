@@ -213,4 +213,4 @@ def _token_predictions(model: TaskModel, run: ForwardPass, wanted: bool | None) 
         if run.token_logits is not None:
             return top_predictions(model.task, run.token_logits)
         parts = run.batch.real(run.hidden).split(256)  # a vocabulary is wide
-        return torch.cat([top_predictions(model.task, model.parts.head.tokens(part)) for part in parts])  # (N, 3)
+        return torch.cat([top_predictions(model.task, model.head.tokens(part)) for part in parts])  # (N, 3)

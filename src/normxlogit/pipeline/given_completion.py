@@ -16,7 +16,7 @@ from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
-from ..surgery.same_answer import tolerance_for
+from ..surgery.proofs import tolerance_for
 from .completed import Completed
 from .completion import Explained, explain_run, explained
 from .options import Options
@@ -61,7 +61,7 @@ def explain_generation(
         start = prompts.shape[1]
         hidden = run.hidden[:, start - 1 :]  # (B, G, H)
         for row, ids in enumerate(written):
-            found = model.parts.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
+            found = model.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
             own = logits[row, : len(ids)].to(found)  # (G, V)
             difference = (found - own).abs()[own.isfinite()].max().item()
             if not difference <= tolerance_for(logits[row]):

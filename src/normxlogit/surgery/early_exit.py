@@ -1,102 +1,136 @@
 """Single layers of trunks whose `hidden_states` cannot be brought to the head one by one.
 
 Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. What all of them have is
-layers that hand a state to the next. *EarlyExit* lets the layers after the wanted one rest: each hands on what it was
-given, and the model itself does all that stands between. Where the layers' outputs can be read directly, this gives
-the same states, at the price of a pass for each layer.
+layers that hand a state to the next. With an *early exit*, the layers after the one that is read are skipped: each
+returns what it was given, and the model itself does everything between them. Where the layers' outputs can be read
+directly, this gives the same states, at the price of a pass for each layer.
 """
 
-import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from .layer_to_head import TrunkWithoutLayers
+from .layer_to_head import run_trunk
+from .memory import refuse_to_hide
+from .pool import Pool
+from .proofs import early_exit_ends_in_what_the_head_read
 from .run import main_input
 from .trace import Call, tensor_of
 
-__all__ = ["EarlyExit", "handing_layers"]
+__all__ = ["EarlyExit", "exit_after", "find_early_exit", "handing_layers"]
 
 
+@dataclass(frozen=True)
 class EarlyExit:
-    """The trunk's output after each layer, the later ones resting.
+    """Layers that can be skipped, each returning what it was given.
 
-    Args:
-        model: A structural clone of the model.
-        trunk: The call of the trunk.
-        calls: What the modules did in a trial.
-        inputs: What it read.
-
-    Raises:
-        LookupError: If the trunk has no layers that hand states on.
+    Attributes:
+        layers: Their paths.
+        count: How often one of them is called in a pass.
     """
 
-    def __init__(self, model: PreTrainedModel, trunk: Call, calls: list[Call], inputs: Mapping[str, Any]) -> None:
-        layers = handing_layers([call for call in calls if call.end < trunk.end])
-        last = {call.family: call for call in layers}.values()
-        reaching = {call.family for call in last if _reaches_head(model, trunk, call, inputs)}
-        layers = [call for call in layers if call.family in reaching]
-        if not layers:
-            raise LookupError("no layer hands on a state that reaches the head")
-        self.count = len(layers)
-        self._turn = threading.local()
-        self._trunk = TrunkWithoutLayers(model, trunk.path, {call.path: self._in_turn for call in layers})
+    layers: tuple[str, ...]
+    count: int
 
-    def __call__(self, inputs: Mapping[str, Any], layer: int) -> Tensor:
-        """Run the trunk with the layers after `layer` at rest.
 
-        Args:
-            inputs: The model's inputs.
-            layer: 1 to `count`, in the order in which the layers are run.
+def exit_after(
+    pool: Pool[PreTrainedModel], trunk: str, early_exit: EarlyExit, inputs: Mapping[str, Any], layer: int
+) -> Tensor:
+    """Run a trunk with the layers after one skipped.
 
-        Returns:
-            What the head reads, (B, T, H).
-        """
-        self._turn.done, self._turn.last = 0, layer
-        return self._trunk(inputs)
+    Args:
+        pool: Lends copies of the model.
+        trunk: Path of its trunk.
+        early_exit: Its layers.
+        inputs: The model's inputs.
+        layer: 1 to `count`, in the order in which the layers are run.
 
-    def _in_turn(self, layer: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        output = layer(*args, **kwargs)  # also at rest: caches and recurrent states must be there
-        self._turn.done += 1
-        return output if self._turn.done <= self._turn.last else _at_rest(output, args, kwargs)
+    Returns:
+        What the head reads, (B, T, H).
+    """
+    done = 0
+
+    def in_turn(own: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal done
+        output = own(*args, **kwargs)  # also when it is skipped: caches and recurrent states must be there
+        done += 1
+        return output if done <= layer else _skipped(output, args, kwargs)
+
+    return run_trunk(pool, trunk, dict.fromkeys(early_exit.layers, in_turn), inputs)
+
+
+def find_early_exit(
+    pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
+) -> EarlyExit | None:
+    """Find the layers that can be skipped, and prove that the trunk without skipping gives what the head read.
+
+    Args:
+        pool: Lends copies of the model.
+        trunk: The call of the trunk.
+        calls: What the modules did in a trial.
+        inputs: What the model read.
+
+    Returns:
+        None where no layer hands on a state that reaches the head.
+    """
+    hidden = trunk.hidden
+    if hidden is None:
+        return None
+    try:
+        with torch.inference_mode():
+            layers = handing_layers([call for call in calls if call.end < trunk.end])
+            last = {call.family: call for call in layers}.values()
+            reaching = {call.family for call in last if _reaches_head(pool, trunk, call, inputs)}
+            layers = [call for call in layers if call.family in reaching]
+            if not layers:
+                return None
+            early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layers)), len(layers))
+            whole, less = (
+                exit_after(pool, trunk.path, early_exit, inputs, layer) for layer in (len(layers), len(layers) - 1)
+            )
+    except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
+        refuse_to_hide(error)
+        return None
+    return early_exit if early_exit_ends_in_what_the_head_read(whole, less, hidden) else None
 
 
 def handing_layers(calls: list[Call]) -> list[Call]:
     """Return the outermost numbered modules that give a state of the shape given, which the next one takes as it is."""
-    found: list[Call] = []
+    layers: list[Call] = []
     for call in calls:
         output = tensor_of(call.returned)
         numbered = call.path.rpartition(".")[2].isdecimal()
-        nested = any(call.path.startswith(f"{outer.path}.") for outer in found)
+        nested = any(call.path.startswith(f"{outer.path}.") for outer in layers)
         if not numbered or nested or call.given is None or output is None:
             continue
         if call.given.ndim == 3 and call.given.is_floating_point() and call.given.shape == output.shape:
-            found.append(call)
+            layers.append(call)
     # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is no layer.
-    kept = {c.family for c in found if any(o.given is tensor_of(c.returned) for o in calls if o.path != c.path)}
-    return [call for call in found if call.family in kept]
+    kept = {c.family for c in layers if any(o.given is tensor_of(c.returned) for o in calls if o.path != c.path)}
+    return [call for call in layers if call.family in kept]
 
 
-def _reaches_head(model: PreTrainedModel, trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
+def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
     """Return whether a layer's state goes on to the head, and does not only decide something, as a patcher's does."""
 
-    def nudged(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        output = module(*args, **kwargs)
+    def nudged(own: Any, *args: Any, **kwargs: Any) -> Any:
+        output = own(*args, **kwargs)
         state = tensor_of(output)
         if state is not None:
             state.add_(state.roll(1, -1), alpha=1e-3)
         return output
 
-    found = TrunkWithoutLayers(model, trunk.path, {layer.path: nudged})(inputs)
-    return trunk.hidden is not None and not torch.equal(found, trunk.hidden)
+    changed = run_trunk(pool, trunk.path, {layer.path: nudged}, inputs)
+    return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
 
 
-def _at_rest(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a layer's output with the states that it was given in the place of its own."""
+def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return a layer's output with the states that it was given in the place of its own: the layer is skipped."""
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
     if isinstance(output, ModelOutput):

@@ -9,12 +9,12 @@ It is done by a `TorchFunctionMode` around the model's own forward, so no archit
 kind of operation is in `frozen_ops` and `frozen_layers`, which factor of a product in `frozen_products`.
 """
 
-import functools
+import itertools
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,9 +29,10 @@ from .frozen_modules import is_activation, name_of, opened
 from .frozen_ops import rule_for
 from .frozen_proof import blocking, hiding, nonlinear
 from .frozen_rules import PASS, Rule, flows
-from .frozen_segments import run_again_on_the_way_back
+from .frozen_segments import run_again_in_the_backward_pass
 from .memory import refuse_to_hide
-from .same_answer import apart
+from .proofs import apart
+from .run import Pass, Replace, Site, in_turn, run
 from .trace import tensor_of, with_tensor
 
 __all__ = ["FrozenNetwork", "Report"]
@@ -125,14 +126,17 @@ class _Mode(TorchFunctionMode):
         return ""
 
 
-class _Held(threading.local):
-    """What the current thread runs under."""
+class _Current(threading.local):
+    """The mode that the current thread runs under.
+
+    Of each thread its own: backward passes on a GPU run on a thread of autograd's, where layers under gradient
+    checkpointing run again and are frozen anew.
+    """
 
     mode: _Mode | None = None
-    waiting: _Mode | None = None
-    start: str | None = None
-    calls: int = 0
-    sparing: bool = False
+
+
+_current = _Current()
 
 
 class FrozenNetwork:
@@ -140,7 +144,7 @@ class FrozenNetwork:
 
     Inside `frozen()`, put a tensor that requires a gradient through the model's forward, in evaluation mode and without
     `inference_mode`; what the model answers is then affine in it, and `torch.autograd.grad` gives the slope. Weights
-    are constants and get no graph. Modes belong to a thread, so several threads may use one network.
+    are constants and get no graph.
 
     Args:
         model: A structural clone of the model for this network alone, in evaluation mode, whose activation modules
@@ -161,10 +165,9 @@ class FrozenNetwork:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self._held = _Held()
-        self._lock = threading.Lock()
-        self._hooked: set[str] = set()
         self._paths = {id(module): path for path, module in model.named_modules()}
+        self._cut: set[str] = set()
+        self._sparing = False
         self.opened = False
         with torch.random.fork_rng(devices=[]):
             steps = [module for module in model.modules() if is_activation(module)]
@@ -182,103 +185,78 @@ class FrozenNetwork:
             What was held, complete at the end of the block.
         """
         mode = _Mode(Report())
-        with self._running(mode):
+        with _running(mode):
             yield mode.report
 
     def cut_at(self, paths: Iterable[str]) -> None:
-        """Name the layers of which a pass inside `sparing()` keeps nothing but what they are given.
+        """Name the layers of which a sparing pass keeps nothing but what they are given.
 
         Args:
             paths: Of modules none of which is inside another.
         """
-        held = self._held
-        for path in paths:
-            run_again_on_the_way_back(
-                self.model.get_submodule(path), lambda: held.sparing and held.mode is not None, self.frozen
-            )
+        for path in set(paths) - self._cut:
+            self._cut.add(path)
+            module = self.model.get_submodule(path)
+            run_again_in_the_backward_pass(module, lambda: self._sparing and _current.mode is not None, self.frozen)
 
-    @contextmanager
-    def sparing(self) -> Iterator[None]:
-        """Let frozen passes of this thread and block keep little; going back runs each layer again."""
-        before, self._held.sparing = self._held.sparing, True
-        try:
-            yield
-        finally:
-            self._held.sparing = before
-
-    def begin_at(self, path: str) -> None:
-        """Let passes begin to be frozen where a module returns, see `frozen_from`; done once, by it if not before.
-
-        Args:
-            path: Of the module.
-        """
-        with self._lock:
-            if path not in self._hooked:
-                self._hooked.add(path)
-                self.model.get_submodule(path).register_forward_hook(functools.partial(self._begin, path))
-
-    @contextmanager
-    def frozen_from(self, path: str, calls: int = 1) -> Iterator[Report]:
-        """Freeze what runs in this thread and block after a module has returned; what is below it runs as it is.
-
-        Nothing is kept of what is below, so the last layer costs little more than the forward pass.
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        record: Iterable[Site] = (),
+        replace: Mapping[str, Replace] | None = None,
+        stop: Site | None = None,
+        begin: Site | None = None,
+        sparing: bool = False,
+    ) -> tuple[Pass, Report]:
+        """Run one frozen forward pass.
 
         Args:
-            path: Of a module that returns a tensor, or a tuple or list that begins with one, such as a layer.
-            calls: Which of its calls in this block, where layers share one module.
+            inputs: The model's inputs.
+            record: As for `surgery.run`, as `replace` and `stop` are.
+            replace: What takes the place of which modules' outputs.
+            stop: Where the pass ends.
+            begin: At which output of a module the pass begins to be frozen, such as a layer's; None for a pass that is
+                frozen as a whole. What is below runs as it is and nothing is kept of it, so the last layer costs
+                little more than the forward pass.
+            sparing: Keep little: layers named to `cut_at` run again in the backward pass.
 
-        Yields:
-            What was held; its `leaf` is what the module returned, there as soon as it did.
+        Returns:
+            What the pass left, and what was held; its `leaf` is what the module returned that the pass began with.
 
         Raises:
-            UnsupportedModelError: At the end of the block, if the module was not called or returned no tensor.
+            UnsupportedModelError: If that module was not called or returned no tensor, or if something is to be
+                replaced inside a layer that runs again, where it would not be replaced again.
         """
-        self.begin_at(path)
-        mode, held = _Mode(Report()), self._held
-        before, held.waiting, held.start, held.calls = held.mode, mode, path, calls
+        replace = replace or {}
+        inside = [path for path in replace if any(path.startswith(f"{cut}.") for cut in self._cut)]
+        if sparing and inside:
+            raise UnsupportedModelError(
+                f"{type(self.model).__name__} runs its layers again in the backward pass of a text this long, and "
+                f"{inside[0]}, which is in one of them, cannot be replaced there; shorten the text"
+            )
+        mode, before = _Mode(Report()), self._sparing
+        self._sparing = sparing
         try:
-            with torch.no_grad():
-                yield mode.report
+            with ExitStack() as stack:
+                if begin is None:
+                    stack.enter_context(_running(mode))
+                else:
+                    stack.enter_context(torch.no_grad())
+                    replace = in_turn({begin.path: _begin(begin, mode, stack)}, replace)
+                done = run(self.model, inputs, record=record, replace=replace, stop=stop)
         finally:
-            begun, held.waiting, held.start = held.mode is mode, None, None
-            if begun:
-                held.mode = before
-                mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]
-        if not begun:
-            raise UnsupportedModelError(f"{type(self.model).__name__}: {path} returned no vectors to begin with")
-
-    def _begin(self, path: str, _: nn.Module, __: Any, output: Any) -> Any:
-        """Let the frozen pass begin with what a module returned."""
-        held = self._held
-        found = tensor_of(output)
-        if held.waiting is None or held.start != path or found is None:
-            return None
-        held.calls -= 1
-        if held.calls:
-            return None
-        mode, held.waiting = held.waiting, None
-        held.mode = mode
-        leaf = mode.report.leaf = found.detach().requires_grad_()
-        torch.set_grad_enabled(True)
-        mode.__enter__()  # type: ignore[no-untyped-call]
-        return with_tensor(output, leaf.clone())  # some models work on it in place
-
-    @contextmanager
-    def _running(self, mode: _Mode) -> Iterator[None]:
-        before, self._held.mode = self._held.mode, mode
-        try:
-            with torch.enable_grad(), mode:
-                yield
-        finally:
-            self._held.mode = before
+            self._sparing = before
+        if begin is not None and mode.report.leaf is None:
+            raise UnsupportedModelError(f"{type(self.model).__name__}: {begin.path} returned no vectors to begin with")
+        return done, mode.report
 
     def _one_step(self, module: nn.Module) -> None:
         """Let an activation module written in several operations be one, with f(x) / x held."""
-        own, held = module.forward, self._held
-        name = name_of(module)
+        own, name = module.forward, name_of(module)
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            mode = held.mode
+            mode = _current.mode
             if mode is None or len(args) != 1 or kwargs or not flows(args[0]):
                 return own(*args, **kwargs)
             x, changes = args[0], bool(getattr(module, "inplace", False))
@@ -293,10 +271,10 @@ class FrozenNetwork:
 
     def _two_ways(self, module: nn.Module, other: Callable[..., Any]) -> None:
         """Let a module be run with its autograd functions seen through, where the proof needs it."""
-        own, held = module.forward, self._held
+        own = module.forward
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            return (other if self.opened and held.mode is not None else own)(*args, **kwargs)
+            return (other if self.opened and _current.mode is not None else own)(*args, **kwargs)
 
         module.__dict__["forward"] = forward
 
@@ -332,7 +310,7 @@ class FrozenNetwork:
 
     def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:
         mode = _Mode(Report(), self._paths)
-        with self._running(mode):
+        with _running(mode):
             answer, leaf = run()
         name = type(self.model).__name__
         if not answer.requires_grad:
@@ -361,3 +339,28 @@ class FrozenNetwork:
         if culprits:
             raise UnsupportedModelError(f"{name} cannot be frozen: not linear in what flows: {', '.join(culprits)}")
         return mode.report
+
+
+@contextmanager
+def _running(mode: _Mode) -> Iterator[None]:
+    before, _current.mode = _current.mode, mode
+    try:
+        with torch.enable_grad(), mode:
+            yield
+    finally:
+        _current.mode = before
+
+
+def _begin(site: Site, mode: _Mode, stack: ExitStack) -> Replace:
+    """Return what begins to freeze a pass with what a module returns at one of its calls."""
+    calls = itertools.count(1)
+
+    def begin(output: Any, _: Any, __: Any) -> Any:
+        state = tensor_of(output)
+        if next(calls) != site.call or state is None:
+            return None
+        stack.enter_context(_running(mode))
+        leaf = mode.report.leaf = state.detach().requires_grad_()
+        return with_tensor(output, leaf.clone())  # some models work on it in place
+
+    return begin

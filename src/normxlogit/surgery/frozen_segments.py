@@ -1,4 +1,4 @@
-"""Frozen passes in bounded memory: of each layer only what it is given is kept, and it is run again on the way back."""
+"""Frozen passes in bounded memory: of each layer only its input is kept, and it runs again in the backward pass."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -7,23 +7,23 @@ from typing import Any
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["run_again_on_the_way_back"]
+__all__ = ["run_again_in_the_backward_pass"]
 
 
-def run_again_on_the_way_back(
-    module: nn.Module, wanted: Callable[[], bool], frozen: Callable[[], AbstractContextManager[Any]]
+def run_again_in_the_backward_pass(
+    module: nn.Module, sparing: Callable[[], bool], frozen: Callable[[], AbstractContextManager[Any]]
 ) -> None:
-    """Let a module keep nothing but what it is given, where that is wanted.
+    """Let a module keep nothing but its input in a sparing pass (gradient checkpointing).
 
     Args:
         module: A layer of a clone, which is given another `forward`.
-        wanted: Whether the pass that runs is frozen and long.
+        sparing: Whether the pass that runs is frozen and is to keep little.
         frozen: Freezes what runs in its block: the layer's second run.
     """
     own = module.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        if not wanted():
+        if not sparing():
             return own(*args, **kwargs)
         return checkpoint(
             own,

@@ -62,6 +62,7 @@ class Lease(Generic[Lent]):
 
     Attributes:
         lent: What is lent.
+        held: Whether it was not released yet.
     """
 
     def __init__(self, lent: Lent, copy: nn.Module, model: nn.Module) -> None:
@@ -69,6 +70,7 @@ class Lease(Generic[Lent]):
         pairs = zip(copy.buffers(), model.buffers(), strict=True)
         self._buffers = [(private, owners) for private, owners in pairs if private is not owners]
         self._watch = WriteWatch(copy)
+        self.held = True
 
     def refresh(self) -> None:
         """Bring the owner's values into the private buffers: training changes those of batch norms in place."""
@@ -103,11 +105,13 @@ class Pool(Generic[Lent]):
             lease = Lease(self._make(copy), copy, self.model)
         else:
             lease.refresh()
+            lease.held = True
         return lease
 
     def release(self, lease: Lease[Lent]) -> None:
-        """Take a copy back; it is dropped if it was written on."""
-        if len(self._idle) < IDLE and lease.clean:
+        """Take a copy back, once; it is dropped if it was written on."""
+        if lease.held and len(self._idle) < IDLE and lease.clean:
+            lease.held = False
             self._idle.append(lease)
 
     @contextmanager

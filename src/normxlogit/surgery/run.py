@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["Instead", "Pass", "Replace", "Site", "main_input", "run", "watch_backward"]
+__all__ = ["Instead", "Pass", "Replace", "Site", "in_turn", "main_input", "run", "watch_backward"]
 
 Replace = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 """Gets what a module returned and its arguments; returns what takes its place, or None to leave it."""
@@ -53,6 +53,11 @@ class Pass:
 
     output: Any = None
     seen: dict[Site, Any] = field(default_factory=dict)
+
+    def last(self, site: Site | None) -> Any:
+        """Return what was recorded, of several calls the last; None if there is nothing."""
+        value = None if site is None else self.seen.get(site)
+        return value[-1] if site is not None and site.call == 0 and value else value
 
     def record(self, site: Site, count: int, value: Any) -> None:
         """Keep a value if it is of the call that the site names."""
@@ -121,6 +126,22 @@ def run(
         del copy.__dict__[RUNNING]
         torch.set_grad_enabled(gradients)  # a model that failed may not have come to it
     return done
+
+
+def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
+    """Merge what `run` is to replace; an output that is replaced by several is replaced by one after the other."""
+    merged: dict[str, Replace] = {}
+    for mapping in replace:
+        for path, function in mapping.items():
+            merged[path] = partial(_both, merged[path], function) if path in merged else function
+    return merged
+
+
+def _both(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Replace an output, and then what took its place."""
+    other = first(output, args, kwargs)
+    last = second(output if other is None else other, args, kwargs)
+    return other if last is None else last
 
 
 def main_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,11 @@ from .run import main_input, run
 __all__ = [
     "Axes",
     "Call",
+    "Form",
     "axes_of",
     "embedded_of",
-    "hand_back",
+    "families",
     "hidden_of",
-    "in_form",
     "several_states",
     "states_of",
     "tensor_of",
@@ -86,18 +86,46 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
     return calls, done.output
 
 
-def in_form(form: Any, state: Tensor) -> Any:
-    """Return a state as a module returns it, judged by what it returned once."""
-    if isinstance(form, Tensor):
-        return state
-    if isinstance(form, ModelOutput):
-        return type(form)(last_hidden_state=state)
-    return type(form)([state, *[None] * (len(form) - 1)])
+@dataclass(frozen=True)
+class Form:
+    """How a module returns a state: alone, first in a tuple or list, or as `last_hidden_state`.
+
+    Attributes:
+        kind: The type of what it returns.
+        length: Of a tuple or list.
+        pooled: Whether a pooled state is returned beside it.
+    """
+
+    kind: Any
+    length: int = 1
+    pooled: bool = False
+
+    @classmethod
+    def of(cls, output: Any) -> "Form":
+        """Return the form of what a module returned."""
+        pooled = isinstance(output, ModelOutput) and output.get("pooler_output") is not None
+        return cls(type(output), len(output) if isinstance(output, tuple | list) else 1, pooled)
+
+    def holding(self, state: Tensor) -> Any:
+        """Return a state as the module returns it."""
+        if issubclass(self.kind, Tensor):
+            return state
+        if issubclass(self.kind, ModelOutput):
+            return self.kind(last_hidden_state=state)
+        values = [state, *[None] * (self.length - 1)]
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)
+
+    def hand_back(self, _: Any, *args: Any, **kwargs: Any) -> Any:
+        """Skip a module: return its main input as it returns a state."""
+        return self.holding(main_input(args, kwargs))
 
 
-def hand_back(form: Any, _: Any, *args: Any, **kwargs: Any) -> Any:
-    """Do nothing in a layer's place: return what it is given in the form of what it returned once."""
-    return in_form(form, main_input(args, kwargs))
+def families(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    """Group calls by their family, in their order."""
+    kinds: dict[str, list[Call]] = {}
+    for call in calls:
+        kinds.setdefault(call.family, []).append(call)
+    return kinds
 
 
 def tensor_of(output: Any) -> Tensor | None:

@@ -264,7 +264,7 @@ class _Head:
         """Apply the model's own head to the states that it reads, (b, P, H), for the sums of `read`, (b, K)."""
         count, places, _ = states.shape
         sliced = self._vocabulary and not self.centred
-        answers = self._model.parts.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
+        answers = self._model.head.tokens(states.flatten(0, 1), self.rows if sliced else None).float()
         if self.centred:
             answers = answers - answers.mean(-1, keepdim=True)
         answers = (answers if sliced else answers[:, self.rows]).view(count, places, -1)  # (b, P, R)

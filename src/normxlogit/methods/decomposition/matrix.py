@@ -88,7 +88,7 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
             run.positions[:, None].expand(-1, count) if run.positions.ndim == 1 else run.positions.gather(1, target.ids)
         )  # (B, K)
         return one_hot(places, width).float()
-    head, inputs = model.parts.head, run.batch.inputs
+    head, inputs = model.head, run.batch.inputs
     with torch.inference_mode(False), torch.enable_grad():
         hidden = run.hidden.detach().clone().requires_grad_()  # (B, T, H)
         answer = head.whole(hidden, inputs)  # (B, C)

@@ -10,8 +10,8 @@ from torch.nn.functional import normalize
 from ...errors import UnsupportedModelError
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
+from ...surgery.proofs import tolerance_for
 from ...surgery.run import run as run_copy
-from ...surgery.same_answer import tolerance_for
 from ..registry import register
 from .layer_calls import LayerCall, clone_for_layers, record_layers
 from .matrix import MatrixMethod

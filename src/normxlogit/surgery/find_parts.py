@@ -1,0 +1,311 @@
+"""Finding the parts of a model by watching one small forward pass, and proving what was found."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from ..errors import HeadMismatchError
+from .early_exit import find_early_exit, handing_layers
+from .headpiece import Head, Headpiece, answer_of, output_embedding
+from .layer_outputs import embedding_output, layer_outputs
+from .layer_to_head import before_layers, find_tail
+from .memory import refuse_to_hide
+from .non_finite import is_number, no_number
+from .parts import EmbeddingTap, Parts
+from .pool import Pool, private_clone
+from .proofs import (
+    answers_again,
+    head_gives_the_logits,
+    head_reads_tokens_alone,
+    holds_on_another_text,
+    rows_are_the_vocabularys,
+)
+from .token_pooling import TokenPooling, find_token_pooling, token_places
+from .trace import Call, Form, axes_of, embedded_of, states_of, tensor_of, trace
+
+__all__ = ["find_parts"]
+
+
+def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> Parts:
+    """Watch a copy of the model answer `inputs` and find its trunk, head, embedding output and final norm.
+
+    A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
+
+    Args:
+        pool: Lends copies of the model, in evaluation mode.
+        inputs: A small batch.
+        filler: See `Headpiece`.
+
+    Raises:
+        HeadMismatchError: If the model returns no logits.
+        UnsupportedModelError: If its logits are NaN, or change when it is asked again or beside another text.
+    """
+    model = cast(PreTrainedModel, pool.model)
+    plain = not _named(model)  # its trunk has no name
+    if plain:  # of one text, the axes of texts and tokens can be told
+        inputs = {name: value[:1] for name, value in inputs.items()}
+    calls, outputs = trace(private_clone(model), inputs)  # what it leaves behind is left there
+    logits = answer_of(outputs)
+    if logits is None:
+        raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
+    if not is_number(logits):
+        raise no_number(model, calls, inputs)
+    answers_again(pool, inputs, logits)
+    states, embedded = states_of(outputs), embedded_of(outputs)
+    skipped: dict[str, Form] = {}
+    if plain:
+        layers = handing_layers(calls)
+        skipped = {call.path: Form.of(call.returned) for call in layers}
+        embedded = layers[0].given if layers else None
+        if embedded is not None and _time_first(model, embedded, inputs["input_ids"].shape):
+            embedded = embedded.transpose(0, 1)  # (B, T, H)
+        candidates = _latest_candidates(model, calls, layers, logits, inputs["input_ids"].shape)
+    first = before_layers(calls, states) if states else None
+    if states and first is not None:
+        states, embedded = (first, *states[:-1]), first
+    if not plain:
+        candidates = _trunk_candidates(model, calls, states)
+    filled = _padded_inside(calls, inputs["input_ids"])
+    compared = None if filled else logits
+    count = inputs["input_ids"].shape[1]
+    parts = Parts(
+        headpiece=None,
+        no_head="",
+        tokenwise=False,
+        trunk=None,
+        trunk_gives_states=False,
+        embedding_tap=None,
+        states_late=first is not None,
+        tail=None,
+        early_exit=None,
+        layers=None,
+        token_pooling=None,
+        outputs=None,
+        embedding_output=None,
+    )
+    try:
+        head, trunk, tokenwise = _proved_head(pool, candidates, inputs, logits, filler, skipped)
+        untried = holds_on_another_text(pool, head, inputs, compared, tokenwise)
+        token_pooling = None if filled else _proved_token_pooling(pool, head, trunk, calls, count, filler)
+    except HeadMismatchError as error:
+        parts = replace(parts, no_head=str(error))
+        untried = holds_on_another_text(pool, None, inputs, compared, False)
+        if embedded is not None and embedded.shape[1] != count and not filled:  # latents, of which none is a token
+            states, embedded = None, None
+    else:
+        parts = replace(
+            _with_layers(parts, pool, trunk, calls, inputs, None if token_pooling else states),
+            headpiece=head.piece,
+            tokenwise=tokenwise,
+            trunk=trunk.path,
+            trunk_gives_states=states_of(trunk.returned) is not None,
+            token_pooling=token_pooling,
+        )
+    squeezed = embedded is not None and embedded.shape[1] < count  # fewer states than tokens are no token's
+    outputs_of = layer_outputs(calls, parts.trunk, states) if states and len(states) > 1 and not squeezed else None
+    return replace(
+        parts,
+        embedding_tap=_embedding_tap(model, calls, embedded),
+        outputs=None if outputs_of is not None and parts.layers not in (None, len(outputs_of)) else outputs_of,
+        embedding_output=None if squeezed else embedding_output(calls, embedded),
+        untried=() if untried is None else (untried,),
+    )
+
+
+def _with_layers(
+    parts: Parts,
+    pool: Pool[PreTrainedModel],
+    trunk: Call,
+    calls: list[Call],
+    inputs: Mapping[str, Any],
+    states: tuple[Tensor, ...] | None,
+) -> Parts:
+    """Find how the outputs of single layers are brought to the head: all in one pass, or by skipping later layers."""
+    if states and len(states) > 1:
+        try:
+            return replace(parts, tail=find_tail(pool, inputs, calls, trunk, states), layers=len(states) - 1)
+        except LookupError:
+            pass
+    early_exit = find_early_exit(pool, trunk, calls, inputs)
+    return replace(parts, early_exit=early_exit, layers=None if early_exit is None else early_exit.count)
+
+
+def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
+    """Return whether the model itself puts padding behind the text, as BigBird does to fill its last block."""
+    integers = (call.given for call in calls if call.given is not None and not call.given.is_floating_point())
+    longer = (given for given in integers if given.ndim == 2 and given.shape[1] > ids.shape[1])
+    return any(torch.equal(given[:, : ids.shape[1]], ids) for given in longer)
+
+
+def _proved_token_pooling(
+    pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], count: int, filler: int
+) -> TokenPooling | None:
+    """Find which state stands for which token; None where the trunk gives a state for each.
+
+    Raises:
+        HeadMismatchError: If it gives more or fewer, and they cannot be told.
+    """
+    hidden = trunk.hidden
+    if hidden is None or head.piece.by_text(hidden).shape[1] == count:
+        return None
+    try:
+        pooling = find_token_pooling(trunk, calls, filler)
+        token_places(pool, trunk.path, pooling, count, hidden.device)
+    except Exception as error:  # the trunk without its layers may fail in any way
+        refuse_to_hide(error)
+        raise HeadMismatchError(
+            f"the trunk of {type(pool.model).__name__} gives {hidden.shape[1]} states for {count} tokens, and which of "
+            f"them stands for a token cannot be told: {error}"
+        ) from error
+    return pooling
+
+
+def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
+    """Find a module that is given or returns the embedding layer's output; None if there is none."""
+    if embedded is None:  # several streams from the start: what they were made of is the embedding itself
+        words = model.get_input_embeddings()
+        path = next((path for path, module in model.named_modules() if module is words), None)
+        return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
+    begun = {call.path: call for call in reversed(calls)}
+    first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
+    for call in first:
+        if call.given is embedded:
+            return EmbeddingTap(call.path, True, (0, 1, 2))
+    for call in first:
+        for given, held in ((True, call.given), (False, tensor_of(call.returned))):
+            axes = axes_of(held, embedded)
+            if axes is not None:
+                return EmbeddingTap(call.path, given, axes)
+    return None
+
+
+def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[Tensor, ...] | None) -> Iterator[Call]:
+    """Yield the calls whose output could be what the head reads, likely ones first.
+
+    Only those that end after the last layer: the model goes on correctly from any module, the embeddings included.
+    """
+    last = states[-2] if states and len(states) > 1 else None
+    after = max((call.end for call in calls if last is not None and call.given is last), default=-1)
+    called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= after}
+    base = model.base_model
+    first = next((path for path, module in model.named_modules() if module is base and path), None)
+    order = [first, *(path for path, call in called.items() if isinstance(call.returned, ModelOutput))]
+    order += [path for path in called if path.count(".") <= 1]
+    for path in dict.fromkeys(order):
+        if path in called:
+            yield called[path]
+
+
+def _latest_candidates(
+    model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
+) -> Iterator[Call]:
+    """Yield the calls of a plain module that could be its trunk's: the last ones first, for the head is what is left.
+
+    A call whose output is the answer itself comes last: what is found then is a head that does nothing.
+    """
+    start = layers[-1].end if layers else -1
+    hidden = ((call, call.hidden) for call in sorted(calls, key=lambda call: call.end, reverse=True))
+    after = [(call, h) for call, h in hidden if h is not None and call.path and call.end >= start]
+    turned = [(call, h.transpose(0, 1) if _time_first(model, h, shape) else h) for call, h in after]
+    fitting = [(call, h) for call, h in turned if h.shape[:2] == shape and h.is_floating_point()]
+    named = {path for path, module in model.named_modules() if module is getattr(model, "base_model", None)}
+    order = sorted(fitting, key=lambda pair: (pair[1].shape == logits.shape, pair[0].path not in named))
+    yield from (call for call, _ in order)
+
+
+def _named(model: nn.Module) -> bool:
+    """Return whether a model is one of transformers, which names its parts."""
+    return isinstance(model, PreTrainedModel)
+
+
+def _time_first(model: nn.Module, states: Tensor, shape: torch.Size) -> bool:
+    """Return whether a plain module holds states as (T, B, H), where its token ids are of a shape of (B, T)."""
+    return not _named(model) and states.shape[:2] == shape[::-1] != shape
+
+
+def _proved_head(
+    pool: Pool[PreTrainedModel],
+    candidates: Iterator[Call],
+    inputs: Mapping[str, Any],
+    logits: Tensor,
+    filler: int,
+    skipped: Mapping[str, Form],
+) -> tuple[Head, Call, bool]:
+    """Return the first candidate for the trunk with which the head reproduces the model's logits.
+
+    Returns:
+        The head, the trunk's call, and whether the head answers at single tokens.
+
+    Raises:
+        HeadMismatchError: If there is none.
+    """
+    tried = []
+
+    def attempt(trunk: Call) -> tuple[Head, Call, bool] | None:
+        try:
+            with torch.inference_mode():
+                head, tokenwise = _head_after(pool, trunk, inputs, logits, filler, skipped)
+        except Exception as error:  # a wrong guess may fail in any way; the next one is tried
+            refuse_to_hide(error)
+            kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
+            tried.append(f"{trunk.path}: {kind}{(str(error).splitlines() or [''])[0]}")
+            return None
+        return head, trunk, tokenwise
+
+    proved = next(filter(None, map(attempt, candidates)), None)
+    if proved is not None:
+        return proved
+    raise HeadMismatchError(
+        f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
+        f"reproduces the model's logits. Tried {'; '.join(tried) or 'nothing: no module returns hidden states'}"
+    )
+
+
+def _head_after(
+    pool: Pool[PreTrainedModel],
+    trunk: Call,
+    inputs: Mapping[str, Any],
+    logits: Tensor,
+    filler: int,
+    skipped: Mapping[str, Form],
+) -> tuple[Head, bool]:
+    """Prove the head that reads what a module returned.
+
+    Returns:
+        The head, and whether it answers at single tokens.
+
+    Raises:
+        HeadMismatchError: If it does not reproduce the model's logits.
+    """
+    model, hidden = cast(PreTrainedModel, pool.model), trunk.hidden
+    if hidden is None:
+        raise HeadMismatchError("no hidden states")
+    time_first = "input_ids" in inputs and _time_first(model, hidden, inputs["input_ids"].shape)
+    outside = {path: form for path, form in skipped.items() if not f"{path}.".startswith(f"{trunk.path}.")}
+    head = Head(pool, Headpiece(trunk.path, Form.of(trunk.returned), filler, time_first, outside))
+    hidden = head.piece.by_text(hidden)  # (B, T, H)
+    if (difference := head_gives_the_logits(head.whole(hidden, inputs), logits)) is not None:
+        raise HeadMismatchError(f"logits differ by {difference:.2g}")
+    try:
+        each = head.tokens(hidden[0])  # (T, C)
+    except Exception as error:  # some heads search the ids, as Longformer's does for three separators
+        refuse_to_hide(error)
+        head = Head(pool, replace(head.piece, by_ids=False))
+        each = head.tokens(hidden[0])  # (T, C)
+    if logits.ndim == 2:
+        return head, True
+    tokenwise = head_reads_tokens_alone(each, logits[0])
+    if model.get_output_embeddings() is None:
+        return head, tokenwise
+    if not tokenwise:
+        raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
+    path = output_embedding(model)
+    if path is not None:
+        by_rows = Head(pool, replace(head.piece, rows=path))
+        head = by_rows if rows_are_the_vocabularys(by_rows, path, hidden[0], logits[0]) else head
+    return head, tokenwise
