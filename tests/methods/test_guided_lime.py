@@ -198,7 +198,7 @@ def test_several_targets_share_the_perturbed_texts(monkeypatch):
     single = [e(TEXT, method="guided-lime:samples=8", target=k) for k in range(3)]
     rows = []
     answer = e.model.answer
-    monkeypatch.setattr(e.model, "answer", lambda i, *rest: rows.append(len(i["input_ids"])) or answer(i, *rest))
+    monkeypatch.setattr(e.model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
     everything = e(TEXT, method="guided-lime:samples=8", target=ALL)
     assert sum(rows) == 8
     for k, one in enumerate(single):

@@ -9,6 +9,9 @@ import transformers
 from normxlogit.errors import HeadMismatchError, InputError, UnsupportedModelError
 from normxlogit.models import signals
 from normxlogit.models.signals import SignalModel
+from normxlogit.surgery.headpiece import Headpiece
+from normxlogit.surgery.parts import Parts
+from normxlogit.surgery.trace import Form
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
 
@@ -73,33 +76,24 @@ def test_nothing_to_read():
 
 
 def test_a_token_stands_in_every_place_that_a_head_looks_at(monkeypatch):
-    """A head that leaves out the first two places finds a number from three copies on."""
-    for needed, most, found in [(1, 16, [1]), (3, 16, [1, 2, 3]), (3, 3, [1, 2, 3]), (3, 2, None)]:
+    """A head that leaves out the first two places gives a number from three copies on."""
+    for needed, most, tried in [(1, 16, [1]), (3, 16, [1, 2, 3]), (3, 3, [1, 2, 3]), (3, 2, None)]:
         monkeypatch.setattr(signals, "MOST_PLACES", most)
-        model, head, places = SignalModel(vit(), None), SimpleNamespace(copies=1), []
+        model, places = SignalModel(vit(), None), []
 
-        def tokens(hidden, head=head, places=places, needed=needed):
-            places.append(head.copies)
+        def tokens(head, hidden, places=places, needed=needed):
+            places.append(head.piece.copies)
             assert hidden.shape == (1, 32)
-            return torch.full((1, 3), torch.nan if head.copies < needed else 1.0)
+            return torch.full((1, 3), torch.nan if head.piece.copies < needed else 1.0)
 
-        head.tokens = tokens
-        if found is None:
+        monkeypatch.setattr(signals.Head, "tokens", tokens)
+        parts = Parts(Headpiece("vit", Form(tuple), 1), "", True, "vit", False, None, False, *[None] * 6)
+        if tried is None:
             with pytest.raises(HeadMismatchError, match="no number for a single token"):
-                model._settle(model.copy, SimpleNamespace(proved_head=head))
+                model._settle(model.copy, parts)
         else:
-            model._settle(model.copy, SimpleNamespace(proved_head=head))
-            assert places == found
-
-
-def test_a_head_of_no_known_width_is_not_tried():
-    model = SignalModel(vit(), None)
-    model.config = SimpleNamespace()
-    model._settle(model.copy, SimpleNamespace(proved_head=None))
-    model.config = SimpleNamespace(vision_config=SimpleNamespace(hidden_size=5))
-    seen = []
-    model._settle(model.copy, SimpleNamespace(proved_head=SimpleNamespace(tokens=lambda x: seen.append(x.shape) or x)))
-    assert seen == [(1, 5)]
+            assert model._settle(model.copy, parts).head.copies == needed
+            assert places == tried
 
 
 def test_how_long_a_waveform_is_the_model_says_itself_and_any_other_signal_is_tried_once():

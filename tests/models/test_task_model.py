@@ -68,16 +68,11 @@ def test_a_pass_ends_where_nothing_more_is_needed():
     ]:
         task, batch = made(family, kind)
         copy, passes = task.prepare(batch), []
-        name = "record" if layers else "call"
-        run = getattr(copy, name)
-        vars(copy)[name] = lambda _run=run, _seen=passes, **inputs: (
-            _seen.append(False),
-            _run(**inputs),
-            _seen.append(True),
-        )[1]
+        run = copy.run
+        vars(copy)["run"] = lambda *a, _run=run, _seen=passes, **k: _seen.append(_run(*a, **k)) or _seen[-1]
         with torch.no_grad():
             found = task.run(batch, layers=layers)
-        assert passes == ([False, True] if ends else [False])
+        assert [done.output is not None for done in passes] == [ends]
         assert (found.states is None) is not layers
         assert len(found.states or [0] * 4) == 4
         assert found.logits.shape == (3, tiny.SIZE if kind == "CausalLM" else 2)
@@ -108,7 +103,7 @@ def test_answers_at_a_position_of_each_text():
         torch.testing.assert_close(task.answer(batch.inputs, positions), own[[0, 1, 2], positions], **CLOSE)
         torch.testing.assert_close(task.answer(batch.inputs), own, **CLOSE)
         other = tiny.model("bert", "TokenClassification", seed=1)
-        torch.testing.assert_close(task.answer(batch.inputs, module=other), other(**batch.inputs).logits)
+        torch.testing.assert_close(task.answer(batch.inputs, on=other), other(**batch.inputs).logits)
 
 
 def test_a_head_that_sees_other_tokens_reads_the_whole_text_and_the_last_layer_is_what_it_reads():
