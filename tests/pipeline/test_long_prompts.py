@@ -76,9 +76,9 @@ def test_a_long_prompt_is_proved_on_its_beginning(name, monkeypatch):
     monkeypatch.setattr(frozen_model, "PROOF_TOKENS", 4)
     read, answer = [], TaskModel.answer
 
-    def noted(self, inputs, *rest):
+    def noted(self, inputs, *args, **options):
         read.extend(value.shape[1] for value in inputs.values())
-        return answer(self, inputs, *rest)
+        return answer(self, inputs, *args, **options)
 
     monkeypatch.setattr(TaskModel, "answer", noted)
     assert explainer().explain_completion(PROMPT, AFTER) == whole
