@@ -1,4 +1,4 @@
-"""AttnLRP (Achtibat et al., ICML 2024), by its authors' package, in the arena of `evaluate frontier`.
+"""AttnLRP (Achtibat et al., ICML 2024), by its authors' package, beside methods of this package.
 
 Its rules are patented and are not implemented here: the package `lxt` runs in an environment of its own, with the
 transformers that it was made for, on the token ids of this package. What it returns is measured like any method.
@@ -20,11 +20,12 @@ import torch
 
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import measure_attributions, summarise
-from normxlogit.evaluation.frontier import Cost, Point, run_frontier
+from normxlogit.evaluation.faithfulness import Faithfulness, measure_attributions, summarise
+from normxlogit.evaluation.runs import run_methods
+from normxlogit.evaluation.statistics import mean_interval
 from normxlogit.methods import Method
 
-__all__ = ["NAME", "compare"]
+__all__ = ["NAME", "compare", "table"]
 
 NAME = "attnlrp"
 PACKAGES = ("lxt==2.1", "transformers==4.52.4", "tokenizers==0.21.4", "huggingface-hub==0.36.0")
@@ -34,8 +35,8 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 
 def compare(
     explainer: Explainer, folder: str, examples: Sequence[Example], methods: Sequence[Method], keep: Path | None = None
-) -> list[Point]:
-    """Measure AttnLRP beside methods of this package.
+) -> list[Faithfulness]:
+    """Measure the faithfulness of AttnLRP beside that of methods of this package.
 
     Args:
         explainer: The model, BERT with a classifier.
@@ -47,7 +48,7 @@ def compare(
     Raises:
         DataError: If the package cannot be installed or fails, or changes what the model says.
     """
-    points = run_frontier(explainer, examples, methods, folder=keep)
+    results = run_methods(explainer, examples, methods, folder=keep)
     texts = [e.text for e in examples]
     plain = explainer(explainer.encode(texts))
     encodings = explainer.encode(texts)
@@ -65,7 +66,27 @@ def compare(
         for result, scores in zip(plain, state["scores"], strict=True)
     ]
     measured = measure_attributions(explainer, scored, [example.label for example in examples])
-    return [*points, Point(NAME, summarise(NAME, measured), Cost(state["passes"], (state["passes"],) * 2, 1))]
+    return [result for result in [*results, summarise(NAME, measured)] if result is not None]
+
+
+def table(results: Sequence[Faithfulness]) -> str:
+    """Return a Markdown table of AOPC, and of the first method's less each other's, text by text.
+
+    Args:
+        results: What `compare` returns.
+    """
+    first = np.array(results[0].per_text)
+    lines = [
+        f"| method | AOPC ↑ | 95% interval | `{results[0].method}` less it | 95% interval |",
+        "|---|---:|---|---:|---|",
+    ]
+    for result in results:
+        mean, low, high = mean_interval(first - np.array(result.per_text))
+        interval = "{:.3f} to {:.3f}".format(*result.aopc_interval)
+        lines.append(
+            f"| `{result.method}` | {result.aopc:.3f} | {interval} | {mean:+.3f} | {low:+.3f} to {high:+.3f} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def _computed(place: Path, folder: str, texts: list[dict[str, Any]]) -> dict[str, Any]:

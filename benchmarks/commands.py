@@ -16,7 +16,6 @@ from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.cli.options import methods_of
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
-from normxlogit.evaluation.frontier_report import frontier_table
 from normxlogit.evaluation.timing import environment
 from normxlogit.models.devices import AUTO, device_named
 from normxlogit.models.loading import default_model_folder
@@ -152,7 +151,9 @@ def attnlrp(
     data_dir: Annotated[Path | None, typer.Option(help="Folder with validation.jsonl.")] = None,
     split: Annotated[str, typer.Option(help="Choose settings on train, report validation.")] = "validation",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first texts.")] = None,
-    methods: Annotated[str, typer.Option(help="Names separated by spaces.")] = "normxlogit frozen-gradient decompx",
+    methods: Annotated[
+        str, typer.Option(help="Names separated by spaces; the first one's difference to each other is shown.")
+    ] = "frozen-gradient normxlogit decompx",
     output: Annotated[Path | None, typer.Option(help="Folder where finished runs are kept.")] = None,
 ) -> None:
     """Measure AttnLRP, by its authors' package in an environment of its own, beside methods of this package."""
@@ -160,8 +161,8 @@ def attnlrp(
         explainer = Explainer.from_pretrained(model)
         examples = load_examples(dataset, split=split, data_dir=data_dir, limit=limit)
         folder = model or str(default_model_folder())
-        points = authors_package.compare(explainer, folder, examples, methods_of(methods), output)
-    write(frontier_table(points))
+        results = authors_package.compare(explainer, folder, examples, methods_of(methods), output)
+    write(authors_package.table(results))
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

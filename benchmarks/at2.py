@@ -1,0 +1,182 @@
+"""AT2 (Cohen-Wang et al., 2025), by its authors' package, on the prompts of `evaluate generation`.
+
+AT2 predicts what leaving out sources costs an answer by a weighted sum of attention weights; the weights, one for each
+head, are learned from ablations of training prompts. The package `at2` does both: `train` gives it prompts as this
+package reads them, and `AT2` hands it the hidden states of a prompt with its answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from normxlogit import DataError, Explainer, MethodError
+from normxlogit.evaluation.generation import SourceResult, evaluate_sources
+from normxlogit.evaluation.questions import Asked
+from normxlogit.methods import Method, Request, Scores, register
+from normxlogit.pipeline.cite import ask
+from normxlogit.results.spans import prompt_sources
+
+__all__ = ["AT2", "compare", "train"]
+
+MODEL_TYPE = "llama"
+"""Whose attention the package computes."""
+
+MASKS = 32
+"""Ablations of each training prompt, the package's default."""
+
+UNITS = (None, "token")
+"""What an estimator is trained on: the answer as a whole, or its tokens."""
+
+
+@register(
+    "at2",
+    paper="Cohen-Wang et al., 2025",
+    needs="a Llama and an estimator that was trained for it",
+    signed=True,
+    passes="1 forward, and the attention weights again",
+)
+class AT2(Method):
+    """Learned sum of the attention weights from an answer's tokens to the tokens before them.
+
+    Args:
+        estimator: File of the trained estimator, from `train`.
+    """
+
+    def __init__(self, estimator: str = "") -> None:
+        self.estimator = estimator
+
+    def score(self, request: Request) -> Scores:
+        """Refuse: the estimator is trained on sources of answers."""
+        raise MethodError("at2 scores the sources of an answer")
+
+    @torch.no_grad()
+    def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores:
+        """Score the tokens of one text for the tokens of its answer, from one pass."""
+        module: Any = request.model.module
+        states = module(**request.forward.batch.inputs, output_hidden_states=True).hidden_states  # (1, T, H) each
+        start, end = int(places[0, 0]) + 1, int(places[0, -1]) + 2
+        task = SimpleNamespace(model=module, hidden_states=states)
+        scores = _estimator(self.estimator, module).get_scores(task, start, end).float()[None]  # (1, G, T)
+        return Scores((scores if weights is None else weights.to(scores) @ scores)[:, :, None])
+
+
+def train(explainer: Explainer, questions: Sequence[Asked], folder: Path, max_new_tokens: int = 40) -> list[Path]:
+    """Train estimators on answers to questions, by the package's trainer.
+
+    Args:
+        explainer: A Llama.
+        questions: Training questions with documents, whose sentences are the sources.
+        folder: Where the ablations and the estimators are written.
+        max_new_tokens: Most tokens of an answer.
+
+    Returns:
+        The file of the estimator for each of `UNITS`.
+    """
+    features, _, trainer_module, tasks = _package()
+    module: Any = explainer.model.module
+    shape = module.config.num_hidden_layers, module.config.num_attention_heads
+    prompts = [_prompt(tasks, explainer, question, max_new_tokens) for question in questions]
+    files = []
+    for unit in UNITS:
+        path = folder / f"by-{unit or 'answer'}"
+        trainer = trainer_module.LinearScoreEstimatorTrainer(
+            path,
+            list(range(len(prompts))),
+            module,
+            explainer.model.tokenizer,
+            lambda index, *_: prompts[index],
+            features.AttentionFeatureExtractor(*shape, model_type=MODEL_TYPE),
+            split_target_by=unit,
+            num_masks=MASKS,
+        )
+        trainer._generations = dict.fromkeys(range(len(prompts)), "")  # the answers are there
+        trainer._task_datas = {
+            index: {"num_sources": prompt.num_sources, "num_targets": len(prompt.get_sub_target_token_ranges(unit))}
+            for index, prompt in enumerate(prompts)
+        }
+        trainer.compute_features_and_outputs()
+        trainer.train(batch_size=len(prompts), device="cpu", save_name="trained")
+        files.append(path / "estimators/trained/score_estimator.pt")
+    return files
+
+
+def compare(
+    explainer: Explainer,
+    questions: Sequence[Asked],
+    methods: Sequence[str | Method],
+    estimators: Sequence[Path],
+    folder: Path | None = None,
+) -> tuple[list[SourceResult], int]:
+    """Measure AT2 beside methods of this package, as `evaluate generation` does.
+
+    Args:
+        explainer: A Llama.
+        questions: Questions that no estimator was trained on.
+        methods: The methods.
+        estimators: Trained estimators.
+        folder: Where what was measured is kept.
+    """
+    named = [*methods, *(AT2(estimator=str(path)) for path in estimators)]
+    results, prompts = evaluate_sources(explainer, questions, named, ablations=2, folder=folder)
+    return [replace(r, passes=r.passes - 2) if r.method.startswith("at2") else r for r in results], prompts
+
+
+def _package() -> tuple[Any, Any, Any, Any]:
+    try:
+        from at2.attribution import features, score_estimators, trainer
+        from at2.tasks import base
+    except ImportError as error:
+        raise DataError(f"the package at2 is missing ({error.name}): pip install at2") from None
+    return features, score_estimators, trainer, base
+
+
+def _estimator(path: str, module: Any) -> Any:
+    _, estimators, _, _ = _package()
+    return estimators.LinearScoreEstimator.load(Path(path)).to(module.dtype)
+
+
+def _prompt(tasks: Any, explainer: Explainer, question: Asked, max_new_tokens: int) -> Any:
+    """Return a question with its answer as a task of the package, on the token ids that this package reads."""
+    completed = ask(explainer.model, question.question, question.documents, max_new_tokens=max_new_tokens)
+    ids, start = list(completed.encoding.ids), completed.prompt_tokens
+    sources = prompt_sources(completed.sequenced(), completed.named)
+
+    class Prompt(tasks.AttributionTask):  # type: ignore[name-defined, misc]
+        """The prompt: its ablations are kept, for every unit is trained on the same."""
+
+        input_text = ""
+        generation_token_start, generation_token_end = start, len(ids)
+        target_token_range = start, len(ids)
+        measured: Any = None
+
+        def set_generation(self, generation: str) -> None:
+            """Keep the answer as it stands."""
+
+        def get_tokens(self, return_tensors: str | None = None) -> Any:
+            from transformers import BatchEncoding
+
+            return BatchEncoding({"input_ids": ids if return_tensors is None else torch.tensor([ids])})
+
+        def _get_source_token_ranges(self) -> list[tuple[int, int]]:
+            return [(source.tokens[0], source.tokens[-1] + 1) for source in sources]
+
+        def get_hidden_states(self) -> list[Tensor]:
+            with torch.no_grad():
+                states = self.model(torch.tensor([ids]), output_hidden_states=True).hidden_states
+            return [state[:, :-1] for state in states]
+
+        @property
+        def hidden_states(self) -> list[Tensor]:
+            return self.get_hidden_states()  # not kept: all prompts' would not fit
+
+        def get_masks_and_logit_probs(self, *args: Any, **options: Any) -> Any:
+            if self.measured is None:
+                self.measured = super().get_masks_and_logit_probs(*args, **options)
+            return self.measured
+
+    return Prompt(explainer.model.module, explainer.model.tokenizer)
