@@ -1,4 +1,4 @@
-"""The commands: speed, memory, long-prompts, peers, attnlrp, corpus."""
+"""The commands: speed, memory, layer-memory, long-prompts, peers, attnlrp, at2, corpus."""
 
 import json
 from collections.abc import Sequence
@@ -16,12 +16,16 @@ from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.cli.options import methods_of
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.questions import load_questions
+from normxlogit.evaluation.source_report import sources_table
 from normxlogit.evaluation.timing import environment
 from normxlogit.models.devices import AUTO, device_named
 from normxlogit.models.loading import default_model_folder
 
+from . import at2 as learned_attention
 from . import attnlrp as authors_package
 from . import corpus as corpora
+from . import layer_memory as memory_of_layers
 from . import long_prompts
 from . import memory as memory_overhead
 from . import peers as other_packages
@@ -101,6 +105,26 @@ def memory(
     _show([found], output)
 
 
+@app.command("layer-memory")
+def layers(
+    length: Annotated[int, typer.Option(min=1, max=512, help="Tokens of the text.")] = 512,
+    batch: Annotated[int, typer.Option(min=1, help="Texts at once.")] = 1,
+    rounds: Rounds = 5,
+    threads: Threads = None,
+    output: Output = None,
+) -> None:
+    """Measure the peak memory of the frozen gradient, read at all layers and at the word embeddings alone."""
+    with quiet():
+        _use(threads)
+        peaks = list(
+            memory_of_layers.compare(
+                length, batch, rounds, on_progress=lambda what: typer.echo(f"{what} ...", err=True)
+            )
+        )
+    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(row) for row in peaks]}
+    _deliver(memory_of_layers.as_table(peaks), state, output)
+
+
 @app.command("long-prompts")
 def long(
     tokens: Annotated[str, typer.Option(help="Lengths of the prompts, separated by spaces.")] = "1000 2000 4000",
@@ -163,6 +187,29 @@ def attnlrp(
         folder = model or str(default_model_folder())
         results = authors_package.compare(explainer, folder, examples, methods_of(methods), output)
     write(authors_package.table(results))
+
+
+@app.command()
+def at2(
+    train: Annotated[Path, typer.Option(help="Rows of QNLI, or questions with documents, to train the estimator on.")],
+    data: Annotated[Path, typer.Option(help="The same, to compare on.")],
+    model: Annotated[str, typer.Option(help="Folder of a Llama.")],
+    output: Annotated[Path, typer.Option(help="Folder for ablations, estimators and what was measured.")],
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    dtype: Annotated[str, typer.Option(help="Data type of the weights.")] = "bfloat16",
+    train_limit: Annotated[int, typer.Option(min=2, help="Training questions.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Questions to compare on.")] = 100,
+    methods: Annotated[str, typer.Option(help="Names separated by spaces.")] = "frozen-gradient",
+) -> None:
+    """Train AT2, by its authors' package (`pip install at2`), and measure it beside methods of this package."""
+    with quiet():
+        options = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, dtype=dtype, **options)
+        estimators = learned_attention.train(explainer, load_questions(train, train_limit), output)
+        results, prompts = learned_attention.compare(
+            explainer, load_questions(data, limit), methods_of(methods), estimators, output / "measured"
+        )
+    write(f"On {prompts} of these questions some source matters.\n\n{sources_table(results)}")
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
