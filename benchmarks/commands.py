@@ -1,4 +1,4 @@
-"""The commands: speed, memory, layer-memory, long-prompts, peers, attnlrp, at2, corpus."""
+"""The commands: speed, memory, layer-memory, long-prompts, peers, attnlrp, at2, read-places, corpus."""
 
 import json
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from normxlogit.cli.console import deliver, progress, quiet, write
 from normxlogit.cli.options import methods_of
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.next_token import load_beginnings
 from normxlogit.evaluation.questions import load_questions
 from normxlogit.evaluation.source_report import sources_table
 from normxlogit.evaluation.timing import environment
@@ -29,6 +30,7 @@ from . import layer_memory as memory_of_layers
 from . import long_prompts
 from . import memory as memory_overhead
 from . import peers as other_packages
+from . import read_places as places
 from . import speed as time_ratios
 from .ratios import Row, as_state, as_table
 
@@ -210,6 +212,24 @@ def at2(
             explainer, load_questions(data, limit), methods_of(methods), estimators, output / "measured"
         )
     write(f"On {prompts} of these questions some source matters.\n\n{sources_table(results)}")
+
+
+@app.command("read-places")
+def read_places(
+    data: Annotated[Path, typer.Option(help='Sentences, a line each; or JSON lines with a "text" and its "subject".')],
+    model: Annotated[str, typer.Option(help="Folder of a causal language model.")],
+    gguf_file: Annotated[str | None, typer.Option(help="The GGUF file in that folder.")] = None,
+    split: Annotated[str, typer.Option(help="Of sentences: choose on train, report validation.")] = "train",
+    limit: Annotated[int, typer.Option(min=1, help="Texts.")] = 200,
+) -> None:
+    """Measure at which layers the frozen gradient of a language model is best read, against leave-one-out."""
+    with quiet():
+        explainer = Explainer.from_pretrained(model, **({} if gguf_file is None else {"gguf_file": gguf_file}))
+        if data.suffix == ".jsonl":
+            write(places.subject_table(list(places.read(explainer, places.load_subjects(data)[:limit]))))
+        else:
+            texts = [(text, []) for text in load_beginnings(data, limit, split)]
+            write(places.table(list(places.read(explainer, texts))))
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
