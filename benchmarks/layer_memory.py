@@ -12,9 +12,9 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
-from normxlogit.paper.costs.memory import FORWARD, GIVE_BACK
-from normxlogit.paper.costs.peak import Peak
-from normxlogit.paper.costs.random_models import random_bert, random_ids, reference_tokenizer
+from paper.costs.memory import FORWARD, GIVE_BACK
+from paper.costs.peak import Peak
+from paper.costs.random_models import random_bert, random_ids, reference_tokenizer
 
 from .random_models import SMOLLM2, language_model
 
