@@ -5,6 +5,7 @@ head, are learned from ablations of training prompts. The package `at2` does bot
 package reads them, and `AT2` hands it the hidden states of a prompt with its answer.
 """
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -127,12 +128,12 @@ def compare(
 
 
 def _package() -> tuple[Any, Any, Any, Any]:
+    modules = ("attribution.features", "attribution.score_estimators", "attribution.trainer", "tasks.base")
     try:
-        from at2.attribution import features, score_estimators, trainer
-        from at2.tasks import base
+        features, estimators, trainer, tasks = (importlib.import_module(f"at2.{name}") for name in modules)
     except ImportError as error:
-        raise DataError(f"the package at2 is missing ({error.name}): pip install at2") from None
-    return features, score_estimators, trainer, base
+        raise DataError(f"the package at2 cannot be imported ({error.name}): pip install at2") from None
+    return features, estimators, trainer, tasks
 
 
 def _estimator(path: str, module: Any) -> Any:
@@ -146,7 +147,7 @@ def _prompt(tasks: Any, explainer: Explainer, question: Asked, max_new_tokens: i
     ids, start = list(completed.encoding.ids), completed.prompt_tokens
     sources = prompt_sources(completed.sequenced(), completed.named)
 
-    class Prompt(tasks.AttributionTask):  # type: ignore[name-defined, misc]
+    class Prompt(tasks.AttributionTask):  # type: ignore[misc]
         """The prompt: its ablations are kept, for every unit is trained on the same."""
 
         input_text = ""

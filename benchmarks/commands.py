@@ -205,7 +205,7 @@ def at2(
 ) -> None:
     """Train AT2, by its authors' package (`pip install at2`), and measure it beside methods of this package."""
     with quiet():
-        options = {} if gguf_file is None else {"gguf_file": gguf_file}
+        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
         explainer = Explainer.from_pretrained(model, dtype=dtype, **options)
         estimators = learned_attention.train(explainer, load_questions(train, train_limit), output)
         results, prompts = learned_attention.compare(
@@ -224,12 +224,13 @@ def read_places(
 ) -> None:
     """Measure at which layers the frozen gradient of a language model is best read, against leave-one-out."""
     with quiet():
-        explainer = Explainer.from_pretrained(model, **({} if gguf_file is None else {"gguf_file": gguf_file}))
+        options: dict[str, Any] = {} if gguf_file is None else {"gguf_file": gguf_file}
+        explainer = Explainer.from_pretrained(model, **options)
         if data.suffix == ".jsonl":
             write(places.subject_table(list(places.read(explainer, places.load_subjects(data)[:limit]))))
         else:
-            texts = [(text, []) for text in load_beginnings(data, limit, split)]
-            write(places.table(list(places.read(explainer, texts))))
+            beginnings = load_beginnings(data, limit, split)
+            write(places.table(list(places.read(explainer, [(text, ()) for text in beginnings]))))
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -122,7 +122,7 @@ def read(explainer: Explainer, texts: Sequence[tuple[str, Sequence[str]]]) -> It
             left = module(input_ids=without).logits[:, -1].log_softmax(-1)  # (T, V)
         target = layers.prediction.id
         spans = [(at, at + len(word)) for word in words for at in [text.index(word)]]
-        inside = [any(a < end and b > start for start, end in spans) for a, b in layers.offsets]
+        inside = [any(a < end and b > start for start, end in spans) for a, b in layers.offsets or ()]
         yield Read(
             np.concatenate([embedded.scores[None], layers.scores]).astype(np.float64),
             (whole[target] - left[:, target]).double().numpy(),
@@ -157,16 +157,16 @@ def subject_table(texts: Sequence[Read]) -> str:
         "| Spearman with leave-one-out ↑ |",
         "|---|---:|---:|---:|",
     ]
-    compared = {"leave-one-out": lambda text: text.removed}
-    compared |= {name: lambda text, place=place: place(text.layers) for name, place in PLACES.items()}
     texts = [text for text in texts if text.subject[:-1].any()]
-    for name, scored in compared.items():
-        orders = [np.argsort(-scored(text)[:-1], kind="stable") for text in texts]
+    compared = {"leave-one-out": [text.removed for text in texts]}
+    compared |= {name: [place(text.layers) for text in texts] for name, place in PLACES.items()}
+    for name, scores in compared.items():
+        orders = [np.argsort(-each[:-1], kind="stable") for each in scores]
         both = zip(texts, orders, strict=True)
         hits = [(float(text.subject[order[:2]].any()), float(text.subject[order[0]])) for text, order in both]
-        rank = mean_interval([rank_correlation(scored(text), text.removed) for text in texts])
+        ranks = [rank_correlation(each, text.removed) for each, text in zip(scores, texts, strict=True)]
         two, one = (mean_interval(list(column)) for column in zip(*hits, strict=True))
-        lines.append(f"| {name} | {_shown(two)} | {_shown(one)} | {_shown(rank)} |")
+        lines.append(f"| {name} | {_shown(two)} | {_shown(one)} | {_shown(mean_interval(ranks))} |")
     return "\n".join(lines) + "\n"
 
 
