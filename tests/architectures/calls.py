@@ -40,6 +40,7 @@ NEW_TOKENS = 3
 SMALLER = {
     "integrated-gradients": "integrated-gradients:steps=3",
     "lime": "lime:samples=12",
+    "context-cite": "context-cite:samples=12",
     "kernel-shap": "kernel-shap:samples=12",
     "guided-lime": "guided-lime:samples=12",
 }
@@ -200,11 +201,11 @@ class TextCalls:
         for given in self.inputs:
             self.logits(given)
 
-    def logit(self, given: Any, result: Any, *, centred: bool = True) -> float:
+    def logit(self, given: Any, result: Any) -> float:
         """Return the caller's own model's logit of what a result explains, less the mean over a vocabulary."""
         logits, target = self.logits(given), result.target
         logits = logits if target.position is None else logits[target.position]
-        if centred and self.task in ("masked-lm", "causal-lm"):
+        if self.task in ("masked-lm", "causal-lm"):
             logits = logits - logits.mean()
         return float(logits[target.ids[0]])
 
@@ -221,7 +222,7 @@ class TextCalls:
             if result.method == "frozen-gradient" and self._reads_one_target(result):
                 adds_up(result, self.logit(given, result), "scores and bias")
             if name == "decompx" and self._reads_one_target(result):  # it shares the biases out
-                logit = self.logit(given, result, centred=False)
+                logit = self.logit(given, result)
                 same(result.scores.sum(), logit, "the sum of the scores", float(np.abs(result.scores).sum()))
         for result, single in zip(self.explainer(self.inputs, method=method), alone, strict=True):
             same(result.scores, single.scores, "in a batch and alone")

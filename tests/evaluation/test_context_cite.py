@@ -78,6 +78,6 @@ def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_return
 
 def test_it_does_not_read_encoder_decoder_models(package):
     inner = Explainer(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5"))._language_model
-    with pytest.raises(UnsupportedModelError, match="lime:samples=32 is its way"):
+    with pytest.raises(UnsupportedModelError, match="the method context-cite reads this one"):
         published_context_cite(inner, None, [], 9, 4)
     assert not package.asked

@@ -16,7 +16,8 @@ from normxlogit.evaluation.generation import evaluate_sources, summarise
 from normxlogit.evaluation.questions import Asked
 from normxlogit.evaluation.statistics import rank_correlation
 from normxlogit.methods import method_named
-from normxlogit.pipeline.ablations import Ablations, random_ablations
+from normxlogit.methods.perturbation import random_subsets
+from normxlogit.pipeline.ablations import Ablations
 from normxlogit.pipeline.cite import ask
 from normxlogit.pipeline.completion import explain_completion
 from normxlogit.pipeline.options import Options
@@ -28,7 +29,7 @@ from tests.pipeline.test_cite import TEMPLATE
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm and wit! This was never bad."
 WORDS = re.compile(r"\w+|[^\w\s]")
-METHODS = ["frozen-gradient", "normxlogit", "lime:samples=8"]
+METHODS = ["frozen-gradient", "normxlogit", "context-cite:samples=8"]
 
 
 WORTH = generation.MATTERS, generation.TOKEN_MATTERS
@@ -80,7 +81,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     assert state["answer"] == text.text[text.prompt_characters :]
     assert state["explained"] == [state["answer"]]
     assert state["tokens"] == len(completed.encoding)
-    kept = random_ablations(4, 12, 3 + 1_000_003)
+    kept = random_subsets(4, 12, 3 + 1_000_003)
     answers = measure(kept).sum(1)
     for name, found in state["methods"].items():
         order = np.argsort(-np.array(found["scores"]), kind="stable")
@@ -133,7 +134,7 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
     model = explainer._language_model
     question, methods = (
         Asked("the cats is good?", {"text": DOCUMENT}),
-        ["frozen-gradient", "normxlogit", "lime:samples=8"],
+        ["frozen-gradient", "normxlogit", "context-cite:samples=8"],
     )
     monkeypatch.setattr(generation, "TOKEN_MATTERS", 0.05)
     state = generation.measure_prompt(model, question, [method_named(m) for m in methods], 6, 12, 0, tokens=3)
@@ -176,7 +177,9 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
         assert found["agrees"] == pytest.approx(np.mean(first))
     assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
     assert state["explained"] == [sequence.text[slice(*sequence.offsets[sequence.prompt_tokens + k])] for k in tokens]
-    passes = [state["methods"][m]["passes"] for m in ("frozen-gradient", "normxlogit", "lime:samples=8", "occlusion")]
+    passes = [
+        state["methods"][m]["passes"] for m in ("frozen-gradient", "normxlogit", "context-cite:samples=8", "occlusion")
+    ]
     assert passes == [7, 1, 8, count + 1]
     assert not any("excess" in name for name in state["methods"])
 
@@ -263,8 +266,8 @@ def test_means_have_bootstrap_intervals():
 @pytest.mark.parametrize(
     ("family", "kind", "wanted"),
     [
-        ("llama", "CausalLM", ["frozen-gradient", "normxlogit", "lime:samples=32"]),
-        ("t5", "Seq2SeqLM", ["frozen-gradient", "lime:samples=32"]),
+        ("llama", "CausalLM", ["frozen-gradient", "normxlogit", "context-cite"]),
+        ("t5", "Seq2SeqLM", ["frozen-gradient", "context-cite"]),
     ],
 )
 def test_the_default_methods_are_those_that_the_model_takes(family, kind, wanted):

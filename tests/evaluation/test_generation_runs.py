@@ -146,7 +146,7 @@ def test_a_real_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch):
     explainer = Explainer(tiny.model("llama", "CausalLM"), tokenizer)
     document = "The movie is good. The cat sat on the mat. This was never bad."
     questions = [Asked("is this good?", {"text": document}), Asked("was the cat bad?", {"text": document})]
-    options, methods = {"max_new_tokens": 5, "ablations": 6}, ["logat", "lime:samples=8"]
+    options, methods = {"max_new_tokens": 5, "ablations": 6}, ["logat", "context-cite:samples=8"]
     evaluate_sources(explainer, questions[:1], methods[:1], folder=tmp_path, **options)
     whole = evaluate_sources(explainer, questions, methods, **options)
     assert evaluate_sources(explainer, questions, methods, folder=tmp_path, **options) == whole

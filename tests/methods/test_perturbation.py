@@ -1,9 +1,8 @@
-"""Perturbation methods against plain loops, and against enumeration of all subsets."""
+"""Perturbation methods against plain loops, enumeration of all subsets and Captum, and what the model is asked."""
 
 import itertools
 import math
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -11,13 +10,14 @@ import torch
 from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from normxlogit import ALL, Explainer, MethodError
+from normxlogit import ALL, Explainer, MethodError, TargetError
+from normxlogit.methods import ContextCite
+from normxlogit.methods.perturbation import PerturbedAnswers
+from normxlogit.methods.surrogates import shapley_subsets
 from normxlogit.models.masking import remove_tokens
 from tests import tiny
 
-from .spell import spelled
-
-METHODS = ["occlusion", "lime", "kernel-shap"]
+METHODS = ["occlusion", "lime", "context-cite", "kernel-shap"]
 MASK = tiny.VOCABULARY["[MASK]"]
 FOUR = "the movie never good"
 
@@ -192,6 +192,38 @@ def test_sampled_subsets_come_close_to_enumeration():
     close(sampled.sum(), exact.sum(), 1e-2)
 
 
+def test_sizes_are_drawn_as_the_shapley_kernel_weighs_them():
+    sizes = [int(subset.sum()) for subset in itertools.islice(shapley_subsets(6, 0), 4002)]
+    assert sizes[:2] == [6, 0]
+    chances = np.array([1 / (size * (6 - size)) for size in range(1, 6)])
+    np.testing.assert_allclose(np.bincount(sizes[2:])[1:] / 4000, chances / chances.sum(), atol=0.025)
+
+
+def test_context_cite_fits_a_lasso_with_presence_standardised_to_the_log_odds():
+    from sklearn.linear_model import Lasso
+    from sklearn.preprocessing import StandardScaler
+
+    model, made = bert(scale=8.0, num_labels=3)
+    inputs = made(FOUR, return_tensors="pt")
+    present = ContextCite(64, seed=3).subsets(4)
+    assert 0.4 < present.mean() < 0.6
+    logits = torch.stack([masked_logits(model, inputs, 1 + np.flatnonzero(~row)) for row in present])  # (N, C)
+    odds = logits.softmax(-1)[:, 2].logit().double()
+    scaler = StandardScaler().fit(present)
+    expected = Lasso(alpha=0.01).fit(scaler.transform(present), odds).coef_ / scaler.scale_
+    found = Explainer(model, made)(FOUR, method="context-cite:samples=64,seed=3", target=2)
+    close(found.scores[1:-1], expected, 1e-3)
+    relative = (logits[:, 2] - logits[:, 0]).double()  # the log-odds of one of two labels
+    expected = Lasso(alpha=0.01).fit(scaler.transform(present), relative).coef_ / scaler.scale_
+    found = Explainer(model, made)(FOUR, method="context-cite:samples=64,seed=3", target=2, contrast=0)
+    close(found.scores[1:-1], expected, 1e-3)
+
+
+def test_a_value_has_no_log_odds():
+    with pytest.raises(TargetError, match="gives no probability"):
+        Explainer(*bert(num_labels=1))(FOUR, method="context-cite")
+
+
 def test_lime_weighs_and_penalises_as_captum_does():
     from captum.attr import Lime
 
@@ -209,18 +241,6 @@ def test_lime_weighs_and_penalises_as_captum_does():
 
 
 # --- promises ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["lime", "kernel-shap"])
-def test_seeds(method):
-    e = Explainer(*bert(scale=8.0))
-    text, settings = tiny.TEXTS[2], {"samples": 60} | ({"alpha": 0} if method == "lime" else {})
-    spec = spelled(method, **settings)
-    before = torch.random.get_rng_state()
-    first = e(text, method=spec).scores
-    assert torch.equal(torch.random.get_rng_state(), before), "the caller's random state stays"
-    np.testing.assert_array_equal(first, e(text, method=spec).scores)
-    assert np.abs(first - e(text, method=f"{spec},seed=1").scores).max() > 1e-6
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -258,6 +278,23 @@ def test_a_token_whose_label_is_explained_is_masked_like_any_other():
     close(found.scores[3], float(loss))
 
 
+def test_inputs_are_asked_in_batches_and_each_once():
+    model = Explainer(*bert(), batch_tokens=8).model
+    encodings = {text: model.encoder([text])[0] for text in ("the cat", "good", "the movie")}
+    asked = []
+
+    def read(inputs, keys):
+        asked.append(keys)
+        return [np.array(len(encoding)) for encoding in inputs]
+
+    answers = PerturbedAnswers(model, encodings.__getitem__, read)
+    keys = ["the cat", "good", "the movie", "good"]
+    assert [int(length) for length in answers(keys)] == [4, 3, 4, 3]
+    assert sorted(len(batch) for batch in asked) == [1, 2]
+    answers(["good", "the cat"])
+    assert sum(map(len, asked)) == 3
+
+
 def test_the_same_text_is_asked_once(monkeypatch):
     e = Explainer(*bert())
     rows = []
@@ -287,23 +324,6 @@ def test_texts_of_special_tokens_only(method):
     assert (found.scores == 0).all()
 
 
-def test_several_threads_at_once():
-    e = Explainer(*bert())
-    expected = [e(text, method="kernel-shap:samples=30").scores for text in tiny.TEXTS]
-    found = [None] * 6
-
-    def work(place):
-        found[place] = e(tiny.TEXTS[place % 3], method="kernel-shap:samples=30").scores
-
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for place, scores in enumerate(found):
-        np.testing.assert_array_equal(scores, expected[place % 3])
-
-
 def test_taken_out_is_what_the_methods_ask():
     """Deleting down to nothing asks the beginning of a sequence, for GPT-2 the end token."""
     model, made = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
@@ -323,15 +343,9 @@ def test_taken_out_is_what_the_methods_ask():
     ("method", "message"),
     [
         ("occlusion:window=0", "occlusion: window must be positive"),
-        ("occlusion:window=two", "window must be a whole number, not 'two'"),
-        ("lime:samples=0", "lime: samples must be positive"),
         ("lime:alpha=-1", "alpha must not be negative"),
+        ("context-cite:alpha=0", "alpha must be positive"),
         ("kernel-shap:samples=1", "samples must be 2 or more"),
-        ("occlusion:samples=3", "occlusion has no setting 'samples'; it has window"),
-        (
-            f"lime:seed={2**63}",
-            f"lime: seed must be a whole number, not '{2**63}': it has too many digits to fit into 64 bits",
-        ),
     ],
 )
 def test_settings_that_do_not_exist(method, message):
@@ -339,19 +353,12 @@ def test_settings_that_do_not_exist(method, message):
         Explainer(*bert())(FOUR, method=method)
 
 
-def test_there_are_no_layers():
-    with pytest.raises(MethodError, match="lime gives no scores for single layers"):
-        Explainer(*bert())(FOUR, method="lime", layers=ALL)
-
-
-@pytest.mark.parametrize(
-    ("method", "package"), [(m, "captum") for m in METHODS] + [("lime", "sklearn"), ("kernel-shap", "sklearn")]
-)
-def test_a_missing_package_is_named(monkeypatch, method, package):
-    for name in [n for n in sys.modules if n.partition(".")[0] == package]:
+@pytest.mark.parametrize("method", ["lime", "context-cite", "kernel-shap"])
+def test_a_missing_package_is_named(monkeypatch, method):
+    for name in [n for n in sys.modules if n.partition(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MethodError, match=rf"needs the package {package}.*pip install 'normxlogit\[eval\]'"):
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(MethodError, match=r"needs the package sklearn.*pip install 'normxlogit\[eval\]'"):
         Explainer(*bert())(FOUR, method=method)
 
 

@@ -45,7 +45,7 @@ def test_what_scores_have_a_sign_and_what_layers_is_known():
     }  # fmt: skip
     assert {name for name, method in known.items() if method.signed} == {
         "normxlogit", "logat", "frozen-gradient", "decompx",
-        "gradient-x-input", "integrated-gradients", "guided-lime", "kernel-shap", "lime", "occlusion",
+        "gradient-x-input", "integrated-gradients", "context-cite", "guided-lime", "kernel-shap", "lime", "occlusion",
     }  # fmt: skip
 
 

@@ -10,7 +10,8 @@ import torch
 
 from normxlogit import Attributions, Citations, Explainer, InputError, MethodError
 from normxlogit.methods import method_named
-from normxlogit.pipeline.ablations import Ablations, context_cite, leave_one_out, random_ablations
+from normxlogit.methods.perturbation import random_subsets
+from normxlogit.pipeline.ablations import Ablations, leave_one_out, score_sources
 from normxlogit.pipeline.cite import _without_ending, question_prompt
 from normxlogit.pipeline.options import Options
 from normxlogit.pipeline.sources import explain_sources
@@ -149,27 +150,45 @@ class Linear:
 
 def test_context_cite_finds_a_linear_answer_and_leave_one_out_too():
     parts = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
-    fitted = context_cite(Linear(), parts, samples=64, alpha=1e-6)
-    np.testing.assert_allclose(fitted, [Linear.weights, Linear.weights / 3], atol=1e-2)
+
+    def fitted(settings):
+        return score_sources(method_named(f"context-cite:samples=64,{settings}"), Linear(), parts, None).table
+
+    np.testing.assert_allclose(fitted("alpha=1e-6"), [Linear.weights, Linear.weights / 3], atol=1e-2)
     np.testing.assert_allclose(leave_one_out(Linear(), parts), [Linear.weights, Linear.weights / 3], atol=1e-12)
-    sparse = context_cite(Linear(), parts, samples=64, alpha=0.05)
+    sparse = fitted("alpha=0.05")
     assert sparse[0, 1] == 0
     assert 0 < sparse[0, 0] < 2
-    assert random_ablations(4, 2000, 0).mean() == pytest.approx(0.5, abs=0.03)
-    assert (random_ablations(4, 9, 1) != random_ablations(4, 9, 2)).any()
+    assert random_subsets(4, 2000, 0).mean() == pytest.approx(0.5, abs=0.03)
+    assert (random_subsets(4, 9, 1) != random_subsets(4, 9, 2)).any()
 
 
-def test_lime_over_sources_is_context_cite():
+def test_lime_and_context_cite_over_sources_are_two_estimators():
+    """LIME weighs ablations by their distance and explains nats; ContextCite explains the log-odds, for each token."""
+    from sklearn.linear_model import Lasso
+
     explainer = explainer_for()
     model = explainer._language_model
     completed = generate(model, CHAT, 4, {})
-    found = explain_sources(model, completed, Options(method=method_named("lime:samples=20,seed=3")), "sentence")
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), "sentence"))
     before = np.random.get_state()[1:]  # noqa: NPY002  # the caller's, which stays
-    wanted = context_cite(measure, np.ones((1, 4)), samples=20, seed=3)
+    cited, lime = (
+        explain_sources(model, completed, Options(method=method_named(f"{name}:samples=20,seed=3")), "sentence")
+        for name in ("context-cite", "lime")
+    )
     assert str(np.random.get_state()[1:]) == str(before)  # noqa: NPY002
-    np.testing.assert_allclose(found.table, wanted, rtol=1e-4, atol=1e-5)
-    assert found.diagnostics["forward_passes"] == measure.asked <= 8  # of three sources there are eight subsets
+    present = random_subsets(3, 20, 3)
+    nats = measure(present).sum(1)
+    scaled = (present - present.mean(0)) / present.std(0)
+    odds = (nats - np.log1p(-np.exp(nats))) / 4
+    expected = Lasso(alpha=0.01).fit(scaled, odds).coef_ / present.std(0) * 4
+    np.testing.assert_allclose(cited.scores, expected, rtol=1e-3, atol=1e-4)
+    present = method_named("lime:samples=20,seed=3").subsets(3)
+    kernel = np.exp(-((1 - np.sqrt(present.mean(1))) ** 2) / 2)
+    expected = Lasso(alpha=0.01).fit(present, measure(present).sum(1), sample_weight=kernel).coef_
+    np.testing.assert_allclose(lime.scores, expected, rtol=1e-3, atol=1e-4)
+    assert (cited.unit, lime.unit) == ("logit of the answer's probability", "nats")
+    assert cited.diagnostics["forward_passes"] <= 8, "of three sources there are eight subsets"
 
 
 def test_named_sources_of_texts_and_messages():
@@ -241,10 +260,10 @@ def test_questions_and_documents_that_are_none():
         (" ", DOCUMENTS, "question is empty"),
         ("Who?", {}, "no document"),
         ("Who?", ["  "], "no document"),
-        ("Who?", {"a": 3}, "'a' is no text"),
+        ("Who?", {"a": 3}, "'a' has no text"),
         ("Who?", {1: "A cat.", "1": "A dog."}, "two documents have the same name"),
-        ("Who?", {"A cat.", "A dog."}, "texts by name or a list of texts, not set"),
-        ("Who?", None, "texts by name or a list of texts, not NoneType"),
+        ("Who?", {"A cat.", "A dog."}, "expected documents as texts by name.*got set"),
+        ("Who?", None, "expected documents as texts by name.*got NoneType"),
     ):
         with pytest.raises(InputError, match=message):
             question_prompt(question, documents, chat=True)

@@ -23,7 +23,7 @@ def generation(
         str | None,
         typer.Option(
             help="Names separated by spaces; settings as name:setting=value,setting=value. By default the method that "
-            "explains completions, normxlogit and lime:samples=32."
+            "explains completions, normxlogit and context-cite."
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,

@@ -44,7 +44,7 @@ def published_context_cite(
     """
     if isinstance(model, Seq2SeqModel):
         raise UnsupportedModelError(
-            "the package context-cite reads causal language models; lime:samples=32 is its way on this model"
+            "the package context-cite reads causal language models; the method context-cite reads this one, too"
         )
     with _silent():
         utils = optional_module("context_cite.utils", MISSING)
@@ -61,8 +61,7 @@ def published_context_cite(
             reference, model.tokenizer, samples, len(sources), prompt_ids, answer, 0.5, 1, base_seed=seed
         )
         weights, _ = solver.fit(masks, utils.aggregate_logit_probs(logits), len(answer))
-    found: npt.NDArray[np.float64] = np.asarray(weights, np.float64)
-    return found
+    return np.asarray(weights, np.float64)
 
 
 @contextlib.contextmanager

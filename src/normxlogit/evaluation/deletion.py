@@ -1,6 +1,5 @@
 """Deletion curve of one explanation: the answer while its words are taken away, the highest scored ones first."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,8 +9,8 @@ import torch
 from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..models.map_batches import map_batches
-from ..models.masking import masks, remove_tokens
+from ..methods.perturbation import Floats, PerturbedAnswers
+from ..models.masking import masks, moved_position, remove_tokens
 from ..models.signals import SignalModel
 from ..results.attribution import Attribution
 
@@ -75,8 +74,12 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         raise DataError("the text has nothing to take away but special tokens")
     order = sorted(units, key=lambda unit: -unit[2])  # stable: ties go to the earlier one
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
-    ways = [[u for _, tokens, _ in taken[:n] for u in tokens] for taken in (order, order[::-1]) for n in counts]
-    values = _values(explainer, a, encoding, ways)
+    removed = [
+        tuple(sorted(i for _, tokens, _ in ranked[:n] for i in tokens))
+        for ranked in (order, order[::-1])
+        for n in counts
+    ]
+    values = [float(value) for value in _perturbed(explainer, a, encoding)(removed)]
     (label,) = a.target.labels
     return DeletionCurve(
         target=label,
@@ -100,31 +103,23 @@ def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
     return [unit for unit in found if kept not in unit[1] or len(found) == 1]
 
 
-def _values(explainer: Explainer, a: Attribution, encoding: Encoding, ways: Sequence[Sequence[int]]) -> list[float]:
-    """Return the target's probability (value) for the text without some tokens, for each choice of them."""
-    model, (target,) = explainer.model, a.target.ids
-    changed = [remove_tokens(model, encoding, way) for way in ways]
-    in_place = masks(model)
+def _perturbed(explainer: Explainer, a: Attribution, encoding: Encoding) -> PerturbedAnswers[tuple[int, ...]]:
+    """Return the target's probability (or value) as a function of the tokens that are removed from the text."""
+    model, (target,), position = explainer.model, a.target.ids, a.target.position
 
-    def place(way: Sequence[int]) -> int:
-        """Return where the answer is read now: what stood there, or the last token before it that is left."""
-        position = a.target.position or 0
-        return position if in_place else max(0, position - sum(i <= position for i in way))
-
-    def work(places: list[int]) -> list[float]:
-        batch = model.batch([changed[i] for i in places], places)
+    def read(encodings: list[Encoding], removed: list[tuple[int, ...]]) -> Floats:
+        batch = model.batch(encodings, list(range(len(encodings))))
         model.prepare(batch)
         positions = None
-        if a.target.position is not None:
-            found = [place(ways[i]) for i in places]
-            positions = torch.tensor(found, device=batch.mask.device)  # (B,)
-        with torch.inference_mode():
-            logits = model.answer(batch.inputs, positions)  # (B, C)
+        if position is not None:
+            places = [moved_position(model, position, tokens) for tokens in removed]
+            positions = torch.tensor(places, device=batch.mask.device)  # (B,)
+        logits = model.answer(batch.inputs, positions)  # (B, C)
         if model.task.kind == "multi-label":
             logits = logits.sigmoid()
         elif model.task.kind != "regression":
             logits = logits.softmax(-1)
-        chosen: list[float] = logits[:, target].float().cpu().tolist()
-        return chosen
+        probabilities: Floats = logits[:, target].double().cpu().numpy()  # (B,)
+        return probabilities
 
-    return map_batches(model, changed, work)
+    return PerturbedAnswers(model, lambda removed: remove_tokens(model, encoding, removed), read)

@@ -12,14 +12,13 @@ import numpy.typing as npt
 
 from ..errors import DataError, InputError
 from ..explainer import Explainer
-from ..methods import Method, method_named
+from ..methods import ContextCite, Method, method_named
 from ..methods.defaults import default_methods
-from ..methods.guided_lime import GuidedLime
-from ..methods.perturbation import KernelShap, Lime, Occlusion
+from ..methods.perturbation import Perturbation, random_subsets
 from ..models.model_digest import model_digest
 from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
-from ..pipeline.ablations import Ablations, Prior, leave_one_out, random_ablations, score_by_ablation, verified
+from ..pipeline.ablations import Ablations, Prior, leave_one_out, score_sources, verified
 from ..pipeline.cite import ask
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
@@ -52,9 +51,6 @@ EXCESS = " (excess)"
 PUBLISHED = "package context-cite:samples={}"
 """The row of the published package."""
 
-PERTURBING = (Occlusion, Lime, KernelShap, GuidedLime)
-"""Methods that take sources out themselves."""
-
 Array = npt.NDArray[np.float64]
 
 
@@ -86,7 +82,7 @@ class SourceResult:
 def source_methods(explainer: Explainer) -> list[Method]:
     """Return what is measured unless other methods are named: those that a model's sources can be scored by."""
     model = explainer._language_model
-    found = [*default_methods("completions"), method_named("normxlogit"), method_named("lime:samples=32")]
+    found = [*default_methods("completions"), method_named("normxlogit"), method_named("context-cite")]
     return [method for method in found if not (isinstance(model, Seq2SeqModel) and method.info.tokenwise)]
 
 
@@ -227,16 +223,16 @@ def measure_prompt(
         scores[PUBLISHED.format(context_cite)] = (weight[None], float(context_cite))
     for method in methods if not tokens else ():
         values, passes = scores[method.spec]
-        if not isinstance(method, PERTURBING):
+        if not isinstance(method, Perturbation):
             lost = verified(measure, weights[0], values[0])
             first = np.array([lost.get(place, -np.inf) for place in range(len(sources))])  # (S,)
             order = np.lexsort((-values[0], -first))  # measured ones by their nats, then the others by score
             scores[method.spec + VERIFIED] = (-order.argsort()[None].astype(np.float64), passes + len(lost) + 1.0)
     for method in methods if not tokens else ():  # what long sources have for being long, taken off
         values, passes = scores[method.spec]
-        if not isinstance(method, PERTURBING):
+        if not isinstance(method, Perturbation):
             scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
-    kept = random_ablations(len(sources), samples, seed + 1_000_003)
+    kept = random_subsets(len(sources), samples, seed + 1_000_003)
     measured = measure(kept) @ weights.T  # (N, K), which the logit of the probability ranks alike
     (whole,) = measure(np.ones((1, len(sources)), bool)) @ weights.T  # (K,)
     for name, (values, passes) in scores.items():
@@ -285,9 +281,11 @@ def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator)
 
 def _scored(method: Method, measure: Ablations, weights: Array, direct: Prior) -> tuple[Array, float]:
     """Return a method's scores of the sources, (K, S), and what they cost in forward passes over the finished text."""
-    ablated = score_by_ablation(method, measure, weights, direct)
-    table, passes = direct(method) if ablated is None else (ablated.table, ablated.passes)
-    if isinstance(method, Lime):  # ContextCite runs the ablations that it drew twice too
+    if not isinstance(method, Perturbation):
+        table, passes = direct(method)
+    else:
+        table, _, passes, _ = score_sources(method, measure, weights, direct)
+    if isinstance(method, ContextCite):  # the published package runs an ablation again that it drew twice
         return table, float(method.samples)
     return table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
 

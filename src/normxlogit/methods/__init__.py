@@ -12,12 +12,14 @@ from .decomposition.value_zeroing import ValueZeroing
 from .frozen import FrozenGradient
 from .gradient import GradientNorm, GradientXInput, IntegratedGradients
 from .guided_lime import GuidedLime
-from .perturbation import KernelShap, Lime, Occlusion
+from .occlusion import Occlusion
 from .registry import MethodInfo, list_methods, method_named, register
+from .surrogates import ContextCite, KernelShap, Lime
 
 __all__ = [
     "Alti",
     "AttentionRollout",
+    "ContextCite",
     "DecompX",
     "FrozenGradient",
     "GlobEnc",

@@ -7,17 +7,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..inputs.batching import Batch
-from ..models.forward_pass import ForwardPass
-from ..models.layers import Layers
-from ..models.task_model import TaskModel
-from .base import Method, Request, Scores, imported, run_method
-from .perturbation import Coalitions
+from .base import Method, imported
+from .perturbation import Booleans, Fit, Floats, Perturbation
 from .registry import method_named, register
 
 __all__ = ["GuidedLime", "fit_pairs", "halves_of"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @register(
@@ -28,7 +22,7 @@ Floats = npt.NDArray[np.float64]
     passes="32 forward and the prior's",
     extra="eval",
 )
-class GuidedLime(Method):
+class GuidedLime(Perturbation):
     """Weights of a linear model fitted to a few perturbed texts, a ridge away from another method's scores.
 
     Texts come in pairs, a random half z of the tokens and the other half (Covert and Lee, 2021, section 4.2), so that
@@ -44,7 +38,7 @@ class GuidedLime(Method):
         seed: The same seed gives the same scores, alone or in a batch.
     """
 
-    needs_grad = True  # the prior may go back through the model
+    needs_grad = True  # the prior may backpropagate through the model
 
     def __init__(
         self,
@@ -59,34 +53,25 @@ class GuidedLime(Method):
             raise ValueError("samples must be an even number, 4 or more: texts come in pairs")
         if alpha <= 0:
             raise ValueError("alpha must be positive")
-        self.samples, self.prior, self.alpha, self.seed = samples, method_named(prior), alpha, seed
+        self.samples, self.alpha, self.seed = samples, alpha, seed
+        self.prior: Method = method_named(prior)
         self.memory = self.prior.memory
 
-    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
-        """Run the pass that the prior needs."""
-        return self.prior.forward(model, batch, layers, predict=predict)
+    def subsets(self, players: int) -> Booleans:
+        """Return random halves of the players, then their complements, (2 n, M)."""
+        halves = halves_of(players, self.samples // 2, self.seed).numpy().astype(bool)  # (n, M)
+        return np.concatenate([halves, ~halves])
 
-    def score(self, request: Request) -> Scores:
-        """Score by the fitted weights."""
-        ask = Coalitions(request)
-        prior = run_method(self.prior, request).values[:, :, 0].detach().double().cpu()  # (B, K, T)
-        mask = request.forward.batch.mask.cpu()
-        scores = torch.zeros(*prior.shape[:2], 1, prior.shape[2], dtype=torch.float32)  # (B, K, 1, T)
-        r2 = torch.zeros(prior.shape[:2], dtype=torch.float32)  # (B, K)
-        with torch.inference_mode():
-            for row, players in enumerate(ask.players):
-                if not players:
-                    continue
-                places = mask[row].nonzero()[:, 0][players]  # (M,)
-                halves = halves_of(len(players), self.samples // 2, self.seed)  # (n, M)
-                answers = ask(torch.cat([halves, 1 - halves]), torch.full((2 * len(halves),), row))  # (2n, K)
-                for k, (there, gone) in enumerate(answers.double().view(2, len(halves), -1).permute(2, 0, 1)):
-                    fit = fit_pairs(
-                        halves.numpy(), there.numpy(), gone.numpy(), prior[row, k, places].numpy(), self.alpha
-                    )
-                    scores[row, k, 0, places] = torch.as_tensor(fit.weights).float()
-                    r2[row, k] = fit.r2
-        return Scores(scores, {"r2": r2})
+    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+        """Fit the weights to the differences within pairs, target by target."""
+        halves = present[: len(present) // 2].astype(int)  # (n, M)
+        there, gone = np.split(answers, 2)  # (n, K) each
+        start = np.zeros((answers.shape[1], present.shape[1])) if prior is None else prior  # (K, M)
+        fits = [
+            fit_pairs(halves, one, other, own, self.alpha)
+            for one, other, own in zip(there.T, gone.T, start, strict=True)
+        ]
+        return Fit(np.stack([fit.weights for fit in fits]), np.array([fit.r2 for fit in fits]))
 
 
 @dataclass(frozen=True)

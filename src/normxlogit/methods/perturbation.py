@@ -1,322 +1,229 @@
-"""Perturbation methods, through Captum: occlusion, LIME, KernelSHAP."""
+"""Perturbation: leave parts of the input out, ask the model again, and fit a score for each part to its answers.
 
-import itertools
-import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
+`pipeline/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed input) and a
+regressor (`fit`); `PerturbedAnswers` asks the model.
+"""
 
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
-from torch.utils.data import DataLoader
 
+from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..models.forward_pass import ForwardPass
+from ..models.layers import Layers
 from ..models.map_batches import map_batches
-from ..models.masking import check_words, masks, remove_tokens
-from .base import Method, Request, Scores, imported, remainder
-from .registry import LOGITS, register
+from ..models.masking import check_words, masks, moved_position, remove_tokens
+from ..models.task_model import TaskModel
+from .base import Method, Request, Scores, remainder, run_method
 
-__all__ = ["ENDS", "Coalitions", "KernelShap", "Lime", "Occlusion", "all_subsets", "kernel_weight", "shapley_subsets"]
+__all__ = ["Booleans", "Fit", "Floats", "Perturbation", "PerturbedAnswers", "log_odds", "random_subsets"]
 
-ENDS = 1e6
-"""Weight of the whole text and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
+Booleans = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Key = TypeVar("Key", bound=Hashable)
+
+INPUTS_AT_ONCE = 2048
+"""Perturbed inputs that are held at once."""
 
 
-class Coalitions:
-    """The explained quantity as a function of which tokens of a text are there.
+class PerturbedAnswers(Generic[Key]):
+    """A model's answers to perturbed inputs, asked in batches, each distinct input once.
 
-    Captum sees presence vectors: a text with M tokens that may be perturbed is M ones. Each distinct coalition of a
-    text is asked once.
+    Args:
+        model: The model.
+        perturb: Makes the input that a key stands for.
+        read: Runs the model on a batch of inputs, given with their keys, and returns an array for each.
+    """
+
+    def __init__(
+        self,
+        model: TaskModel,
+        perturb: Callable[[Key], Encoding],
+        read: Callable[[list[Encoding], list[Key]], Iterable[Floats]],
+    ) -> None:
+        self.model, self.perturb, self.read = model, perturb, read
+        self._known: dict[Key, Floats] = {}
+
+    def __call__(self, keys: Sequence[Key]) -> list[Floats]:
+        """Return the answers to perturbed inputs, in the order of their keys."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        for start in range(0, len(new), INPUTS_AT_ONCE):
+            self._ask(new[start : start + INPUTS_AT_ONCE])
+        return [self._known[key] for key in keys]
+
+    def _ask(self, keys: list[Key]) -> None:
+        inputs = [self.perturb(key) for key in keys]
+
+        def work(places: list[int]) -> Iterable[Floats]:
+            with torch.inference_mode():
+                return self.read([inputs[i] for i in places], [keys[i] for i in places])
+
+        self._known.update(zip(keys, map_batches(self.model, inputs, work), strict=True))
+
+
+class TokenSubsets:
+    """What is explained of the texts of a batch, with some of their tokens only.
 
     Args:
         request: What is explained.
+        log_odds: Whether the log-odds of the target are read, instead of the explained quantity.
+
+    Attributes:
+        players: The indices of the tokens of each text that may be left out.
 
     Raises:
-        UnsupportedModelError: If the model reads no tokens that could be taken out.
+        UnsupportedModelError: If the model reads no tokens that could be left out.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, *, log_odds: bool = False) -> None:
         check_words(request.model)
-        self.model, self.run, self.target = request.model, request.forward, request.target
+        self.model, self.run, self.target, self._log_odds = request.model, request.forward, request.target, log_odds
         self.players = [self._players(row) for row in range(len(self.run.batch.encodings))]
-        self._known: dict[tuple[int, tuple[bool, ...]], Tensor] = {}
+        self._answers: PerturbedAnswers[tuple[int, tuple[bool, ...]]] = PerturbedAnswers(
+            self.model, self._perturb, self._read
+        )
 
-    def _players(self, row: int) -> list[int]:
-        """Return the indices of the tokens of a text that may be perturbed."""
-        encoding = self.run.batch.encodings[row]
-        asked = self._explained_at(row)
-        if self.model.task.name == "causal-lm":  # what comes later cannot matter
-            return [i for i, special in enumerate(encoding.special) if not special and i <= asked[0]]
-        # A mask that is the question stays; so does a token whose own label is explained, where it would be deleted.
-        fixed = asked if self.model.task.name == "masked-lm" or not masks(self.model) else []
-        return [i for i, special in enumerate(encoding.special) if not special and i not in fixed]
-
-    def _explained_at(self, row: int) -> list[int]:
-        """Return where the explained prediction stands, counted in the text's own tokens."""
-        positions = self.run.positions
-        if positions is None:
-            return []
-        mask = self.run.batch.mask[row]
-        return [int(mask[:place].sum()) for place in positions[row].flatten().tolist()]
-
-    def __call__(self, presence: Tensor, texts: Tensor) -> Tensor:
-        """Ask the model about texts with only some of their tokens.
+    def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
+        """Return what is explained of each text with each of some subsets of its tokens.
 
         Args:
-            presence: 1 where a token is there, (N, M); M tokens of each of these texts may be perturbed.
-            texts: Which text of the batch each row is, (N,).
+            subsets: For each text which of its M players are present, (N, M).
 
         Returns:
-            (N, K).
+            For each text (N, K).
         """
-        keys = [(text, tuple(row)) for text, row in zip(texts.tolist(), (presence > 0.5).tolist(), strict=True)]
-        new = [key for key in dict.fromkeys(keys) if key not in self._known]
-        encodings = [self._without(*key) for key in new]
+        keys = [(text, tuple(present)) for text, rows in enumerate(subsets) for present in rows.tolist()]
+        answers = iter(self._answers(keys))
+        none = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
+        return [np.stack([next(answers) for _ in rows]) if len(rows) else none for rows in subsets]
 
-        def work(places: list[int]) -> Tensor:
-            return self._answers([encodings[i] for i in places], [new[i] for i in places]).cpu()  # (B, K)
+    def _players(self, row: int) -> list[int]:
+        encoding = self.run.batch.encodings[row]
+        positions = self._positions(row)
+        if self.model.task.name == "causal-lm":  # what comes later cannot matter
+            return [i for i, special in enumerate(encoding.special) if not special and i <= positions[0]]
+        # A mask that is the question stays; so does a token whose own label is explained, where it would be deleted.
+        fixed = positions if self.model.task.name == "masked-lm" or not masks(self.model) else []
+        return [i for i, special in enumerate(encoding.special) if not special and i not in fixed]
 
-        self._known.update(zip(new, map_batches(self.model, encodings, work), strict=True))
-        return torch.stack([self._known[key] for key in keys])
+    def _positions(self, row: int) -> list[int]:
+        """Return the positions of the explained prediction, counted in the text's own tokens."""
+        if self.run.positions is None:
+            return []
+        mask = self.run.batch.mask[row]
+        return [int(mask[:place].sum()) for place in self.run.positions[row].flatten().tolist()]
 
-    def _gone(self, text: int, there: Sequence[bool]) -> list[int]:
-        return [place for place, kept in zip(self.players[text], there, strict=True) if not kept]
+    def _removed(self, key: tuple[int, tuple[bool, ...]]) -> list[int]:
+        return [token for token, kept in zip(self.players[key[0]], key[1], strict=True) if not kept]
 
-    def _without(self, text: int, there: Sequence[bool]) -> Encoding:
-        return remove_tokens(self.model, self.run.batch.encodings[text], self._gone(text, there))
+    def _perturb(self, key: tuple[int, tuple[bool, ...]]) -> Encoding:
+        return remove_tokens(self.model, self.run.batch.encodings[key[0]], self._removed(key))
 
-    def _answers(self, encodings: list[Encoding], keys: list[tuple[int, tuple[bool, ...]]]) -> Tensor:
+    def _read(self, encodings: list[Encoding], keys: list[tuple[int, tuple[bool, ...]]]) -> Iterable[Floats]:
         batch = self.model.batch(encodings, list(range(len(encodings))))
         device = batch.mask.device
         texts = torch.tensor([text for text, _ in keys], device=device)  # (B,)
         positions = None
         if self.run.positions is not None:
             starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
-            places = torch.tensor([self._moved(*key) for key in keys], device=device)  # (B, 1) or (B, 2)
+            moved = [
+                [moved_position(self.model, place, self._removed(key)) for place in self._positions(key[0])]
+                for key in keys
+            ]
+            places = torch.tensor(moved, device=device)  # (B, 1) or (B, 2)
             positions = (places + starts[:, None]).view(len(keys), *self.run.positions.shape[1:])
-        return self.target.measure(self.model, batch.inputs, positions, texts)  # (B, K)
-
-    def _moved(self, text: int, there: Sequence[bool]) -> list[int]:
-        """Return where the explained prediction stands once tokens are gone: at the token before, if its own is."""
-        asked = self._explained_at(text)
-        if masks(self.model):
-            return asked
-        gone = self._gone(text, there)
-        return [max(0, place - sum(g <= place for g in gone)) for place in asked]
+        values = self.target.measure(self.model, batch.inputs, positions, texts, log_probability=self._log_odds)
+        on_host = values.float().cpu().numpy()  # (B, K)
+        self.model.check_finite(on_host, batch)
+        answers = on_host.astype(np.float64)  # (B, K)
+        return log_odds(answers) if self._log_odds else answers
 
 
-class _Perturbation(Method):
-    """What the perturbation methods share: presence vectors in, scores of all tokens out."""
+class Fit(NamedTuple):
+    """Scores of M players for K targets.
 
-    adds_up = False
-    """Whether the scores are the difference between the answers at the text and at none of it."""
+    Attributes:
+        weights: (K, M).
+        r2: Share of the variance of the answers that they explain on inputs left out of the fit, (K,); None where it
+            is not measured.
+    """
 
-    def __init__(self) -> None:
-        self.captum = imported("captum.attr")  # now, to say that it is missing
+    weights: Floats
+    r2: Floats | None = None
+
+
+class Perturbation(Method):
+    """The base of perturbation methods: subsets of the players, and scores fitted to the answers on them.
+
+    Attributes:
+        prior: The method whose scores the fit starts from; None for none.
+    """
+
+    adds_up: ClassVar[bool] = False
+    """Whether the scores are the difference between the answers at the whole input and at none of it."""
+
+    log_odds: ClassVar[bool] = False
+    """Whether the answers are the log-odds of the target's probability, instead of the explained quantity."""
+
+    prior: Method | None = None
+
+    @abstractmethod
+    def subsets(self, players: int) -> Booleans:
+        """Return which of M players are present in each of N perturbed inputs, (N, M)."""
+
+    @abstractmethod
+    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+        """Fit scores to the answers on perturbed inputs.
+
+        Args:
+            present: What `subsets` returned, (N, M).
+            answers: (N, K).
+            prior: The scores of `prior`, (K, M); None without one.
+        """
+
+    def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
+        """Run the model, as the prior needs it if there is one."""
+        if self.prior is not None:
+            return self.prior.forward(model, batch, layers, predict=predict)
+        return super().forward(model, batch, layers, predict=predict)
 
     def score(self, request: Request) -> Scores:
-        """Score by perturbed texts."""
-        ask = Coalitions(request)
-        count, mask = request.target.ids.shape[1], request.forward.batch.mask
-        scores = torch.zeros(len(mask), count, 1, mask.shape[1], dtype=torch.float32)  # (B, K, 1, T)
-        for k in range(count):
-            for row, values in enumerate(self.attribute(ask, k)):
-                places = mask[row].nonzero()[:, 0].cpu()[ask.players[row]]  # (M,)
-                scores[row, k, 0, places] = values.float()
-        return Scores(scores, bias=remainder(request, scores) if self.adds_up else None)
-
-    def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:
-        """Yield scores for target k of the tokens that may be perturbed, (M,) for each text."""
-        raise NotImplementedError
-
-
-@register("occlusion", needs=LOGITS, paper="Zeiler and Fergus, 2014", signed=True, passes="T forward", extra="eval")
-class Occlusion(_Perturbation):
-    """What the answer loses when a token is masked, or deleted from an autoregressive model.
-
-    score_i = logit_p(text) - logit_p(text without token i)  (Zeiler and Fergus, 2014; Li et al., 2016, equation 3)
-
-    Args:
-        window: How many neighbouring tokens are taken out at a time; a token's score is the mean over its windows.
-    """
-
-    def __init__(self, window: int = 1) -> None:
-        super().__init__()
-        if window < 1:
-            raise ValueError("window must be positive")
-        self.window = window
-
-    def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:
-        """Yield the scores of each text."""
-        # Texts with equally many tokens go together: each alone would leave most of the token budget unused.
-        method = self.captum.Occlusion(lambda presence, texts: ask(presence, texts)[:, k])
-        found: dict[int, Tensor] = {row: torch.zeros(0) for row in range(len(ask.players))}
-        for count in sorted({len(players) for players in ask.players} - {0}):
-            rows = [row for row, players in enumerate(ask.players) if len(players) == count]
-            scores = method.attribute(
-                torch.ones(len(rows), count, dtype=torch.float32),  # (N, M)
-                sliding_window_shapes=(min(self.window, count),),
-                additional_forward_args=(torch.tensor(rows),),
-                perturbations_per_eval=count,
-            )
-            found.update(zip(rows, scores, strict=True))
-        return iter(found.values())
+        """Score the tokens of texts by leaving some of them out."""
+        tokens = TokenSubsets(request, log_odds=self.log_odds)
+        prior = None
+        if self.prior is not None:
+            values = run_method(self.prior, request).values[:, :, 0]  # (B, K, T)
+            prior = values.detach().double().cpu().numpy()
+        subsets = [self.subsets(len(players)) if players else np.zeros((0, 0), bool) for players in tokens.players]
+        answers = tokens(subsets)
+        mask = request.forward.batch.mask.cpu()
+        scores = torch.zeros(*request.target.ids.shape, 1, mask.shape[1], dtype=torch.float32)  # (B, K, 1, T)
+        r2 = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K)
+        for row, players in enumerate(tokens.players):
+            if not players:
+                continue
+            places = mask[row].nonzero()[players, 0].numpy()  # (M,)
+            fit = self.fit(subsets[row], answers[row], None if prior is None else prior[row][:, places])
+            scores[row, :, 0, places] = torch.from_numpy(fit.weights).float()
+            if fit.r2 is not None:
+                r2[row] = torch.from_numpy(fit.r2)
+        bias = remainder(request, scores) if self.adds_up else None
+        return Scores(scores, {} if self.prior is None else {"r2": r2}, bias)
 
 
-class _Fitted:
-    """A scikit-learn regressor as Captum's LIME fits it.
-
-    Captum's own wrapper draws from the global random state and fits in float32, where a weight of a million costs
-    three digits.
-    """
-
-    def __init__(self, regressor: Any) -> None:
-        self.regressor = regressor
-
-    def fit(self, train_data: DataLoader[Any], **_: Any) -> None:
-        """Fit to presence vectors (N, M), answers (N,) and weights (N,)."""
-        presence, answers, weights = (t.double().numpy() for t in train_data.dataset.tensors)  # type: ignore[attr-defined]
-        self.regressor.fit(presence, answers, sample_weight=weights)
-
-    def representation(self) -> Tensor:
-        """Return the weights of the tokens, (M,)."""
-        return torch.as_tensor(self.regressor.coef_)
+def random_subsets(players: int, samples: int, seed: int) -> Booleans:
+    """Return random subsets, each player present with probability one half, (samples, M)."""
+    return np.asarray(np.random.default_rng(seed).random((samples, players)) < 0.5)
 
 
-class _Surrogate(_Perturbation):
-    """A linear model of presence, fitted to samples; text by text, each from the same seed."""
-
-    def __init__(self, samples: int, seed: int) -> None:
-        super().__init__()
-        if samples < 1:
-            raise ValueError("samples must be positive")
-        self.samples, self.seed = samples, seed
-
-    def attribute(self, ask: Coalitions, k: int) -> Iterator[Tensor]:
-        """Yield the scores of each text."""
-        for row, players in enumerate(ask.players):
-            yield self.fitted(ask, row, k, len(players)) if players else torch.zeros(0)
-
-    def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
-        """Return the weights for target k of a text with M tokens to perturb, (M,)."""
-        raise NotImplementedError
-
-    def weights(self, ask: Coalitions, row: int, k: int, count: int, samples: int, **parts: Any) -> Tensor:
-        """Run Captum's LIME with the given surrogate, kernel and samples, (M,)."""
-        method = self.captum.Lime(lambda presence: ask(presence, torch.full((len(presence),), row))[:, k], **parts)
-        found: Tensor = method.attribute(
-            torch.ones(1, count, dtype=torch.float32),
-            n_samples=samples,
-            perturbations_per_eval=samples,
-            return_input_shape=False,
-        )
-        return found.flatten()
-
-
-@register("lime", needs=LOGITS, paper="Ribeiro et al., 2016", signed=True, passes="200 forward", extra="eval")
-class Lime(_Surrogate):
-    """Weights of a sparse linear model fitted to the answers on randomly perturbed texts.
-
-    Each token is kept with probability one half; samples count by exp(-d^2 / 2), d their cosine distance to the whole
-    text; a Lasso is fitted to the logits (Ribeiro et al., 2016, equation 1; Captum's kernel and penalty).
-
-    Args:
-        samples: Perturbed texts for each text.
-        alpha: Penalty of the Lasso; 0 for plain least squares.
-        seed: The same seed gives the same scores, alone or in a batch.
-    """
-
-    def __init__(self, samples: int = 200, alpha: float = 0.01, seed: int = 0) -> None:
-        super().__init__(samples, seed)
-        imported("sklearn.linear_model")  # to say now that it is missing
-        if alpha < 0:
-            raise ValueError("alpha must not be negative")
-        self.alpha = alpha
-
-    def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
-        """Fit the weights."""
-        models = imported("sklearn.linear_model")
-        generator = torch.Generator().manual_seed(self.seed)
-
-        def sample(_: Tensor, **__: Any) -> Tensor:
-            return torch.randint(0, 2, (1, count), generator=generator)  # (1, M)
-
-        # A Lasso without a random state takes a number from numpy's global one, and then has no use for it.
-        lasso = models.Lasso(alpha=self.alpha, random_state=0)
-        surrogate = _Fitted(lasso if self.alpha else models.LinearRegression())
-        return self.weights(ask, row, k, count, self.samples, interpretable_model=surrogate, perturb_func=sample)
-
-
-@register("kernel-shap", needs=LOGITS, paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")
-class KernelShap(_Surrogate):
-    """Shapley values of the tokens, by a linear model fitted to the answers on subsets of them.
-
-    Subsets of s among M tokens count by (M - 1) / (binomial(M, s) s (M - s)) (Lundberg and Lee, 2017, theorem 2). They
-    are drawn with that probability; where there are no more than `samples`, all are taken and the values are exact.
-
-    Args:
-        samples: Perturbed texts for each text.
-        seed: The same seed gives the same scores, alone or in a batch.
-    """
-
-    adds_up = True
-
-    def __init__(self, samples: int = 200, seed: int = 0) -> None:
-        super().__init__(samples, seed)
-        imported("sklearn.linear_model")  # to say now that it is missing
-        if samples < 2:
-            raise ValueError("samples must be 2 or more: the whole text and the empty one are always among them")
-
-    def fitted(self, ask: Coalitions, row: int, k: int, count: int) -> Tensor:
-        """Fit the weights."""
-        if count == 1:  # one player gets all there is
-            both = ask(torch.tensor([[1], [0]]), torch.tensor([row, row]))[:, k]  # (2,)
-            return both[:1] - both[1:]
-        exact = 2**count <= self.samples
-
-        def weight(_: Tensor, __: Tensor, presence: Tensor, **___: Any) -> float:
-            return kernel_weight(int(presence.sum()), count, drawn=not exact)
-
-        drawn = all_subsets(count) if exact else shapley_subsets(count, self.seed)
-        return self.weights(
-            ask,
-            row,
-            k,
-            count,
-            2**count if exact else self.samples,
-            interpretable_model=_Fitted(imported("sklearn.linear_model").LinearRegression()),
-            similarity_func=weight,
-            perturb_func=lambda _, **__: next(drawn),
-        )
-
-
-def kernel_weight(size: int, count: int, *, drawn: bool) -> float:
-    """Return how much a subset counts in KernelSHAP's fit.
-
-    Args:
-        size: How many players are in it.
-        count: How many there are.
-        drawn: Whether subsets were drawn with their weight as a chance.
-    """
-    if size in (0, count):
-        return ENDS
-    return 1.0 if drawn else (count - 1) / (math.comb(count, size) * size * (count - size))
-
-
-def all_subsets(count: int) -> Iterator[Tensor]:
-    """Yield every subset of M tokens, (1, M) each."""
-    for subset in itertools.product((1, 0), repeat=count):
-        yield torch.tensor([subset])
-
-
-def shapley_subsets(count: int, seed: int) -> Iterator[Tensor]:
-    """Yield the whole, the empty set, then random subsets of M tokens by the Shapley kernel, (1, M) each."""
-    yield torch.ones(1, count, dtype=torch.long)
-    yield torch.zeros(1, count, dtype=torch.long)
-    generator = torch.Generator().manual_seed(seed)
-    sizes = torch.arange(1, count)  # (M - 1,)
-    chances = 1 / (sizes * (count - sizes))  # (M - 1,), of a size: the binomial of the kernel cancels
-    while True:
-        size = int(torch.multinomial(chances, 1, generator=generator)) + 1
-        subset = torch.zeros(1, count, dtype=torch.long)  # (1, M)
-        subset[0, torch.randperm(count, generator=generator)[:size]] = 1
-        yield subset
+def log_odds(log_probability: Floats) -> Floats:
+    """Return log p - log(1 - p)."""
+    capped = np.minimum(log_probability, -1e-9)
+    odds: Floats = capped - np.log(-np.expm1(capped))
+    return odds

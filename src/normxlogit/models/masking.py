@@ -7,7 +7,7 @@ from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
 from .task_model import TaskModel
 
-__all__ = ["check_words", "masks", "remove_tokens"]
+__all__ = ["check_words", "masks", "moved_position", "remove_tokens"]
 
 
 def check_words(model: TaskModel) -> None:
@@ -62,6 +62,17 @@ def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]
         sequence_ids=(None,),
         special=(True,),
     )
+
+
+def moved_position(model: TaskModel, position: int, removed: Sequence[int]) -> int:
+    """Return where a prediction is read once tokens are gone: at the same token, or the last one left before it.
+
+    Args:
+        model: Knows whether tokens are masked in place.
+        position: Where it is read in the whole text.
+        removed: Indices of the tokens that `remove_tokens` took out.
+    """
+    return position if masks(model) else max(0, position - sum(token <= position for token in removed))
 
 
 def _start(model: TaskModel) -> int:

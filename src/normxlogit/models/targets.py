@@ -120,6 +120,26 @@ class Target:
             return values - logits.mean(-1, keepdim=True)
         return values
 
+    def log_probability(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the log-probability of the target; with a contrast, that of the target among these two.
+
+        Args:
+            logits: All outputs, (N, C).
+            texts: As for `read`.
+
+        Returns:
+            (N, K).
+
+        Raises:
+            TargetError: If the outputs are values, or the ends of a span.
+        """
+        if self.task.kind in ("regression", "span", "vector"):
+            raise TargetError(f"a model for {self.task.purpose} gives no probability of a target")
+        values = self.read(logits, texts)  # (N, K)
+        if self.task.kind == "multi-label" or self.contrast is not None:
+            return torch.nn.functional.logsigmoid(values)
+        return values - logits.logsumexp(-1, keepdim=True)
+
     def measure(
         self,
         model: TaskModel,
@@ -127,6 +147,7 @@ class Target:
         positions: Tensor | None,
         texts: Tensor,
         replace: Mapping[str, Replace] | None = None,
+        log_probability: bool = False,
     ) -> Tensor:
         """Run a model and return `quantity` of its answers; differentiable where gradients are on.
 
@@ -136,19 +157,21 @@ class Target:
             positions: Where a head that answers at every token is read, as in `ForwardPass`.
             texts: Which text of the batch each row belongs to, (N,).
             replace: What takes the place of which modules' outputs, see `surgery.run`.
+            log_probability: Return `log_probability` instead.
 
         Returns:
             (N, K).
         """
+        read = Target.log_probability if log_probability else Target.quantity
         if not self.task.vocabulary or positions is None or model.parts.trunk is None:
             logits = model.answer(inputs, positions, replace=replace)  # (N, C)
-            return self.quantity(logits, texts.to(logits.device))
+            return read(self, logits, texts.to(logits.device))
         hidden = model.run_trunk(inputs, replace=replace)  # (N, T, H)
         each = torch.arange(len(hidden), device=hidden.device)  # (N,)
         hidden, texts = hidden[each, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H)
         parts = zip(hidden.split(ROWS_AT_ONCE), texts.split(ROWS_AT_ONCE), strict=True)
         rows, target = (None, self) if self.contrast is None else self.rows()  # a difference needs no other logit
-        return torch.cat([target.quantity(model.head.tokens(part, rows).float(), own) for part, own in parts])
+        return torch.cat([read(target, model.head.tokens(part, rows).float(), own) for part, own in parts])
 
     def rows(self) -> tuple[Tensor, "Target"]:
         """Return the vocabulary rows that `read` needs, (R,), and this target with its ids counted in them."""

@@ -8,6 +8,7 @@ import torch
 from .._version import __version__
 from ..errors import InputError, MethodError
 from ..methods import FrozenGradient, Method, Request
+from ..methods.perturbation import Perturbation
 from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.seq2seq import Seq2SeqModel
@@ -17,7 +18,7 @@ from ..results.base import FloatArray
 from ..results.sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
-from .ablations import Ablations, Array, score_by_ablation
+from .ablations import Ablations, Array, score_sources
 from .completed import Completed
 from .completion import explain_completion
 from .explain import sink_note
@@ -33,8 +34,8 @@ def explain_sources(
 ) -> Sources:
     """Explain an answer by the sources of its prompt.
 
-    Methods that can go back from a weighted sum of the answer's tokens do it once for each part of the answer;
-    perturbation methods take out sources instead of tokens; the scores of all others are summed over tokens.
+    Methods that can backpropagate from a weighted sum of the answer's tokens do it once for each part of the answer;
+    perturbation methods leave out sources instead of tokens; the scores of all others are summed over tokens.
 
     Args:
         model: A causal language model.
@@ -52,7 +53,6 @@ def explain_sources(
     sequence = completed.sequenced()
     sources, parts = sources_and_parts(completed, by, of)
     weights = part_weights(completed, parts)
-    ablations = Ablations(model, completed, sources)
     model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
     rest = written = np.zeros(len(parts), np.float32)
     bias: FloatArray | None = None
@@ -63,12 +63,13 @@ def explain_sources(
     measured: dict[str, float | tuple[float, ...]] = {}
 
     def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
-        found = explain_sources(model, completed, Options(method=method), by, of, merge)
-        return found.table.astype(np.float64), found.diagnostics
+        result = explain_sources(model, completed, Options(method=method), by, of, merge)
+        return result.table.astype(np.float64), result.diagnostics
 
-    if (ablated := score_by_ablation(options.method, ablations, weights, prior)) is not None:
-        table, unit, passes = ablated.table.astype(np.float32), ablated.unit, ablated.passes
-        measured = {} if ablated.r2 is None else {"r2": tuple(ablated.r2.tolist())}
+    if isinstance(options.method, Perturbation):
+        scored = score_sources(options.method, Ablations(model, completed, sources), weights, prior)
+        table, unit, passes = scored.table.astype(np.float32), scored.unit, scored.passes
+        measured = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
     elif (direct := _direct(model, completed, options, weights)) is not None:
         values, bias, sink, sinks = direct
         start = sequence.prompt_tokens
@@ -78,12 +79,12 @@ def explain_sources(
     elif isinstance(model, Seq2SeqModel):
         raise MethodError(
             f"{options.method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
-            "occlusion, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
+            "occlusion, context-cite, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
         )
     else:
-        found = explain_completion(model, completed, options).sources(by, of, merge=merge)
-        table, rest, written, bias = found.table, found.rest, found.written, found.bias
-        sink, sinks = found.sink, found.sinks
+        summed = explain_completion(model, completed, options).sources(by, of, merge=merge)
+        table, rest, written, bias = summed.table, summed.rest, summed.written, summed.bias
+        sink, sinks = summed.sink, summed.sinks
         if not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     text, whole = sequence.text, completed.joined().encoding
@@ -126,10 +127,10 @@ def sources_and_parts(completed: Completed, by: By, of: Of) -> tuple[list[Piece]
 def part_weights(completed: Completed, parts: list[Piece]) -> Array:
     """Return which generated tokens are of which part, (K, G)."""
     start = completed.joined().prompt_tokens
-    found = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
+    weights = np.zeros((len(parts), len(completed.encoding) - completed.prompt_tokens))
     for k, part in enumerate(parts):
-        found[k, [token - start for token in part.tokens]] = 1
-    return found
+        weights[k, [token - start for token in part.tokens]] = 1
+    return weights
 
 
 def _direct(
@@ -159,13 +160,13 @@ def _direct(
     request = Request(model, run, Target(ids, None, run.positions, True, model.task), layer_numbers(None, model))
     places = torch.arange(start - 1, len(sequence) - 1)[None]  # (1, G)
     sums = torch.as_tensor(weights, dtype=torch.float32)[None]  # (1, K, G)
-    found = method.score_each(request, places, sums)
-    if found is None:
+    scores = method.score_each(request, places, sums)
+    if scores is None:
         return None
-    values = found.values[0, :, 0].detach().float().cpu()  # (K, T - 1), T of `joined`
+    values = scores.values[0, :, 0].detach().float().cpu()  # (K, T - 1), T of `joined`
     table: FloatArray = torch.nn.functional.pad(values, (0, 1)).numpy()  # (K, T)
     bias, sink = (
-        None if part is None else part[0, :, 0].detach().float().cpu().numpy() for part in (found.bias, found.sink)
+        None if part is None else part[0, :, 0].detach().float().cpu().numpy() for part in (scores.bias, scores.sink)
     )
-    sinks = () if found.sinks is None else tuple(found.sinks[0].nonzero()[:, 0].tolist())
+    sinks = () if scores.sinks is None else tuple(scores.sinks[0].nonzero()[:, 0].tolist())
     return table, bias, sink, sinks

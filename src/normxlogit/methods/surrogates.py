@@ -1,0 +1,169 @@
+"""Linear models of which players are present: LIME, ContextCite and KernelSHAP, fitted by scikit-learn."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from .base import imported
+from .perturbation import Booleans, Fit, Floats, Perturbation, random_subsets
+from .registry import LOGITS, register
+
+__all__ = ["ContextCite", "KernelShap", "Lime", "all_subsets", "shapley_subsets"]
+
+ENDS = 1e6
+"""Weight of the whole input and the empty one in KernelSHAP, whose true weight is infinite (Captum's value)."""
+
+
+class _Surrogate(Perturbation):
+    """A linear model of presence, fitted to the answers by scikit-learn; text by text, each from the same seed."""
+
+    def __init__(self, samples: int, seed: int) -> None:
+        imported("sklearn.linear_model")  # to say now that it is missing
+        if samples < 1:
+            raise ValueError("samples must be positive")
+        self.samples, self.seed = samples, seed
+
+
+def _linear(alpha: float = 0.0) -> Any:
+    """Return a Lasso, or for alpha = 0 least squares."""
+    models = imported("sklearn.linear_model")
+    # A Lasso without a random state takes a number from numpy's global one, and then has no use for it.
+    return models.Lasso(alpha=alpha, random_state=0) if alpha else models.LinearRegression()
+
+
+@register("lime", needs=LOGITS, paper="Ribeiro et al., 2016", signed=True, passes="200 forward", extra="eval")
+class Lime(_Surrogate):
+    """Weights of a sparse linear model fitted to the answers on randomly perturbed texts.
+
+    Each token is kept with probability one half; samples count by exp(-d^2 / 2), d their cosine distance to the whole
+    text; a Lasso is fitted to the logits (Ribeiro et al., 2016, equation 1; Captum's kernel and penalty).
+
+    Args:
+        samples: Perturbed texts for each text.
+        alpha: Penalty of the Lasso; 0 for plain least squares.
+        seed: The same seed gives the same scores, alone or in a batch.
+    """
+
+    def __init__(self, samples: int = 200, alpha: float = 0.01, seed: int = 0) -> None:
+        super().__init__(samples, seed)
+        if alpha < 0:
+            raise ValueError("alpha must not be negative")
+        self.alpha = alpha
+
+    def subsets(self, players: int) -> Booleans:
+        """Return random subsets, (samples, M)."""
+        generator = torch.Generator().manual_seed(self.seed)
+        return torch.randint(0, 2, (self.samples, players), generator=generator).numpy().astype(bool)
+
+    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+        """Fit the weights."""
+        distance = 1 - np.sqrt(present.mean(1))  # (N,), the cosine of a subset with the whole is sqrt(size / M)
+        model = _linear(self.alpha).fit(present.astype(float), answers, sample_weight=np.exp(-(distance**2) / 2))
+        return Fit(_columns(model.coef_))
+
+
+@register(
+    "context-cite",
+    needs="the model's probabilities",
+    paper="Cohen-Wang et al., 2024",
+    signed=True,
+    passes="32 forward",
+    extra="eval",
+)
+class ContextCite(_Surrogate):
+    """Weights of a sparse linear model fitted to the log-odds of the answer on random ablations.
+
+    Each source (of a text: each token) is kept with probability one half; a Lasso is fitted to
+    log p - log(1 - p), p the probability of the answer, with presence standardised (Cohen-Wang et al., 2024, section
+    4). Of an answer of several tokens, p is the product of their probabilities and the log-odds count for each token.
+
+    Args:
+        samples: Ablations.
+        alpha: Penalty of the Lasso.
+        seed: The same seed gives the same scores, alone or in a batch.
+    """
+
+    log_odds = True
+
+    def __init__(self, samples: int = 32, alpha: float = 0.01, seed: int = 0) -> None:
+        super().__init__(samples, seed)
+        if alpha <= 0:
+            raise ValueError("alpha must be positive")
+        self.alpha = alpha
+
+    def subsets(self, players: int) -> Booleans:
+        """Return random subsets, (samples, M)."""
+        return random_subsets(players, self.samples, self.seed)
+
+    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+        """Fit the weights."""
+        scale = present.std(0)  # (M,)
+        scale[scale == 0] = 1.0
+        model = _linear(self.alpha).fit((present - present.mean(0)) / scale, answers)
+        return Fit(_columns(model.coef_) / scale)
+
+
+@register("kernel-shap", needs=LOGITS, paper="Lundberg and Lee, 2017", signed=True, passes="200 forward", extra="eval")
+class KernelShap(_Surrogate):
+    """Shapley values of the tokens, by a linear model fitted to the answers on subsets of them.
+
+    Subsets of s among M tokens count by (M - 1) / (binomial(M, s) s (M - s)) (Lundberg and Lee, 2017, theorem 2). They
+    are drawn with that probability; where there are no more than `samples`, all are taken and the values are exact.
+
+    Args:
+        samples: Perturbed texts for each text.
+        seed: The same seed gives the same scores, alone or in a batch.
+    """
+
+    adds_up = True
+
+    def __init__(self, samples: int = 200, seed: int = 0) -> None:
+        super().__init__(samples, seed)
+        if samples < 2:
+            raise ValueError("samples must be 2 or more: the whole text and the empty one are always among them")
+
+    def subsets(self, players: int) -> Booleans:
+        """Return all subsets if there are few, otherwise random ones, (N, M)."""
+        drawn = all_subsets(players) if self._exact(players) else shapley_subsets(players, self.seed)
+        return np.stack(list(itertools.islice(drawn, self.samples)))
+
+    def _exact(self, players: int) -> bool:
+        return bool(2**players <= self.samples)
+
+    def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
+        """Fit the values."""
+        count = present.shape[1]
+        sizes, exact = present.sum(1).tolist(), self._exact(count)
+        # Drawn with their weight as a chance, random subsets count alike.
+        weight = {s: (count - 1) / (math.comb(count, s) * s * (count - s)) if exact else 1.0 for s in range(1, count)}
+        model = _linear().fit(present.astype(float), answers, sample_weight=[weight.get(s, ENDS) for s in sizes])
+        return Fit(_columns(model.coef_))
+
+
+def _columns(weights: Floats) -> Floats:
+    """Return the weights of a regressor as (K, M), also where it drops the axis of a single target."""
+    return np.atleast_2d(weights)
+
+
+def all_subsets(players: int) -> Iterator[Booleans]:
+    """Yield every subset of M players, (M,) each, the whole first and the empty one last."""
+    for subset in itertools.product((True, False), repeat=players):
+        yield np.array(subset)
+
+
+def shapley_subsets(players: int, seed: int) -> Iterator[Booleans]:
+    """Yield the whole, the empty set, then random subsets of M players by the Shapley kernel, (M,) each."""
+    yield np.ones(players, bool)
+    yield np.zeros(players, bool)
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.arange(1, players)  # (M - 1,)
+    chances = 1 / (sizes * (players - sizes))  # (M - 1,), of a size: the binomial of the kernel cancels
+    while True:
+        size = int(torch.multinomial(chances, 1, generator=generator)) + 1
+        subset = np.zeros(players, bool)
+        subset[torch.randperm(players, generator=generator)[:size].numpy()] = True
+        yield subset
