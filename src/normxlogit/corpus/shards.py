@@ -1,4 +1,4 @@
-"""Rows of any source as shards: as many rows each, with the same columns, whatever they were read from."""
+"""Shards of the input: tables of as many rows each, with the same columns for every format."""
 
 import hashlib
 import json
@@ -16,20 +16,20 @@ from .reading import Source
 __all__ = ["KEPT", "Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
 
 KEPT = "kept "
-"""What the names of kept columns begin with in a shard, whose own columns may be called the same."""
+"""Prefix of the names of kept columns in a shard, which has columns of other meanings by the same names."""
 
 
 @dataclass(frozen=True)
 class InputColumns:
-    """Which columns of the input are what.
+    """Names of the columns of the input by what they hold.
 
     Attributes:
         text: The texts.
         pair: Their second texts.
-        completion: What follows each text, where they are prompts.
-        id: What the rows are called; by default their numbers.
-        target: What is explained in each row.
-        keep: Columns that are handed on to the results.
+        completion: The completions, where the texts are prompts.
+        id: Names of the rows; by default their numbers.
+        target: The target of each row.
+        keep: Columns that are copied to the results.
         prompts: Whether the texts are prompts: strings, or lists of chat messages.
     """
 
@@ -50,15 +50,15 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class Done:
-    """A shard that is written.
+    """A written shard.
 
     Attributes:
         shard: Its number.
         first: The number of its first row.
-        rows: How many rows it was made of.
+        rows: How many input rows it has.
         errors: How many of them have no result.
         tokens: Tokens explained.
-        digest: Of the rows that it was made of.
+        digest: Of its input rows.
     """
 
     shard: int
@@ -71,7 +71,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Shard:
-    """Some rows in a row.
+    """Contiguous rows of the input.
 
     Attributes:
         index: Its number.
@@ -91,29 +91,29 @@ class Shard:
 
 
 def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
-    """Check the columns against the input, and find the texts where no column was named.
+    """Check the columns against the input, and choose that of the texts where none was named.
 
     Raises:
-        DataError: If a column is not there, or a kept one would be taken for one of the results.
+        DataError: If a column does not exist, or a kept one has the name of a column of the results.
     """
     names = source.names()
-    found = columns
+    chosen = columns
     if not columns.text:
         default = "prompt" if columns.prompts and names != ["text"] else "text"
         if names and default not in names:
             what = f"{default}s"
             raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
-        found = replace(columns, text=default)
-    for name in found.all:
+        chosen = replace(columns, text=default)
+    for name in chosen.all:
         if names and name not in names:
-            or_written = "; max_new_tokens lets the model write the completions" if name == found.completion else ""
+            or_written = "; max_new_tokens lets the model write the completions" if name == chosen.completion else ""
             raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
     if names:
-        check_columns(names, found.all)
-    for name in found.keep:
+        check_columns(names, chosen.all)
+    for name in chosen.keep:
         if name in (CORPUS_SOURCES if columns.prompts else CORPUS_TEXTS):
             raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
-    return found
+    return chosen
 
 
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
@@ -150,14 +150,14 @@ def left_shards(
     done: Mapping[int, Done],
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Read the shards that are not done; those that are must be of the same rows.
+    """Read the shards that are not done; check that the others are of the same rows.
 
     Args:
         source: Where to read.
         columns: Which columns.
         size: Rows of a shard.
         done: The shards that are written.
-        skipped: Is told the share of the input that is done.
+        skipped: Called with the share of the input that is done.
 
     Raises:
         DataError: If rows have changed, or there are fewer than before.
@@ -190,24 +190,24 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 def _digest(table: Any) -> str:
     """Return a digest of the values, the same for the same values however they were read."""
-    found = hashlib.blake2b(digest_size=12)
+    digest = hashlib.blake2b(digest_size=12)
     for name in table.column_names:
         column = table[name]
-        found.update(name.encode())
+        digest.update(name.encode())
         if str(column.type) != "string":
             arrow = arrow_module()
             sink = arrow.BufferOutputStream()
             with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
                 writer.write_table(arrow.table({name: column}))
-            found.update(sink.getvalue())
+            digest.update(sink.getvalue())
             continue
         for chunk in column.chunks:
             _, bounds, data = chunk.buffers()
             places = np.frombuffer(bounds, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            found.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
+            digest.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
             if data is not None:
-                found.update(memoryview(data)[places[0] : places[-1]])
-    return found.hexdigest()
+                digest.update(memoryview(data)[places[0] : places[-1]])
+    return digest.hexdigest()
 
 
 def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept: dict[str, Any]) -> Any:
@@ -219,27 +219,27 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     else:
         problem = arrow.nulls(count, arrow.string())
     rows = arrow.array(np.arange(first, first + count), arrow.int64())
-    found: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
+    values: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     if columns.id is not None:
-        found["id"] = arrow.compute.coalesce(_named(arrow, table[columns.id], columns.id), found["id"])
+        values["id"] = arrow.compute.coalesce(_named(arrow, table[columns.id], columns.id), values["id"])
     if columns.prompts:
-        found["text"], found["messages"], problem = _prompts(arrow, table[columns.text], columns.text, problem)
+        values["text"], values["messages"], problem = _prompts(arrow, table[columns.text], columns.text, problem)
     for name, column in (
         ("text", None if columns.prompts else columns.text),
         ("text_pair", columns.pair),
         ("completion", columns.completion),
     ):
         if column is not None:
-            found[name], problem = _texts(arrow, table[column], column, problem)
+            values[name], problem = _texts(arrow, table[column], column, problem)
     if columns.target is not None:
-        found["target"] = _named(arrow, table[columns.target], columns.target)
+        values["target"] = _named(arrow, table[columns.target], columns.target)
     for name in columns.keep:
-        found[KEPT + name], problem = _kept(arrow, table[name], name, kept, problem)
-    return arrow.table({**found, "problem": problem})
+        values[KEPT + name], problem = _kept(arrow, table[name], name, kept, problem)
+    return arrow.table({**values, "problem": problem})
 
 
 def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
-    """Return a column of texts, and why some are none."""
+    """Return a column of texts, and the problems of rows without one."""
     compute = arrow.compute
     kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
     missing = f"no text: column {name!r} is null"
@@ -260,7 +260,7 @@ def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
 
 
 def _decoded(arrow: Any, column: Any, problem: Any) -> tuple[Any, Any]:
-    """Return a column of bytes as texts in UTF-8, and which of them are not."""
+    """Decode a column of bytes as UTF-8; return the texts and the problems."""
     try:
         return column.cast(arrow.string()), problem
     except arrow.ArrowInvalid:
@@ -271,7 +271,7 @@ def _decoded(arrow: Any, column: Any, problem: Any) -> tuple[Any, Any]:
 
 
 def _decode(value: bytes | None) -> tuple[str | None, str | None]:
-    """Return bytes as text, and why they are none."""
+    """Decode bytes as UTF-8; return the text, and the problem if there is one."""
     try:
         return None if value is None else value.decode("utf-8"), None
     except UnicodeDecodeError as error:
@@ -279,7 +279,7 @@ def _decode(value: bytes | None) -> tuple[str | None, str | None]:
 
 
 def _prompts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any, Any]:
-    """Return a column of prompts, which of them are chat messages (as JSON), and why some are neither."""
+    """Return a column of prompts, which of them are chat messages (as JSON), and the problems of the others."""
     read = [_prompt(value, name) for value in column.to_pylist()]
     texts, chats, wrong = zip(*read, strict=True) if read else ((), (), ())
     problems = arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
@@ -287,7 +287,7 @@ def _prompts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any
 
 
 def _prompt(value: Any, name: str) -> tuple[str | None, bool, str | None]:
-    """Return a prompt as text, whether that is JSON of chat messages, and what is wrong with it."""
+    """Return a prompt as text, whether that is JSON of chat messages, and its problem if there is one."""
     if value is None:
         return None, False, f"no prompt: column {name!r} is null"
     if isinstance(value, str) and value.startswith(ODD):  # rows of several types

@@ -28,32 +28,32 @@ from .worker import Explained
 __all__ = ["error_table", "result_table", "source_table"]
 
 
-def result_table(model: TaskModel, settings: Settings, found: Explained, about: dict[str, Any]) -> Any:
+def result_table(model: TaskModel, settings: Settings, explained: Explained, about: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows.
 
     Args:
         model: What explained them.
-        settings: What was asked for.
-        found: The results.
-        about: What the file's metadata says of the shard besides.
+        settings: The settings of the run.
+        explained: The results of the shard.
+        about: Further metadata of the file.
     """
     arrow, method = arrow_module(), method_named(settings.method)
-    encodings, count = found.encodings, len(found.rows)
-    _, labels, layers = found.scores.shape
+    encodings, count, positions = explained.encodings, len(explained.rows), explained.positions
+    _, labels, layers = explained.scores.shape
     bounds = encodings.bounds.astype(np.int32)
-    flat = _by_row(found.scores, encodings.bounds)  # (N * K * L,)
+    flat = _by_row(explained.scores, encodings.bounds)  # (N * K * L,)
 
     def lists(values: Any, places: npt.NDArray[Any] = bounds) -> Any:
         return arrow.ListArray.from_arrays(arrow.array(places, arrow.int32()), values)
 
-    axes = [labels] * found.labelled + [layers] * bool(found.layers)
+    axes = [labels] * explained.labelled + [layers] * bool(explained.layers)
     shape = np.column_stack([*(np.full(count, n) for n in axes), encodings.lengths]).astype(np.int32)  # (R, axes)
     absent = {"words": not settings.words, "word_scores": not settings.words, "text": not settings.keep_text}
     absent["text_pair"] = not settings.keep_text or settings.columns.pair is None
     types = arrow_types(CORPUS_TEXTS, [name for name, away in absent.items() if away])
-    rows = arrow.array(np.array(found.rows, np.int64))
-    table = found.shard.table.take(rows)
-    target_ids = found.ids.astype(np.int32)  # (R, K)
+    rows = arrow.array(np.array(explained.rows, np.int64))
+    table = explained.shard.table.take(rows)
+    target_ids = explained.ids.astype(np.int32)  # (R, K)
     columns = {
         "row": table["row"],
         "id": table["id"],
@@ -65,31 +65,35 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
         "shape": lists(arrow.array(shape.ravel()), np.arange(count + 1) * shape.shape[1]),
         "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
         "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
-        "position": arrow.array(np.nan_to_num(found.positions).astype(np.int32), mask=np.isnan(found.positions)),
+        "position": arrow.array(
+            np.nan_to_num(explained.positions).astype(np.int32), mask=np.isnan(explained.positions)
+        ),
         "bias": arrow.nulls(count, types["bias"]),
         "sink": arrow.nulls(count, types["sink"]),
-        "sinks": arrow.array([list(found.sinks.get(i, ())) for i in range(count)], types["sinks"]),
+        "sinks": arrow.array([list(explained.sinks.get(i, ())) for i in range(count)], types["sinks"]),
         "diagnostics": arrow.nulls(count, arrow.string()),
         "notes": arrow.array([list(encodings.notes.get(i, ())) for i in range(count)], types["notes"]),
         "method": arrow.repeat(method.info.name, count),
         "model": arrow.repeat(model.name, count),
-        **_predictions(arrow, model, found),
+        **_predictions(arrow, model, explained),
     }
     if encodings.offsets is not None:
         pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))
         columns["offsets"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
-    if found.bias is not None:
-        columns["bias"] = arrow.array([None if np.isnan(r).all() else r.ravel() for r in found.bias], types["bias"])
-    if found.sink is not None:
-        each = [r.ravel() if i in found.sinks else None for i, r in enumerate(found.sink)]
-        columns["sink"] = arrow.array(each, types["sink"])
-    if found.diagnostics:
-        states = [json_text(plain(found.diagnostics[i])) if i in found.diagnostics else None for i in range(count)]
+    if explained.bias is not None:
+        columns["bias"] = arrow.array([None if np.isnan(r).all() else r.ravel() for r in explained.bias], types["bias"])
+    if explained.sink is not None:
+        sinks = [r.ravel() if i in explained.sinks else None for i, r in enumerate(explained.sink)]
+        columns["sink"] = arrow.array(sinks, types["sink"])
+    if explained.diagnostics:
+        states = [
+            json_text(plain(explained.diagnostics[i])) if i in explained.diagnostics else None for i in range(count)
+        ]
         columns["diagnostics"] = arrow.array(states, arrow.string())
     if settings.keep_text:
         columns |= {name: table[name] for name in ("text", "text_pair") if name in types}
     if settings.words:
-        columns |= _words(arrow, found, settings.merge or method.word_merge, types)
+        columns |= _words(arrow, explained, settings.merge or method.word_merge, types)
     kept = {name: table[KEPT + name] for name in settings.columns.keep}
     common = {
         "format_version": FORMAT_VERSION,
@@ -98,12 +102,12 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
         "labels": list(model.task.labels),
         "target": {
             "kind": {"token": "token", "regression": "value"}.get(model.task.kind, "label"),
-            "contrast": None if found.contrast is None else name_of(model, found.contrast),
-            "contrast_id": found.contrast,
+            "contrast": None if explained.contrast is None else name_of(model, explained.contrast),
+            "contrast_id": explained.contrast,
         },
         "word_ids": None,
         "token_predictions": None,
-        "layers": list(found.layers) or None,
+        "layers": list(explained.layers) or None,
         "settings": method.settings,
         "signed": method.signed_on(model.task),
         "merge": method.word_merge,
@@ -116,28 +120,28 @@ def result_table(model: TaskModel, settings: Settings, found: Explained, about: 
     return arrow.table([*(columns[name] for name in types), *kept.values()], schema=schema)
 
 
-def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, about: dict[str, Any]) -> Any:
+def source_table(model: TaskModel, settings: Settings, explained: ExplainedPrompts, about: dict[str, Any]) -> Any:
     """Return the sources of a shard of completions, in the order of its rows.
 
     Args:
         model: What explained them.
-        settings: What was asked for.
-        found: The results.
-        about: What the file's metadata says of the shard besides.
+        settings: The settings of the run.
+        explained: The results of the shard.
+        about: Further metadata of the file.
     """
     arrow, method = arrow_module(), method_named(settings.method)
     absent = [] if settings.keep_text else ["text", "source_texts"]
     absent += [] if settings.keep_text or settings.sources == "message" else ["sources"]
     types = arrow_types(CORPUS_SOURCES, absent)
-    table = found.shard.table.take(arrow.array(found.rows, arrow.int64()))
+    table = explained.shard.table.take(arrow.array(explained.rows, arrow.int64()))
     columns: dict[str, Any] = {name: [] for name in types}
     columns |= {"row": table["row"], "id": table["id"]}
-    for result in found.sources:
+    for result in explained.sources:
         values = source_row(result)
         for name in types.keys() & values.keys():
             columns[name].append(values[name])
     kept = {name: table[KEPT + name] for name in settings.columns.keep}
-    units = {result.unit for result in found.sources}
+    units = {result.unit for result in explained.sources}
     common = {
         "format_version": FORMAT_VERSION,
         "kind": Sources.kind,
@@ -157,12 +161,12 @@ def source_table(model: TaskModel, settings: Settings, found: ExplainedPrompts, 
     return arrow.table([*arrays, *kept.values()], schema=schema)
 
 
-def error_table(found: Explained | ExplainedPrompts) -> Any:
-    """Return the rows of a shard that have no result, and why."""
+def error_table(explained: Explained | ExplainedPrompts) -> Any:
+    """Return the rows of a shard that have no result, with the reasons."""
     arrow = arrow_module()
-    rows = sorted(found.problems)
-    table = found.shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
-    reasons = arrow.array([found.problems[row] for row in rows], arrow.string())
+    rows = sorted(explained.problems)
+    table = explained.shard.table.select(["row", "id"]).take(arrow.array(rows, arrow.int64()))
+    reasons = arrow.array([explained.problems[row] for row in rows], arrow.string())
     return table.append_column("reason", reasons)
 
 
@@ -191,18 +195,18 @@ def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -
     return arrow.array(list(names), arrow.string()).take(arrow.array(places.ravel()))
 
 
-def _predictions(arrow: Any, model: TaskModel, found: Explained) -> dict[str, Any]:
+def _predictions(arrow: Any, model: TaskModel, explained: Explained) -> dict[str, Any]:
     span = model.task.kind == "span"
     if span:
-        said = [found.spans[i] for i in range(len(found.rows))]
+        spans = [explained.spans[i] for i in range(len(explained.rows))]
         return {
-            "prediction": arrow.array([s.label for s in said], arrow.string()),
-            "prediction_id": arrow.array([s.id for s in said], arrow.int32()),
-            "value": arrow.array([s.value for s in said], arrow.float64()),
-            "probability": arrow.array([s.probability for s in said], arrow.float64()),
+            "prediction": arrow.array([s.label for s in spans], arrow.string()),
+            "prediction_id": arrow.array([s.id for s in spans], arrow.int32()),
+            "value": arrow.array([s.value for s in spans], arrow.float64()),
+            "probability": arrow.array([s.probability for s in spans], arrow.float64()),
         }
-    ids = found.said[:, 1].astype(np.int32)  # (R,)
-    values, chances = found.said[:, ::2].T.astype(np.float64)
+    ids = explained.said[:, 1].astype(np.int32)  # (R,)
+    values, chances = explained.said[:, ::2].T.astype(np.float64)
     return {
         "prediction": _names(model, ids),
         "prediction_id": arrow.array(ids),
@@ -211,15 +215,15 @@ def _predictions(arrow: Any, model: TaskModel, found: Explained) -> dict[str, An
     }
 
 
-def _words(arrow: Any, found: Explained, merge: Any, types: dict[str, Any]) -> dict[str, Any]:
+def _words(arrow: Any, explained: Explained, merge: Any, types: dict[str, Any]) -> dict[str, Any]:
     """Return words and their scores; this reads the texts one by one."""
     words, scores = [], []
-    for i in range(len(found.rows)):
-        encoding = found.encodings[i]
-        part = slice(int(found.encodings.bounds[i]), int(found.encodings.bounds[i + 1]))
-        own = found.scores[part].transpose(1, 2, 0)  # (K, L, T)
+    for i in range(len(explained.rows)):
+        encoding = explained.encodings[i]
+        part = slice(int(explained.encodings.bounds[i]), int(explained.encodings.bounds[i + 1]))
+        scores_of_row = explained.scores[part].transpose(1, 2, 0)  # (K, L, T)
         texts = [t for t in (encoding.text, encoding.text_pair) if t is not None]
-        merged = merge_words(own, texts, encoding.offsets or (), encoding.sequence_ids, merge)
+        merged = merge_words(scores_of_row, texts, encoding.offsets or (), encoding.sequence_ids, merge)
         words.append([word.text for word in merged])
         scores.append(np.stack([word.score for word in merged], -1).ravel() if merged else np.zeros(0, np.float32))
     return {"words": arrow.array(words, types["words"]), "word_scores": arrow.array(scores, types["word_scores"])}

@@ -14,14 +14,14 @@ from .sources import Sources, SourceScore
 __all__ = ["Citation", "Citations"]
 
 LEAST = 0.2
-"""Share of a sentence's sources that one needs to be cited."""
+"""Least share of a sentence's sources with which a further one is cited."""
 
 MOST = 3
-"""Sources cited for a sentence of the answer."""
+"""Most sources cited for a sentence of the answer."""
 
 
 class Citation(NamedTuple):
-    """A source that the answer is said to rest on.
+    """A source that is cited for the answer.
 
     Attributes:
         number: Its number in the answer, counted from 1.
@@ -45,9 +45,9 @@ class Citations(Sources):
     """An answer whose sentences are the parts and the documents' sentences the sources.
 
     Attributes:
-        question: What was asked.
+        question: The question.
         verified: What the answer's log-probability loses without a source, in nats, by the source's name, for those
-            that were taken out.
+            that were left out in turn.
     """
 
     kind: ClassVar = "citations"
@@ -57,25 +57,25 @@ class Citations(Sources):
     verified: Mapping[str, Number] = field(default_factory=dict)
 
     def top(self, k: int = 5, *, part: int | None = None) -> list[SourceScore]:
-        """Return the first `k` sources: those that were taken out by what the answer loses, then the others by score.
+        """Return the first `k` sources: verified ones by what the answer loses without them, then the others by score.
 
         Args:
             k: How many.
-            part: For which part of the answer; None for all of it. Losses are of all of it.
+            part: For which part of the answer; None for all of it, which is what `verified` measures.
         """
         ranked = super().top(len(self), part=part)
         if part is None:
-            ranked.sort(key=lambda source: -self.verified.get(source.name, -math.inf))  # equal ones stay in their order
+            ranked.sort(key=lambda source: -self.verified.get(source.name, -math.inf))  # a stable sort
         return ranked[:k]
 
     @property
     def cited(self) -> tuple[tuple[int, ...], ...]:
-        """The sources of each sentence of the answer, strongest first: its first, and others of a fifth or more."""
-        found = []
+        """The sources of each sentence of the answer: the strongest, and others with a fifth of the shares or more."""
+        cited = []
         for shares in self.part_shares:
             order = [int(i) for i in np.argsort(-shares, kind="stable")[:MOST] if shares[i] > 0]
-            found.append(tuple(i for place, i in enumerate(order) if place == 0 or shares[i] >= LEAST))
-        return tuple(found)
+            cited.append(tuple(i for rank, i in enumerate(order) if rank == 0 or shares[i] >= LEAST))
+        return tuple(cited)
 
     def citations(self) -> list[Citation]:
         """Return the cited sources, numbered in the order in which the answer cites them."""
@@ -98,7 +98,7 @@ class Citations(Sources):
         require(set(self.verified) <= set(self.names), "verified: a source that is not there")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain Python values, the citations of each sentence beside what they follow from."""
+        """Return everything as plain Python values, with the citations that follow from them."""
         numbers = {c.source: c.number for c in self.citations()}
         return super().to_dict() | {
             "answer": [

@@ -40,7 +40,7 @@ _CLASSES: tuple[type[Result], ...] = (
     Sources,
 )
 KINDS = {one.kind: one for one in _CLASSES}
-"""What can stand in a file."""
+"""The class of each kind of result."""
 
 
 class WordTotal(NamedTuple):
@@ -66,8 +66,8 @@ class Attributions(list[R], Exports):
     def __getitem__(self, place: slice) -> "Self": ...
     def __getitem__(self, place: SupportsIndex | slice) -> "R | Self":
         """Return one result, or several as a collection."""
-        found = super().__getitem__(place)
-        return type(self)(found) if isinstance(found, list) else found
+        item = super().__getitem__(place)
+        return type(self)(item) if isinstance(item, list) else item
 
     def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
         """Return both, one after the other."""
@@ -85,19 +85,19 @@ class Attributions(list[R], Exports):
         gold: Iterable[Any] | None = None,
         correct: bool | None = None,
     ) -> "Self":
-        """Return the results for which everything given holds.
+        """Return the results that fulfil every condition.
 
         Args:
             predicate: A function of one result.
-            label: What the model said.
+            label: The predicted label.
             gold: The right label of each text, by name or index: a list or a column of strings, numbers or booleans. A
                 name that exists wins over an index, so that "3" or 3 is the label "3" where labels are called "1" to
                 "5". A text whose label is missing (None, NaN, "") is neither right nor wrong.
-            correct: Whether to keep the texts where the model said the right label, which is the default, or those
-                where it did not; goes with `gold`.
+            correct: Whether to keep the texts with the right prediction, which is the default, or those with a wrong
+                one; goes with `gold`.
 
         Raises:
-            InputError: If there is not one gold label for each result, `correct` is given without them, or the results
+            InputError: If there is not one gold label for each result, `correct` is set without them, or the results
                 are of a regression, which has no labels.
         """
         if gold is None and correct is not None:
@@ -107,8 +107,8 @@ class Attributions(list[R], Exports):
         right = None if gold is None else self._right(list(gold))  # of a column in its order, whatever its index
         kept = []
         for i, result in enumerate(self):
-            said = getattr(result, "prediction", None)
-            if label is not None and (said is None or said.label != label):
+            prediction = getattr(result, "prediction", None)
+            if label is not None and (prediction is None or prediction.label != label):
                 continue
             if right is not None and right[i] is not (correct is None or correct):
                 continue
@@ -124,14 +124,15 @@ class Attributions(list[R], Exports):
         """
         if len(gold) != len(self):
             raise InputError(f"{len(gold)} gold labels for {len(self)} results")
-        said: list[Prediction | None] = [getattr(result, "prediction", None) for result in self]
+        predictions: list[Prediction | None] = [getattr(result, "prediction", None) for result in self]
         targets = [target for result in self if (target := getattr(result, "target", None)) is not None]
         if any(target.kind == "value" for target in targets):
             raise InputError("a regression has no right and wrong labels: filter by a function of the results")
-        labels = {(one.id, one.label) for one in said if one is not None}
+        labels = {(one.id, one.label) for one in predictions if one is not None}
         labels |= {pair for target in targets for pair in zip(target.ids, target.labels, strict=True)}
-        read = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
-        return [None if one is None else right.agrees(one.label, one.id) for one, right in zip(said, read, strict=True)]
+        right = read_gold(gold, labels, tokens=any(target.kind == "token" for target in targets))
+        pairs = zip(predictions, right, strict=True)
+        return [None if one is None else label.agrees(one.label, one.id) for one, label in pairs]
 
     def top(self, k: int = 10, *, merge: Merge | None = None, min_texts: int = 1) -> list[WordTotal]:
         """Return the words with the highest mean score over all texts.
@@ -142,20 +143,20 @@ class Attributions(list[R], Exports):
             min_texts: Leave out words of fewer texts.
 
         Raises:
-            DataError: If a result cannot tell its words, or has several scores for one; use `select` on each first.
+            DataError: If a result has no offsets for its words, or several scores for one; use `select` on each first.
         """
-        found: dict[str, list[float]] = {}
+        scores: dict[str, list[float]] = {}
         texts: Counter[str] = Counter()
         for result in self:
-            own = set()
+            words = set()
             for word in result.words(merge):  # type: ignore[attr-defined]
                 if isinstance(word.score, np.ndarray):
                     raise DataError("top() needs one score for each word; choose with select(label=..., layer=...)")
                 if any(c.isalnum() for c in word.text):
-                    own.add(word.text.casefold())
-                    found.setdefault(word.text.casefold(), []).append(word.score)
-            texts.update(own)
-        totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in found.items() if texts[t] >= min_texts]
+                    words.add(word.text.casefold())
+                    scores.setdefault(word.text.casefold(), []).append(word.score)
+            texts.update(words)
+        totals = [WordTotal(t, float(np.mean(s)), texts[t]) for t, s in scores.items() if texts[t] >= min_texts]
         return sorted(totals, key=lambda total: (-total.score, total.text))[:k]
 
     def plot(self, k: int = 15, *, merge: Merge | None = None, min_texts: int = 1) -> "Figure":
@@ -167,8 +168,7 @@ class Attributions(list[R], Exports):
             min_texts: Leave out words of fewer texts.
 
         Raises:
-            DataError: If matplotlib is missing, or a result cannot tell its words or has several scores for one; use
-                `select` on each first.
+            DataError: If matplotlib is missing, or as `top`.
         """
         from ..render.plots import plot_words
 
@@ -265,13 +265,13 @@ class Attributions(list[R], Exports):
 
     def _columns(self) -> Columns:
         tables = [result._columns() for result in self]
-        told = [_method(result) for result in self]
+        methods = [_method(result) for result in self]
         places = list(range(len(self)))
-        if len(set(told)) > 1:
-            places = _text_indices([(_text(result), name) for result, name in zip(self, told, strict=True)])
+        if len(set(methods)) > 1:
+            places = _text_indices([(_text(result), name) for result, name in zip(self, methods, strict=True)])
             tables = [
                 {"method": [name] * len(next(iter(table.values()))), **table}
-                for name, table in zip(told, tables, strict=True)
+                for name, table in zip(methods, tables, strict=True)
             ]
         return stacked(tables, places)
 
@@ -288,10 +288,10 @@ def _text(result: Result) -> tuple[Any, ...]:
 
 def _text_indices(results: Sequence[tuple[Any, str]]) -> list[int]:
     """Return which text each result is of, from texts and methods: results of one text stand together."""
-    found: list[int] = []
+    indices: list[int] = []
     seen: set[str] = set()
     for place, (text, method) in enumerate(results):
-        same = place > 0 and text == results[place - 1][0] and method not in seen
-        seen = {*seen, method} if same else {method}
-        found.append(found[-1] + (not same) if found else 0)
-    return found
+        continued = place > 0 and text == results[place - 1][0] and method not in seen
+        seen = {*seen, method} if continued else {method}
+        indices.append(indices[-1] + (not continued) if indices else 0)
+    return indices

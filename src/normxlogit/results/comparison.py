@@ -1,4 +1,4 @@
-"""Several methods on one text, side by side, and how far their rankings agree."""
+"""A comparison of several methods on one text, with their rank agreement."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ class Comparison(Attributions[Attribution]):
     """The results of several methods for one text and one target, in the order of the methods."""
 
     def check(self) -> None:
-        """Refuse results that cannot stand side by side.
+        """Check that the results can be compared.
 
         Raises:
             DataError: If there is none, or they are not of the same model, tokens and target, or hold several scores
@@ -37,8 +37,8 @@ class Comparison(Attributions[Attribution]):
             raise DataError("there are no results to compare")
         if any(a.scores.ndim != 1 for a in self):
             raise DataError("methods stand side by side with one score for each token; choose with select(...)")
-        told = [(a.tokens, a.text, a.text_pair, a.target, a.model) for a in self]
-        if any(one != told[0] for one in told):
+        inputs = [(a.tokens, a.text, a.text_pair, a.target, a.model) for a in self]
+        if any(one != inputs[0] for one in inputs):
             raise DataError(
                 "methods stand side by side for one text, one target and one model, and these results differ"
             )
@@ -68,9 +68,9 @@ class Comparison(Attributions[Attribution]):
         Args:
             path: Where to write it.
             title: Heading of the page.
-            words: Whether to merge tokens to words; by default where that can be told.
+            words: Whether to merge tokens to words; by default where the tokenizer reports offsets.
             merge: How, see `Attribution.words`.
-            costs: What each method cost, in words, where that is known.
+            costs: The cost of each method, in words, where it is known.
             curves: Deletion curves, drawn below.
 
         Raises:
@@ -113,10 +113,10 @@ class Comparison(Attributions[Attribution]):
         """Return the methods side by side as text: a line for each, and one table of the strongest words.
 
         Args:
-            words: Whether to merge tokens to words; by default where that can be told.
+            words: Whether to merge tokens to words; by default where the tokenizer reports offsets.
             merge: How, see `Attribution.words`.
             color: Whether to colour by ANSI codes; by default only on a terminal.
-            costs: What each method cost, in words, where that is known.
+            costs: The cost of each method, in words, where it is known.
 
         Raises:
             DataError: If there is not one score for each token of the same text by the same model.

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then renamed."""
+"""Atomic writes: a temporary file is written, synchronised and renamed. And JSON that is safe to show."""
 
 import json
 import os
@@ -16,48 +16,47 @@ __all__ = ["json_text", "read_json", "replacing", "write_bytes", "write_json", "
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
-    """Give a path beside a file to write to; put it in the file's place when the block ends well.
+    """Yield the path of a temporary file, which replaces a file when the block ends without an error.
 
     A reader sees the old file or the new one, never a part. When the block or the disk fails, the old file stays
-    and what was written beside it is removed. What is no regular file, such as `/dev/stdout`, is written directly.
+    and the temporary one is removed. A path that is not of a regular file, such as `/dev/stdout`, is written directly.
 
     Args:
         path: The file to write; a link is followed.
 
     Yields:
-        Where to write.
+        The path to write to.
 
     Raises:
         DataError: If the file cannot be written.
     """
-    wanted = Path(path)
-    beside: Path | None = None
+    temporary: Path | None = None
     try:
-        target = Path(os.path.realpath(wanted))
+        target = Path(os.path.realpath(path))
         if target.is_dir():
-            raise DataError(f"cannot write {wanted}: it is a folder")
+            raise DataError(f"cannot write {path}: it is a folder")
         if target.exists() and not target.is_file():
             yield target
             return
         if target.exists() and not os.access(target, os.W_OK):  # a rename would not ask
-            raise DataError(f"cannot write {wanted}: the file is read-only")
+            raise DataError(f"cannot write {path}: the file is read-only")
         # The suffix stays: writers choose the format by it.
         handle, name = tempfile.mkstemp(prefix=".writing-", suffix=target.suffix[-20:], dir=target.parent)
         os.close(handle)
-        beside = Path(name)
-        yield beside
-        with beside.open("rb+") as written:
-            os.fsync(written.fileno())
-        beside.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
-        beside.replace(target)
-        beside = None
+        temporary = Path(name)
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask())
+        temporary.replace(target)
+        temporary = None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise DataError(f"cannot write {wanted}: {reason}") from None
+        raise DataError(f"cannot write {path}: {reason}") from None
     finally:
-        if beside is not None:
+        if temporary is not None:
             with suppress(OSError):
-                beside.unlink()
+                temporary.unlink()
 
 
 def write_bytes(content: bytes, path: str | Path) -> None:
@@ -66,8 +65,8 @@ def write_bytes(content: bytes, path: str | Path) -> None:
     Raises:
         DataError: If the file cannot be written.
     """
-    with replacing(path) as beside:
-        beside.write_bytes(content)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def write_text(content: str, path: str | Path) -> None:
@@ -96,7 +95,7 @@ def json_text(state: Any, *, ascii_only: bool = False) -> str:
         text = json.dumps(state, ensure_ascii=ascii_only, allow_nan=False, indent=1)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be written as JSON: {error}") from None
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def write_json(state: Any, path: str | Path) -> None:

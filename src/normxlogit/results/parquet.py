@@ -26,8 +26,8 @@ def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
     """
     parquet = optional_module("pyarrow.parquet", _NO_ARROW)
     table = result_table(results)
-    with replacing(path) as beside:
-        parquet.write_table(table, beside, write_page_checksum=True)
+    with replacing(path) as temporary:
+        parquet.write_table(table, temporary, write_page_checksum=True)
 
 
 def to_dataset(results: "Sequence[Result]") -> Any:

@@ -30,10 +30,10 @@ def sentence_spans(text: str) -> list[Span]:
     spans: list[Span] = []
     for block_start, block_end in _blocks(text):
         start = block_start
-        for found in _END.finditer(text, block_start, block_end):
-            if _ends(text, start, found, block_end):
-                spans.append((start, found.end()))
-                start = found.end()
+        for mark in _END.finditer(text, block_start, block_end):
+            if _ends(text, start, mark, block_end):
+                spans.append((start, mark.end()))
+                start = mark.end()
         spans.append((start, block_end))
     return _trimmed(text, spans)
 
@@ -44,8 +44,8 @@ def _blocks(text: str) -> list[Span]:
     for first, last in paragraph_spans(text):
         start, alone = first, False
         for line in re.compile(r"[^\n]+").finditer(text, first, last):
-            own = bool(_OWN_LINE.match(line.group()))
-            if (own or alone) and line.start() > start:
+            separate = bool(_OWN_LINE.match(line.group()))
+            if (separate or alone) and line.start() > start:
                 blocks.append((start, line.start()))
                 start = line.start()
             alone = bool(_ONE_LINE.match(line.group()))
@@ -53,12 +53,12 @@ def _blocks(text: str) -> list[Span]:
     return blocks
 
 
-def _ends(text: str, start: int, found: "re.Match[str]", limit: int) -> bool:
+def _ends(text: str, start: int, match: "re.Match[str]", limit: int) -> bool:
     """Return whether a sentence that began at `start` ends at a mark."""
-    mark = found.group()
+    mark = match.group()
     if mark[0] in "。！？":
         return True
-    after = text[found.end() : limit]
+    after = text[match.end() : limit]
     if after and not after[0].isspace():
         return False
     following = after.lstrip()
@@ -67,7 +67,7 @@ def _ends(text: str, start: int, found: "re.Match[str]", limit: int) -> bool:
         return False
     if mark[0] != "." or len(mark.rstrip(_CLOSING)) > 1:
         return True
-    before = text[start : found.start()].split()
+    before = text[start : match.start()].split()
     word = before[-1].lstrip(_OPENING) if before else ""
     if len(before) == 1 and (word.isdigit() or (len(word) == 1 and word.isalpha())):
         return False  # "1." or "a." begins an entry
@@ -83,14 +83,14 @@ def _ends(text: str, start: int, found: "re.Match[str]", limit: int) -> bool:
 
 
 def _trimmed(text: str, spans: list[Span]) -> list[Span]:
-    found = []
+    trimmed = []
     for start, end in spans:
         body = text[start:end]
         start += len(body) - len(body.lstrip())
         end = start + len(body.strip())
         if end > start:
-            found.append((start, end))
-    return found
+            trimmed.append((start, end))
+    return trimmed
 
 
 _CLOSING = "\"'”’»)]}*_"

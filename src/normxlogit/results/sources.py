@@ -154,15 +154,15 @@ class Sources(Result):
             require(passage.start <= passage.end <= len(self.text), "spans: outside the text")
 
     def _columns(self) -> Columns:
-        found: Columns = {
+        table: Columns = {
             name: [] for name in ("part", "part_text", "source", "name", "start", "end", "score", "share")
         }
         for k, (part, shares) in enumerate(zip(self.parts, self.part_shares, strict=True)):
             for i, source in enumerate(self.sources):
                 row = (k, part.name, i, *source, float(self.table[k, i]), float(shares[i]))
-                for name, value in zip(found, row, strict=True):
-                    found[name].append(value)
-        return found
+                for name, value in zip(table, row, strict=True):
+                    table[name].append(value)
+        return table
 
     def _shap(self) -> Shap:
         raise DataError("SHAP's plots show the tokens of one text; sources have none")

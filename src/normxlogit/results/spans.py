@@ -76,14 +76,14 @@ class Sequenced:
     def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
         """Return the tokens whose first character that is no white space stands in a span; special ones never do."""
         first, last = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
-        found = []
+        tokens = []
         for token in range(first, last):
             begin, stop = self.offsets[token]
             body = self.text[begin:stop]
             begin += len(body) - len(body.lstrip()) if body.strip() else 0
             if not self.special[token] and start <= begin < end:
-                found.append(token)
-        return tuple(found)
+                tokens.append(token)
+        return tuple(tokens)
 
 
 def prompt_sources(sequence: Sequenced, by: By) -> list[Piece]:
@@ -154,10 +154,10 @@ def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
             f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {of!r}"
         )
     pieces = [Piece(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
-    found = [piece for piece in pieces if piece.tokens]
-    if not found:
+    parts = [piece for piece in pieces if piece.tokens]
+    if not parts:
         raise InputError("no token of the answer begins there")
-    return found
+    return parts
 
 
 def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[tuple[int, int]]:

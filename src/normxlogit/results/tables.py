@@ -61,10 +61,10 @@ def text_pieces(
         return [f"{token} " for token in tokens]
     pieces = [""] * len(tokens)
     for sequence, text in enumerate(texts):
-        own = [i for i, s in enumerate(sequences) if s == sequence]
-        starts = [offsets[i][0] for i in own]
+        indices = [i for i, s in enumerate(sequences) if s == sequence]
+        starts = [offsets[i][0] for i in indices]
         starts = list(accumulate(starts, max))  # tokens that share characters may go back
-        for index, start, end in zip(own, [0, *starts[1:]], [*starts[1:], len(text or "")], strict=False):
+        for index, start, end in zip(indices, [0, *starts[1:]], [*starts[1:], len(text or "")], strict=False):
             pieces[index] = (text or "")[start:end]
     return pieces
 
@@ -116,14 +116,14 @@ def to_shap(part: Shap | Sequence[Shap]) -> Any:
     for i, one in enumerate(part):
         values[i], data[i] = one.values.astype(np.float64), np.array(one.data, object)
     # Names of the features let SHAP average a word over texts of different lengths.
-    given = {"data": data, "feature_names": [[piece.strip() for piece in one.data] for one in part]}
+    pieces = {"data": data, "feature_names": [[piece.strip() for piece in one.data] for one in part]}
     first, shapes = part[0].names, {one.base.shape for one in part}
     # Texts with different numbers of labels have no common array.
     bases = [one.base.astype(np.float64) for one in part]
     base = np.stack(bases) if len(shapes) == 1 else np.array([*bases, None], object)[:-1]  # (B,) or (B, C)
     if isinstance(first, str) or any(one.names != first for one in part):
-        return shap.Explanation(values, base, **given)
-    return shap.Explanation(values, base, **given, output_names=list(first))
+        return shap.Explanation(values, base, **pieces)
+    return shap.Explanation(values, base, **pieces, output_names=list(first))
 
 
 def optional_module(name: str, otherwise: str) -> Any:

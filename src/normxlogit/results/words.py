@@ -78,7 +78,7 @@ def merge_words(
 
 def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, int, list[int]]]:
     """Return the span and the tokens of each word that has tokens; tokens are given as (index, start, end)."""
-    units = [found.span() for found in _WORD.finditer(text.translate(_CLASSES))]
+    units = [match.span() for match in _WORD.finditer(text.translate(_CLASSES))]
     groups: list[tuple[int, int, list[int]]] = []
     waiting: list[int] = []  # tokens without a character of their own go with the next
     at = 0
@@ -110,27 +110,27 @@ def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, in
 def merged(scores: FloatArray, merge: Merge) -> float | FloatArray:
     """Merge the last axis to one score."""
     if merge == "sum":
-        found = scores.sum(-1)
+        score = scores.sum(-1)
     elif merge == "mean":
-        found = scores.mean(-1)
+        score = scores.mean(-1)
     elif merge == "first":
-        found = scores[..., 0]
+        score = scores[..., 0]
     else:  # the largest magnitude, with its sign
-        found = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
-    return float(found) if found.ndim == 0 else found
+        score = np.take_along_axis(scores, np.abs(scores).argmax(-1)[..., None], -1)[..., 0]
+    return float(score) if score.ndim == 0 else score
 
 
 class _Classes(dict[int, int]):
     """Characters as the pattern sees them: accents as one letter, scripts without spaces as one sign."""
 
     def __missing__(self, code: int) -> int:
-        found = code
+        replacement = code
         if any(first <= code <= last for first, last in _NO_SPACES) and chr(code).isalnum():
-            found = ord(_ALONE)
+            replacement = ord(_ALONE)
         elif unicodedata.category(chr(code)).startswith("M") and not 0xFE00 <= code <= 0xFE0F:
-            found = ord(_ACCENT)
-        self[code] = found
-        return found
+            replacement = ord(_ACCENT)
+        self[code] = replacement
+        return replacement
 
 
 _ALONE, _ACCENT = "\ue000", "ª"
