@@ -1,14 +1,11 @@
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from normxlogit.errors import DataError, InputError, MethodError, TargetError
-from normxlogit.results.attribution import Attribution, Prediction, TargetInfo
+from normxlogit.results.attribution import Attribution
 from tests.factories import LABELS, MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
-
-EVERY_SHAPE = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
 
 
 def byte_level() -> Attribution:
@@ -19,33 +16,6 @@ def byte_level() -> Attribution:
         text=" The film is unwatchable!",
         special=False,
     )
-
-
-@pytest.mark.parametrize("make", EVERY_SHAPE)
-def test_dict_and_back_is_the_same(make):
-    a = make()
-    assert Attribution.from_dict(a.to_dict()) == a
-    assert Attribution.from_dict(json.loads(json.dumps(a.to_dict(), allow_nan=False))) == a
-
-
-def test_dict_and_back_keeps_every_optional_field():
-    a = make_attribution(
-        token_predictions=tuple(Prediction("positive", 1, 0.5 * i, None) for i in range(12)),
-        target=TargetInfo("token", ("are",), (7,), contrast="is", contrast_id=8, position=4),
-        notes=("cut", "twice"),
-        offsets=None,
-        word_ids=None,
-        text=None,
-        signed=False,
-    )
-    assert Attribution.from_dict(json.loads(json.dumps(a.to_dict()))) == a
-
-
-@pytest.mark.parametrize("make", EVERY_SHAPE)
-def test_save_and_load_is_the_same(make, tmp_path):
-    a = make()
-    a.save(tmp_path / "a.json")
-    assert Attribution.load(tmp_path / "a.json") == a
 
 
 def test_saved_file_is_readable_by_people(tmp_path):
@@ -81,21 +51,6 @@ def test_other_files_are_refused(content, message, tmp_path):
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         Attribution.load(path)
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path):
-    (tmp_path / "a.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"a\.json"):
-        Attribution.load(tmp_path / "a.json")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("scores", [[1.0], [1.0, 2.0]]), ("target", []), ("prediction", {"label": "x"}), ("token_predictions", [3])],
-)
-def test_broken_fields_are_refused(name, value):
-    with pytest.raises(DataError):
-        Attribution.from_dict(make_attribution().to_dict() | {name: value})
 
 
 def test_scores_cannot_be_changed():
@@ -204,18 +159,5 @@ def test_select_refuses_what_is_not_there(choice):
         make_attribution().select(**choice)
 
 
-def test_length_is_the_number_of_tokens():
-    assert len(make_attribution()) == 12
-    assert len(all_layers()) == 12
-
-
 def test_repr_is_one_short_line():
     assert repr(all_layers()) == "Attribution(normxlogit, 'negative', target=['negative'], 3x12)"
-
-
-def test_html_is_returned_and_written(tmp_path):
-    a = make_attribution()
-    content = a.to_html(tmp_path / "why.html")
-    assert (tmp_path / "why.html").read_text(encoding="utf-8") == content
-    assert content.lstrip().startswith("<!DOCTYPE html>")
-    assert "<html" not in a._repr_html_()

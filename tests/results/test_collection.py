@@ -258,16 +258,6 @@ def test_it_draws_itself(several):
     assert "and 30 more" in many
 
 
-def test_one_page_holds_all(several, tmp_path):
-    content = several[:3].to_html(tmp_path / "a.html", title="Three")
-    assert (tmp_path / "a.html").read_text("utf-8") == content
-    assert content.count("<article") == 3
-    assert "<title>Three</title>" in content
-    mixed = several.to_html()
-    assert mixed.count("<article") == len(several)
-    assert mixed.count('class="nxl-data"') == sum(one.kind == "generation" for one in several)
-
-
 def test_json_may_be_ascii():
     a = Attributions([make_attribution(("Früh",), (1.0,), text="Früh")])
     assert "Früh" in a.to_json()

@@ -65,9 +65,7 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         "shape": lists(arrow.array(shape.ravel()), np.arange(count + 1) * shape.shape[1]),
         "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
         "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
-        "position": arrow.array(
-            np.nan_to_num(explained.positions).astype(np.int32), mask=np.isnan(explained.positions)
-        ),
+        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
         "bias": arrow.nulls(count, types["bias"]),
         "sink": arrow.nulls(count, types["sink"]),
         "sinks": arrow.array([list(explained.sinks.get(i, ())) for i in range(count)], types["sinks"]),

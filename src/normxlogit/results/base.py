@@ -219,8 +219,11 @@ class Result(Exports):
         return to_shap(self._shap())
 
     def _shap(self) -> Shap:
-        """Return what SHAP shows."""
-        raise NotImplementedError
+        """Return the text as SHAP shows it."""
+        raise DataError(
+            f"SHAP's plots show the tokens of one text, not {self.described}; of generated text take one token with "
+            "for_token(...)"
+        )
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Return the result as a self-contained HTML page, also written to `path` if given.

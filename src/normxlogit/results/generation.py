@@ -12,7 +12,7 @@ from .base import require
 from .schema import Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from .spans import By, MessageSpan, Of, Sequenced, answer_parts, prompt_sources
-from .tables import Columns, Shap
+from .tables import Columns
 from .tokens import Token, TokenScores
 
 if TYPE_CHECKING:
@@ -252,9 +252,6 @@ class GenerationAttribution(TokenScores):
                     table[name] += column[:seen]
                 table["score"] += values[:seen].tolist()
         return table
-
-    def _shap(self) -> Shap:
-        raise DataError("SHAP's plots show one text; take one generated token with for_token(...)")
 
     def _page(self) -> str:
         """Return a page: pointing at a generated token colours what it rests on; without scripts it shows tables."""

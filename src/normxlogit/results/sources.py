@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..errors import DataError, InputError
+from ..errors import InputError
 from .base import Result, require
 from .schema import FloatArray, Index
 from .spans import Piece
-from .tables import Columns, Shap
+from .tables import Columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -163,9 +163,6 @@ class Sources(Result):
                 for name, value in zip(table, row, strict=True):
                     table[name].append(value)
         return table
-
-    def _shap(self) -> Shap:
-        raise DataError("SHAP's plots show the tokens of one text; sources have none")
 
     def _page(self) -> str:
         """Return a page: pointing at a part of the answer colours its sources, and the other way round."""
