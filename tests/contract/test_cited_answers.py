@@ -58,3 +58,32 @@ def test_what_is_missing_is_named():
     for documents in (None, {}, ["the movie"], {"a": (0, 0, 9)}, {"a": "xy"}, {"a": None}, {"a": (5, 5)}):
         with pytest.raises(InputError, match=r"span|hold no sentence"):
             explainer.cite(messages="the movie is good .", documents=documents, answer=ANSWER)
+
+
+def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
+    explainer = made()
+    answer = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
+    sources = explainer.explain_sources(
+        answer.text[: -len(answer.completion)],
+        answer.completion,
+        by=dict(zip(answer.names, answer.spans, strict=True)),
+        of="sentence",
+    )
+    sink = np.zeros(len(answer.parts)) if sources.sink is None else sources.sink
+    wholes = sources.table.sum(1) + sources.rest + sources.written + sources.bias + sink
+    for support, whole in zip(answer.support, wholes, strict=True):
+        parts = (support.documents, support.prompt, support.answer)
+        assert sum(parts) + support.sink + support.bias == pytest.approx(whole, abs=1e-3)
+        assert support.share == pytest.approx(support.documents / np.abs(parts).sum(), abs=1e-5)
+    assert [s.text.strip() for s in answer.support] == ["The movie was great.", "The keys are here."]
+    shares = sorted(s.share for s in answer.support)
+    between = answer.supported_from(sum(shares) / 2)
+    assert sorted(s.supported for s in between) == [False, True]
+    for support in between:
+        rests = "rests on [" if support.supported else "not supported by the documents"
+        assert support.verdict.startswith(rests)
+        assert bool(support.citations) == support.supported
+    assert all(s.supported for s in answer.supported_from(-1))
+    assert [row["supported"] for row in answer.to_dict()["answer"]] == [s.supported for s in answer.support]
+    with pytest.raises(InputError, match="add up"):
+        _ = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, method="occlusion").support

@@ -7,17 +7,21 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ..errors import InputError
 from .base import require
 from .schema import Number
 from .sources import Sources, SourceScore
 
-__all__ = ["Citation", "Citations"]
+__all__ = ["SUPPORTED", "Citation", "Citations", "Support"]
 
 LEAST = 0.2
 """Least share of a sentence's sources with which a further one is cited."""
 
 MOST = 3
 """Most sources cited for a sentence of the answer."""
+
+SUPPORTED = 0.12
+"""Least share of the documents in a sentence that they support; chosen by `evaluate grounding` on training data."""
 
 
 class Citation(NamedTuple):
@@ -38,6 +42,39 @@ class Citation(NamedTuple):
     text: str
     share: float
     nats: float | None
+
+
+class Support(NamedTuple):
+    """What a sentence of the answer rests on; documents + prompt + answer + sink + bias is the explained quantity.
+
+    Attributes:
+        text: The sentence.
+        documents: Contribution of the documents.
+        prompt: Contribution of the question, instructions and template.
+        answer: Contribution of the answer's own earlier tokens.
+        sink: Contribution of attention sinks.
+        bias: Contribution of no token.
+        share: documents / (|documents| + |prompt| + |answer|).
+        citations: Numbers of the cited sources; none if the sentence is not supported.
+        supported: Whether the share reaches the threshold.
+    """
+
+    text: str
+    documents: float
+    prompt: float
+    answer: float
+    sink: float
+    bias: float
+    share: float
+    citations: tuple[int, ...]
+    supported: bool
+
+    @property
+    def verdict(self) -> str:
+        """The result in words."""
+        if not self.supported:
+            return "not supported by the documents"
+        return "rests on " + "".join(f"[{number}]" for number in self.citations)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -77,6 +114,38 @@ class Citations(Sources):
             cited.append(tuple(i for rank, i in enumerate(order) if rank == 0 or shares[i] >= LEAST))
         return tuple(cited)
 
+    @property
+    def support(self) -> tuple[Support, ...]:
+        """Whether each sentence of the answer rests on the documents, by the threshold that is measured in the docs."""
+        return self.supported_from(SUPPORTED)
+
+    def supported_from(self, share: float) -> tuple[Support, ...]:
+        """Return whether each sentence of the answer rests on the documents.
+
+        It says what this model used, not what is true: a sentence can rest on a document and not follow from it.
+
+        Args:
+            share: Least share of the documents in a supported sentence, from 0 to 1; `normxlogit evaluate grounding`
+                chooses it for a model.
+
+        Raises:
+            InputError: If the scores of the method do not add up, so that there is no share.
+        """
+        if self.bias is None:
+            raise InputError(f"support needs scores that add up, such as frozen-gradient's, not {self.method}'s")
+        numbers = {c.source: c.number for c in self.citations()}
+        sinks = np.zeros_like(self.bias) if self.sink is None else self.sink
+        support = []
+        for k, part in enumerate(self.parts):
+            documents, prompt, answer = float(self.table[k].sum()), float(self.rest[k]), float(self.written[k])
+            whole = abs(documents) + abs(prompt) + abs(answer)
+            of_documents = documents / whole if whole else 0.0
+            supported = of_documents >= share
+            cited = tuple(numbers[i] for i in self.cited[k]) if supported else ()
+            values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), of_documents)
+            support.append(Support(part.name, *values, cited, supported))
+        return tuple(support)
+
     def citations(self) -> list[Citation]:
         """Return the cited sources, numbered in the order in which the answer cites them."""
         order = list(dict.fromkeys(i for part in self.cited for i in part))
@@ -100,11 +169,15 @@ class Citations(Sources):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain Python values, with the citations that follow from them."""
         numbers = {c.source: c.number for c in self.citations()}
+        answer: list[dict[str, Any]] = [
+            {"text": part.name, "citations": [numbers[i] for i in sources]}
+            for part, sources in zip(self.parts, self.cited, strict=True)
+        ]
+        if self.bias is not None:
+            for sentence, support in zip(answer, self.support, strict=True):
+                sentence |= {"share": support.share, "supported": support.supported}
         return super().to_dict() | {
-            "answer": [
-                {"text": part.name, "citations": [numbers[i] for i in sources]}
-                for part, sources in zip(self.parts, self.cited, strict=True)
-            ],
+            "answer": answer,
             "citations": [c._asdict() for c in self.citations()],
         }
 
