@@ -15,6 +15,8 @@ from ..explainer import Explainer
 from ..models.devices import synchronise
 from ..models.signals import SignalModel
 from ..models.targets import ALL, choice_from_text
+from ..render.collection_blocks import cards
+from ..render.comparison_blocks import curves_card
 from ..render.curves import Curve
 from ..render.html import page
 from ..results.attribution import Attribution
@@ -260,7 +262,7 @@ def _page(results: Sequence[Attribution], words: bool | None, costs: Sequence[st
     """Return one result as its own page, and several side by side where each has one score for each token."""
     if len(results) > 1 and all(a.scores.ndim == 1 for a in results):
         return Comparison(results).to_html(words=words, costs=costs, curves=curves)
-    return page(results, words=words, costs=costs, curves=curves)
+    return page([*cards(results, words=words, costs=costs), *curves_card(curves)], results[0].title)
 
 
 def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None:

@@ -63,10 +63,10 @@ def write_report(markdown: str) -> None:
     if not sys.stdout.isatty():
         write(markdown)
         return
-    from ..render.markdown_tables import tables_to_text
-    from ..render.terminal import wants_color
+    from ..render.markdown_tables import markdown_blocks
+    from ..render.terminal import text_of_blocks
 
-    write(tables_to_text(markdown, color=wants_color(sys.stdout)) + "\n")
+    write(text_of_blocks(markdown_blocks(markdown)) + "\n")
 
 
 def ascii_only(output: Path | None) -> bool:

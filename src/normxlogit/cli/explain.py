@@ -265,7 +265,8 @@ def _render(
         states = [_state(result, words, merge) for result in results]
         return json_text({"format_version": FORMAT_VERSION, "attributions": states}, ascii_only=ascii_only(output))
     from ..methods.registry import describe
-    from ..render.terminal import to_text
+    from ..render.terminal import text_of_blocks
+    from ..render.text_blocks import attribution_blocks
     from ..results.comparison import Comparison
 
     color = None if output is None else False
@@ -275,7 +276,7 @@ def _render(
             costs = [describe(a.method).passes for a in together]
             drawn.append(Comparison(together).to_text(words=words, merge=merge, color=color, costs=costs))
         else:
-            drawn.append(to_text(together[0], words=words, merge=merge, color=color))
+            drawn.append(text_of_blocks(attribution_blocks(together[0], words=words, merge=merge), color=color))
     return "\n\n".join(drawn) + "\n"
 
 
@@ -304,6 +305,7 @@ def _together(results: list["Attribution"]) -> Iterator[list["Attribution"]]:
 def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | None") -> str:
     """Draw one text by several methods side by side, anything else result by result."""
     from ..methods.registry import describe
+    from ..render.collection_blocks import cards
     from ..render.html import page
     from ..results.comparison import Comparison
 
@@ -312,7 +314,7 @@ def _page(results: list["Attribution"], words: bool | None, merge: "MergeName | 
         specs = {(a.method, str(a.settings)) for a in results}
         if len(specs) == len(results) and all(a.scores.ndim == 1 for a in results):
             return Comparison(results).to_html(words=words, merge=merge, costs=costs)
-    return page(results, words=words, merge=merge, costs=costs)
+    return page(cards(results, words=words, merge=merge, costs=costs), results[0].title)
 
 
 def _state(result: "Attribution", words: bool | None, merge: "MergeName | None") -> dict[str, Any]:

@@ -70,7 +70,7 @@ def generate(
 
         content = json_text(result.to_dict(), ascii_only=ascii_only(output))
     else:
-        from ..render.generation import to_text
+        from ..render.terminal import text_of_blocks
 
-        content = to_text(result, color=None if output is None else False) + "\n"
+        content = text_of_blocks(result._blocks(), color=None if output is None else False) + "\n"
     deliver(content, output)

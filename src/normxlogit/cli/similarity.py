@@ -52,16 +52,15 @@ def similarity(
         )
         results = explainer.similarity(first, others, method=method, matrix=matrix)
     if kind is Format.html:
-        from ..render.similarity import page
-
-        content = page(results)
+        content = results.to_html()
     elif kind is Format.csv:
         content = results.to_csv()
     elif kind is Format.json:
         content = results.to_json(ascii_only=ascii_only(output))
     else:
-        from ..render.similarity import ranking, to_text
+        from ..render.similarity_blocks import ranking_blocks
+        from ..render.terminal import text_of_blocks
 
-        color = None if output is None else False
-        content = (to_text(results[0], color=color) if len(results) == 1 else ranking(results, color=color)) + "\n"
+        blocks = results[0]._blocks() if len(results) == 1 else ranking_blocks(results)
+        content = text_of_blocks(blocks, color=None if output is None else False) + "\n"
     deliver(content, output)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
-from ..results.characters import safe
 from .console import Format, check_run_output, deliver, format_for, quiet
 from .options import OutputFile, OutputFormat
 
@@ -48,29 +47,9 @@ def _written(found: "Summary", kind: Format, *, to_file: bool) -> str:
 
 
 def _tables(found: "Summary", *, color: bool) -> str:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from ..corpus.summary_page import cards
+    from ..render.blocks import Paragraph
+    from ..render.terminal import text_of_blocks
 
-    from ..corpus.summary_page import sections
-
-    console = Console(width=120, highlight=False, force_terminal=color, color_system="auto" if color else None)
-    with console.capture() as capture:
-        left = "" if found.complete else "; the run is not finished"
-        facts = f"{found.rows:,} texts, {found.method} on {found.model}, {found.errors:,} errors{left}\n"
-        console.print(Text(safe(facts)))
-        for section in sections(found):
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=Text(safe(section.heading)), title_justify="left")
-            for place, name in enumerate(section.names):
-                table.add_column(name, justify="left" if place == 0 else "right", overflow="fold")
-            with_texts = any(line.examples for line in section.lines)
-            if with_texts:
-                table.add_column("texts", overflow="fold")
-            for line in section.lines:
-                shown = [", ".join(line.examples)] if with_texts else []
-                table.add_row(*(Text(safe(cell)) for cell in [*line.cells, *shown]))
-            if section.note:
-                console.print(Text(safe(section.note)))
-            console.print(table)
-    return "\n".join(line.rstrip() for line in capture.get().split("\n")) + "\n"
+    blocks = [block for card in cards(found) for block in (Paragraph(card.heading), *card.blocks)]
+    return text_of_blocks(blocks, color=color) + "\n"

@@ -1,67 +1,69 @@
-"""A summary for people: sections of rows, as a table on the terminal and as a page with bars and links to texts."""
+"""A summary for people: tables with bars and links to texts, for the terminal and as a page."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from ..render.html import environment
-from ..results.characters import safe
+from ..render.blocks import Bar, Card, Cell, Column, Header, Paragraph, Table, cell
+from ..render.html import page as drawn_page
 from .summary import Summary
 from .units import Unit
 
-__all__ = ["Line", "Section", "page", "sections"]
+__all__ = ["cards", "page"]
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row of a section.
+class Line(NamedTuple):
+    """A row of a table.
 
     Attributes:
-        cells: What stands in it.
-        value: The length of its bar, None for none.
+        texts: What stands in it.
+        value: Where its bar ends, None for none.
         interval: The ends of the value's interval.
         examples: Ids of texts.
     """
 
-    cells: list[str]
+    texts: Sequence[str]
     value: float | None = None
     interval: tuple[float, float] | None = None
     examples: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class Section:
-    """Rows with a heading.
-
-    Attributes:
-        heading: What they are.
-        names: The names of the cells.
-        lines: The rows.
-        note: What the reader should know.
-    """
-
-    heading: str
-    names: list[str]
-    lines: list[Line]
-    note: str = ""
+def page(summary: Summary) -> str:
+    """Return a summary as a self-contained HTML page."""
+    return drawn_page(cards(summary), f"What the model looks at: {summary.folder}")
 
 
-def sections(summary: Summary) -> Iterator[Section]:
-    """Return a summary section by section."""
+def cards(summary: Summary) -> list[Card]:
+    """Return what drawings of a summary consist of."""
+    facts = [("texts", f"{summary.rows:,}"), ("method", summary.method), ("model", summary.model)]
+    notes = [f"{summary.errors:,} rows have no result"] if summary.errors else []
+    notes += [] if summary.complete else ["the run is not finished"]
+    places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
+    found = [Card([Header("", facts, notes)], "Corpus", result=False)]
+    for heading, note, names, lines in _sections(summary):
+        blocks = [Paragraph(note)] if note else []
+        found.append(Card([*blocks, _table(heading, names, lines, places)], heading, result=False))
+    if places:
+        rows = [[cell(i, anchor=places[i]), cell(text)] for i, text in summary.texts.items()]
+        found.append(Card([Table([Column("id"), Column("text")], rows)], "Texts", result=False))
+    return found
+
+
+def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line]]]:
+    """Yield heading, note, names of the columns and lines of each table."""
     unit = summary.unit.removesuffix("s")
     rows = max(summary.rows, 1)
     shares = [Line([label, f"{n:,}", f"{n / rows:.1%}"], n / rows) for label, n in summary.labels.items()]
-    yield Section("Predictions", ["label", "texts", "share"], shares[:50])
+    yield "Predictions", "", ["label", "texts", "share"], shares[:50]
     for heading, units, what in (
         ("largest mean score", summary.highest, "mean"),
         ("largest total score", summary.totals, "total"),
         ("most often against the prediction", summary.against, "against"),
     ):
         for label in dict.fromkeys(found.label for found in units):
-            own = [_unit(found, what) for found in units if found.label == label]
             names = [unit, "places", "mean", "95% interval", what if what != "mean" else "total"]
-            yield Section(f"{label}: {heading}", names, own)
+            yield f"{label}: {heading}", "", names, [_unit(found, what) for found in units if found.label == label]
     mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
-    yield Section("Where the scores are", ["kind", "share of places", "share of scores"], mass)
+    yield "Where the scores are", "", ["kind", "share of places", "share of scores"], mass
     if summary.accuracy is not None:
         wrong = [
             Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.error_rate:.1%}", f"{r.z:+.1f}"], r.error_rate)
@@ -69,69 +71,24 @@ def sections(summary: Summary) -> Iterator[Section]:
         ]
         note = f"{summary.accuracy:.1%} of the answers are right."
         names = [unit, "in wrong answers", "in right answers", "share wrong", "standard errors from all"]
-        yield Section("What tells wrong answers from right ones", names, wrong, note)
+        yield "What tells wrong answers from right ones", note, names, wrong
     if summary.difference is not None:
-        found = summary.difference
-        same = "" if found["same answer"] is None else f", {found['same answer']:.1%} with the same answer"
-        note = f"{found['folder']} ({found['model']}): {found['texts in both']:,} texts in both{same}."
-        changed = [
-            Line([f"{c['here']} / {c['there']}", f"{c['texts']:,}"], None, None, c["examples"])
-            for c in found["changed answers"]
-        ]
-        yield Section("Answers that differ from the other run's", ["here / there", "texts"], changed, note)
-        shifts = [
-            Line([f"{s['text']} ({s['label']})", f"{s['there']:.3g}", f"{s['here']:.3g}"], s["here"] - s["there"])
-            for s in found["shifts"]
-        ]
-        yield Section("Mean scores that differ most", [unit, "there", "here"], shifts)
+        yield from _difference(summary.difference, unit)
 
 
-def page(summary: Summary) -> str:
-    """Return a summary as a self-contained HTML page."""
-    every = []
-    for section in sections(summary):
-        ends = [e for line in section.lines for e in (line.value, *(line.interval or ())) if e is not None]
-        low, high = min([0.0, *ends]), max([0.0, *ends])
-        scale = 100 / (high - low) if high > low else 0.0
-        rows = [
-            {
-                "cells": [safe(cell) for cell in line.cells],
-                "start": f"{(min(line.value or 0.0, 0.0) - low) * scale:.2f}",
-                "width": f"{abs(line.value or 0.0) * scale:.2f}",
-                "negative": (line.value or 0.0) < 0,
-                "low": None if line.interval is None else f"{(line.interval[0] - low) * scale:.2f}",
-                "high": None if line.interval is None else f"{(line.interval[1] - low) * scale:.2f}",
-                "examples": [safe(i) for i in line.examples],
-            }
-            for line in section.lines
-        ]
-        every.append(
-            {
-                "heading": safe(section.heading),
-                "names": [safe(name) for name in section.names],
-                "rows": rows,
-                "note": safe(section.note),
-                "plots": any(line.value is not None for line in section.lines),
-                "examples": any(line.examples for line in section.lines),
-            }
-        )
-    texts = {safe(i): safe(text) for i, text in summary.texts.items()}
-    facts = f"{summary.rows:,} texts, {summary.method} on {summary.model}"
-    if summary.errors:
-        facts += f"; {summary.errors:,} rows have no result"
-    if not summary.complete:
-        facts += "; the run is not finished"
-    return (
-        environment()
-        .get_template("summary.html.j2")
-        .render(
-            title=safe(f"What the model looks at: {summary.folder}"),
-            facts=safe(facts),
-            sections=every,
-            texts=texts,
-            anchors={i: f"text-{place}" for place, i in enumerate(texts)},
-        )
-    )
+def _difference(found: dict[str, Any], unit: str) -> Iterator[tuple[str, str, list[str], list[Line]]]:
+    same = "" if found["same answer"] is None else f", {found['same answer']:.1%} with the same answer"
+    note = f"{found['folder']} ({found['model']}): {found['texts in both']:,} texts in both{same}."
+    changed = [
+        Line([f"{c['here']} / {c['there']}", f"{c['texts']:,}"], examples=c["examples"])
+        for c in found["changed answers"]
+    ]
+    yield "Answers that differ from the other run's", note, ["here / there", "texts"], changed
+    shifts = [
+        Line([f"{s['text']} ({s['label']})", f"{s['there']:.3g}", f"{s['here']:.3g}"], s["here"] - s["there"])
+        for s in found["shifts"]
+    ]
+    yield "Mean scores that differ most", "", [unit, "there", "here"], shifts
 
 
 def _unit(found: Unit, what: str) -> Line:
@@ -140,3 +97,24 @@ def _unit(found: Unit, what: str) -> Line:
     interval = (found.low, found.high)
     cells = [found.text, f"{found.count:,}", f"{found.mean:.3g}", f"{interval[0]:.3g} to {interval[1]:.3g}", last]
     return Line(cells, value, interval if what == "mean" else None, found.examples)
+
+
+def _table(heading: str, names: Sequence[str], lines: Sequence[Line], places: dict[str, str]) -> Table:
+    """Return the lines as a table whose bars all begin at 0."""
+    ends = [e for _, value, interval, _ in lines for e in (value, *(interval or ())) if e is not None]
+    low, high = min([0.0, *ends]), max([0.0, *ends])
+
+    def at(value: float) -> float:
+        return (value - low) / (high - low) if high > low else 0.0
+
+    columns = [Column(name, numbers=place > 0) for place, name in enumerate(names)]
+    bars, examples = any(line[1] is not None for line in lines), any(line[3] for line in lines)
+    rows = []
+    for texts, value, interval, ids in lines:
+        row = [cell(text) for text in texts]
+        ends_of = (None, None) if interval is None else (at(interval[0]), at(interval[1]))
+        row += [Cell(bar=None if value is None else Bar(at(0.0), at(value), *ends_of))] if bars else []
+        row += [Cell(links={i: places.get(i, "") for i in ids})] if examples else []
+        rows.append(row)
+    columns += [Column("")] * bars + [Column("texts")] * examples
+    return Table(columns, rows, sortable=True)

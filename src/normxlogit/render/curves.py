@@ -1,27 +1,28 @@
-"""Deletion curves on a page: one small drawing for each method, with a table of its numbers."""
+"""Deletion curves: one small drawing for each method, with a table of its numbers."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
-from ..results.characters import safe
+from .blocks import Block, Column, Table, cell
 
-__all__ = ["Curve", "Drawing", "draw"]
+__all__ = ["Curve", "Curves", "Drawing"]
 
 WIDTH, HEIGHT = 300.0, 150.0
 """The area of the lines, in the units of the drawing."""
 
 
 class Curve(NamedTuple):
-    """The values while more and more of a text is taken away.
+    """The values while more and more of a text is removed.
 
     Attributes:
         name: The method.
         quantity: What the values are.
-        shares: Share that is gone, from 0 to 1.
-        highest_first: The values while the highest scored words go first.
-        lowest_first: The values while the lowest scored words go first.
+        shares: Share that is removed, from 0 to 1.
+        highest_first: The values while the highest scored words are removed first.
+        lowest_first: The values while the lowest scored words are removed first.
         gap: The area between the two.
-        unit: What is taken away: "words" or "tokens".
+        unit: What is removed: "words" or "tokens".
         way: How: "masked" or "deleted".
         chance: Whether the values are probabilities.
     """
@@ -38,26 +39,40 @@ class Curve(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A curve as the template needs it."""
+    """A curve as a page draws it.
 
-    name: str
-    quantity: str
+    Attributes:
+        curve: The curve.
+        summary: It in words.
+        high: Points of the solid line.
+        low: Points of the dashed line.
+        ticks: Height and name of each tick.
+        table: The numbers.
+    """
+
+    curve: Curve
     summary: str
-    gap: str
-    unit: str
-    way: str
     high: str
     low: str
-    ticks: list[tuple[str, str]]
-    rows: list[tuple[str, str, str]]
+    ticks: Sequence[tuple[str, str]]
+    table: Table
 
 
-def draw(curves: Sequence[Curve]) -> list[Drawing]:
-    """Return the curves as drawings on one scale: of probabilities from 0 to 1, else from the least to the most."""
-    values = [v for curve in curves for line in (curve.highest_first, curve.lowest_first) for v in line]
-    chances = all(curve.chance for curve in curves)
-    low, high = (0.0, 1.0) if chances else (min(values, default=0.0), max(values, default=1.0))
-    return [_drawing(curve, low, high if high > low else low + 1.0, chances=chances) for curve in curves]
+@dataclass(frozen=True)
+class Curves(Block):
+    """Curves on one scale: of probabilities from 0 to 1, else from the least value to the largest."""
+
+    kind: ClassVar = "curves"
+
+    curves: Sequence[Curve]
+
+    @property
+    def drawings(self) -> list[Drawing]:
+        """The curves as a page draws them."""
+        values = [v for curve in self.curves for line in (curve.highest_first, curve.lowest_first) for v in line]
+        chances = all(curve.chance for curve in self.curves)
+        low, high = (0.0, 1.0) if chances else (min(values, default=0.0), max(values, default=1.0))
+        return [_drawing(curve, low, high if high > low else low + 1.0, chances=chances) for curve in self.curves]
 
 
 def _drawing(curve: Curve, low: float, high: float, *, chances: bool) -> Drawing:
@@ -81,15 +96,6 @@ def _drawing(curve: Curve, low: float, high: float, *, chances: bool) -> Drawing
     ticks = [
         (f"{HEIGHT * (1 - k / 2):.1f}", f"{mark:.0%}" if chances else f"{mark:.3g}") for k, mark in enumerate(marks)
     ]
-    return Drawing(
-        safe(curve.name),
-        safe(curve.quantity),
-        safe(summary),
-        f"{curve.gap:+.2f}",
-        curve.unit,
-        curve.way,
-        line(curve.highest_first),
-        line(curve.lowest_first),
-        ticks,
-        rows,
-    )
+    columns = [Column("removed"), Column("highest first", numbers=True), Column("lowest first", numbers=True)]
+    table = Table(columns, [list(map(cell, row)) for row in rows])
+    return Drawing(curve, summary, line(curve.highest_first), line(curve.lowest_first), ticks, table)

@@ -1,87 +1,62 @@
-"""A result as coloured text; where there are no colours, as marks and numbers."""
+"""Blocks as coloured text; where there are no colours, as marks and numbers."""
 
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.style import Style
-from rich.table import Table
+from rich.table import Table as Columns
 from rich.text import Text
 
-from ..results.attribution import Attribution, Merge
 from ..results.characters import safe
-from .layout import STEPS, Facts, Layout, Row, Segment, drawable, facts, layout, lead, level, number, uncoloured
+from .blocks import Block, Fold, Header, Paragraph, Piece, Sentences, Table
+from .charts import Bars, Grid, Legend, Timeline, number
 
-__all__ = [
-    "BOLD",
-    "DIM",
-    "INK",
-    "STRONGEST",
-    "color_of",
-    "legend",
-    "lines",
-    "print_attribution",
-    "sentence",
-    "shade",
-    "to_text",
-    "wants_color",
-]
+__all__ = ["INK", "SHADES", "text_of_blocks", "wants_color"]
 
-STRONGEST = 8
-"""How many tokens get their number and bar below the sentence."""
+STEPS = (0.1, 1 / 3, 2 / 3)
+"""Strengths from which a piece is weakly, clearly or strongly marked; below the first it is left alone."""
 
 BAR = 16
+"""Characters of the longest bar."""
+
+NAME = 32
+"""Most characters of a name beside a bar."""
+
+GRID = 24
+"""Most columns of a heat map that fits a terminal."""
+
 UNWRAPPED = 1_000_000
 """Width of a file: lines end where the text has its own line ends."""
 
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
+STYLES = {"strong": BOLD, "underlined": Style(underline=True)} | dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
+"""The kinds of pieces."""
 SHADES = {True: ((150, 95, 95), (190, 20, 34)), False: ((90, 105, 150), (24, 76, 190))}
 """Background from weak to strong, for positive and negative scores, under white letters."""
 INK = {True: (214, 60, 60), False: (62, 112, 220)}
 """Letters and bars; contrast of 4.5 to a black terminal and to a white one."""
+HEIGHTS = " ▁▂▃▄▅▆▇█"
+"""A score on a time axis."""
 
 
-def to_text(a: Attribution, *, words: bool | None = None, merge: Merge | None = None, color: bool | None = None) -> str:
-    """Draw a result as text.
+def text_of_blocks(blocks: Iterable[Block], *, color: bool | None = None) -> str:
+    """Draw blocks as text.
 
     Args:
-        a: The result.
-        words: Whether to merge tokens to words; by default where the result can tell them.
-        merge: How, see `Attribution.words`.
+        blocks: The blocks.
         color: Whether to colour by ANSI codes; by default only if standard output is a terminal and the environment
             (`NO_COLOR`, `FORCE_COLOR`, `TERM=dumb`) does not say otherwise.
 
     Returns:
         Several lines without a line end after the last.
-
-    Raises:
-        DataError: If words are asked for and the result cannot tell them.
     """
     color = wants_color(sys.stdout) if color is None else color
-    drawn, said = layout(a, words=words, merge=merge), facts(a)
-    parts: list[RenderableType] = [_header(said), Text()]
-    if len(drawn.rows) == 1:
-        parts += [sentence(pieces, drawn.rows[0], color, drawn.sinks) for pieces in drawn.texts]
-        parts += [Text(), _strongest(drawn, said, a.signed, color)]
-    else:
-        parts += [_rows(a, drawn, color), Text()]
-    rest = uncoloured(drawn.rows, STEPS[0], signed=a.signed)
-    parts.append(legend(said, color, rest, layers=a.layers is not None))
-    return lines(parts, color)
-
-
-def lines(parts: Iterable[RenderableType], color: bool) -> str:
-    """Return what rich draws as text, one part below the other, without a line end after the last.
-
-    Args:
-        parts: What to draw.
-        color: Whether to colour by ANSI codes.
-    """
     buffer = StringIO()
     console = Console(
         file=buffer,
@@ -90,34 +65,16 @@ def lines(parts: Iterable[RenderableType], color: bool) -> str:
         if color
         else None,
         no_color=not color,
-        width=_width(),
+        width=shutil.get_terminal_size().columns if sys.stdout.isatty() else UNWRAPPED,
         legacy_windows=False,
         force_jupyter=False,
         highlight=False,
         markup=False,
         emoji=False,
     )
-    for part in parts:
+    for part in _drawn(blocks, color):
         console.print(part)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).rstrip("\n")
-
-
-def print_attribution(
-    a: Attribution,
-    *,
-    words: bool | None = None,
-    merge: Merge | None = None,
-    color: bool | None = None,
-    file: TextIO | None = None,
-) -> None:
-    """Print a result; arguments as in `to_text`, `file` instead of standard output.
-
-    Characters that the stream's encoding does not have become question marks.
-    """
-    stream = sys.stdout if file is None else file
-    text = to_text(a, words=words, merge=merge, color=wants_color(stream) if color is None else color) + "\n"
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, errors="replace").decode(encoding))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().split("\n")).strip("\n")
 
 
 def wants_color(stream: TextIO) -> bool:
@@ -131,125 +88,182 @@ def wants_color(stream: TextIO) -> bool:
     return hasattr(stream, "isatty") and stream.isatty()
 
 
-def _width() -> int:
-    """Return the width of the terminal, or no limit where the text goes to a file."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else UNWRAPPED
+def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
+    """Return each block that a terminal draws, with a blank line between two."""
+    parts: list[RenderableType] = []
+    for block in blocks:
+        if isinstance(block, Fold):
+            parts += [Text(), *_drawn(block.blocks, color)] if block.essential else []
+        elif block.kind in _DRAW:
+            parts += [Text(), _DRAW[block.kind](block, color)]
+    return parts[1:]
 
 
-def _header(said: Facts) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style=DIM, no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("prediction", Text(safe(said.prediction), BOLD))
-    table.add_row("explained", Text(safe(said.target)))
-    table.add_row("method", Text(safe(said.method)))
-    table.add_row("model", Text(safe(said.model)))
-    for note in said.notes:
-        table.add_row("note", Text(safe(note)))
+def _text(text: str, style: Style | None = None) -> Text:
+    """Return text without control characters; every string that is drawn goes through here."""
+    return Text(safe(text), style or "", overflow="fold")
+
+
+def _columns(*justify: str) -> Columns:
+    table = Columns.grid(padding=(0, 2, 0, 0))
+    for side in justify:
+        table.add_column(justify=side, no_wrap=side == "right", overflow="fold")  # type: ignore[arg-type]
     return table
 
 
-def sentence(pieces: tuple[Segment, ...], row: Row, color: bool, sinks: Collection[int] = ()) -> Text:
-    """Draw one text, every piece in its shade, or with marks after it; attention sinks, by their columns, in grey."""
+def _header(block: Header, color: bool) -> RenderableType:
+    table = _columns("left", "left")
+    table.columns[0].no_wrap = True
+    rows = [("prediction", block.prediction)] if block.prediction else []
+    for name, value in [*rows, *block.facts, *(("note", note) for note in block.notes)]:
+        table.add_row(_text(name, DIM), _text(value, BOLD if name == "prediction" else None))
+    return table
+
+
+def _paragraph(block: Paragraph, color: bool) -> RenderableType:
+    return _text(block.text, DIM)
+
+
+def _sentences(block: Sentences, color: bool) -> RenderableType:
+    drawn = [Text("\n").join(_sentence(pieces, color) for _, pieces in row.texts) for row in block.rows]
+    if not any(row.caption for row in block.rows):
+        return Group(*drawn)
+    table = _columns("left", "left")
+    table.columns[0].no_wrap, table.columns[0].max_width = True, NAME
+    for row, text in zip(block.rows, drawn, strict=True):
+        table.add_row(_text(row.caption, BOLD), text)
+    return table
+
+
+def _sentence(pieces: Sequence[Piece], color: bool) -> Text:
+    """Draw one text, every piece in its colour, or with marks after it."""
     line = Text(overflow="fold")
     for piece in pieces:
-        strength = 0.0 if piece.column is None else float(row.strengths[piece.column])
-        shown = drawable(piece)
-        if piece.special:
-            line.append(shown, DIM)
-        elif piece.column is None:
-            line.append(shown, DIM if shown.strip() else None)
-        elif color:
-            line.append(shown, shade(strength) or (DIM if piece.column in sinks else None))
-        else:
-            line.append(shown + _mark(strength))
+        line.append_text(_text(piece.text, _style(piece, piece.strength, color)))
+        if not color:
+            line.append(_mark(piece.strength))
+        line.append("".join(f"[{n}]" for n in piece.cited), DIM)
     return line
 
 
-def _rows(a: Attribution, drawn: Layout, color: bool) -> Table:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for row in drawn.rows:
-        name = []
-        if row.label is not None:
-            name.append(safe(a.target.labels[row.label]))
-        if row.layer is not None:
-            name.append(f"layer {row.layer}")
-        sentences = [sentence(pieces, row, color) for pieces in drawn.texts]
-        table.add_row(Text(", ".join(name), BOLD if color else ""), Text("\n").join(sentences))
-    return table
+def _style(piece: Piece, strength: float, color: bool) -> Style | None:
+    """Return the style of a piece: its colour, or that of its kind."""
+    shade = _shade(strength) if color else None
+    return shade or STYLES.get(piece.kind)
 
 
-def _strongest(drawn: Layout, said: Facts, signed: bool, color: bool) -> RenderableType:
-    row = drawn.rows[0]
-    chosen = lead(row, drawn.columns, STRONGEST)
-    if not chosen:
-        return Group(Text("no token has a score other than zero", DIM), Text())
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(style=DIM, no_wrap=True)
-    for column in chosen:
-        score = float(row.scores[column])
-        length = max(1, round(abs(float(row.strengths[column])) * BAR))
-        bar = Text("█" * length, Style(color=color_of(INK[score > 0]))) if color else Text("+-"[score < 0] * length)
-        name = Text(safe(drawn.columns[column].name), overflow="ellipsis")
-        name.truncate(32)
-        side = Text(safe(said.negative) if said.negative and score < 0 else "", overflow="ellipsis")
-        side.truncate(32)
-        table.add_row(name, Text(number(score, row.scale, signed=signed)), bar, side)
-    total = sum(not c.special for c in drawn.columns)
-    more = total - len(chosen)
-    return Group(table, Text(f"and {more} more" if more else "", DIM), *([Text()] if more else []))
+def _bars(block: Bars, color: bool) -> RenderableType:
+    table = _columns("left", "right", "left", "left")
+    for row in block.rows:
+        name, side = _text(row.name), _text(row.side, DIM)
+        for text in (name, side):
+            text.truncate(NAME, overflow="ellipsis")
+        bar = _bar(row.score / (block.scale or 1.0), color)
+        table.add_row(name, number(row.score, block.scale, signed=block.signed), bar, side)
+    return Group(table, Text(f"and {block.more} more", DIM)) if block.more else table
 
 
-def legend(said: Facts, color: bool, rest: str, *, layers: bool) -> Text:
-    """Return what the colours or marks mean.
+def _bar(share: float, color: bool) -> Text:
+    """Return a bar of a share of the longest."""
+    length = max(1, round(abs(share) * BAR))
+    return Text("█" * length, Style(color=_rgb(INK[share > 0]))) if color else Text("+-"[share < 0] * length)
 
-    Args:
-        said: The result in words.
-        color: Whether there are colours.
-        rest: What has no colour.
-        layers: Whether there are several layers.
-    """
+
+def _table(block: Table, color: bool) -> RenderableType:
+    table = _columns(*("right" if column.numbers else "left" for column in block.columns))
+    if any(column.name for column in block.columns):
+        table.add_row(*(_text(column.name, DIM) for column in block.columns))
+    shown = range(len(block.rows)) if block.shown is None else block.shown
+    marked = not color and any(cell.strength for row in block.rows for cell in row)
+    for i in shown:
+        cells = []
+        for cell in block.rows[i]:
+            line = Text(overflow="fold")
+            for piece in cell.pieces:
+                line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
+                about = "".join(f" {text}" for text in (piece.number, piece.about) if text)
+                line.append_text(_text(f"{about}   " if about else "", DIM))
+            line.rstrip()
+            if marked and cell.value is not None:
+                line.append(f" {_mark(cell.strength).strip('()'):<3}")
+            line.append(", ".join(map(safe, cell.links)))
+            if cell.bar:
+                line.append_text(_bar(cell.bar.end - cell.bar.start, color))
+            cells.append(line)
+        table.add_row(*cells)
+    more = len(block.rows) - len(shown)
+    parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
+    return Group(*parts, table, *([Text(f"and {more} more", DIM)] if more else []))
+
+
+def _grid(block: Grid, color: bool) -> RenderableType:
+    if len(block.columns) > GRID:
+        return _text(f"{block.caption}: {len(block.rows)} x {len(block.columns)} scores, which a page shows", DIM)
+    table = _columns("right", *("right" for _ in block.columns))
+    table.add_row("", *(_text(name, DIM) for name in block.columns))
+    for name, pieces in block.cells:
+        table.add_row(_text(name, DIM), *(_text(p.text, _shade(p.strength) if color else None) for p in pieces))
+    return Group(_text(block.caption, DIM), table)
+
+
+def _timeline(block: Timeline, color: bool) -> RenderableType:
+    """Draw one character for each piece, as high as its score is large; colours or a second line tell the sign."""
+    shares = block.strengths.tolist()
+    line = Text(overflow="fold")
+    for share in shares:
+        height = HEIGHTS[round(abs(share) * (len(HEIGHTS) - 1))]
+        line.append(height, Style(color=_rgb(INK[share > 0])) if color else None)
+    if not color:
+        line.append("\n" + "".join("-" if share < 0 else " " for share in shares))
+    return Group(line, _text(f"{block.times[0][0]:g} to {block.times[-1][1]:g} seconds", DIM))
+
+
+def _legend(block: Legend, color: bool) -> RenderableType:
     line = Text()
+    rest = [block.uncoloured(STEPS[0]), *block.notes]
     if color:
-        line.append(" red ", shade(1.0)).append(f" {safe(said.positive)}   ", DIM)
-        if said.negative:
-            line.append(" blue ", shade(-1.0)).append(f" {safe(said.negative)}   ", DIM)
+        keys = [(" red ", 1.0, block.positive), (" blue ", -1.0, block.negative)]
     else:
-        line.append(f"(+++) {safe(said.positive)}   ")
-        if said.negative:
-            line.append(f"(---) {safe(said.negative)}   ")
-        line.append("more signs, more weight   ")
-        rest = rest.replace("colour", "mark")
-    if rest:
-        line.append(f"{rest}   ", DIM if color else None)
-    if layers:
-        line.append("each layer by its own largest score", DIM)
-    line.rstrip()
+        keys = [("(+++)", 0.0, block.positive), ("(---)", 0.0, block.negative)]
+        rest = ["more signs, more weight", *(note.replace("colour", "mark") for note in rest)]
+    for key, strength, meaning in keys:
+        if meaning:
+            line.append(key, _shade(strength)).append_text(_text(f" {meaning}   ", DIM if color else None))
+    line.append_text(_text("   ".join(filter(None, rest)), DIM if color else None))
     return line
 
 
-def shade(strength: float) -> Style | None:
+_DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
+    Header.kind: _header,
+    Paragraph.kind: _paragraph,
+    Sentences.kind: _sentences,
+    Bars.kind: _bars,
+    Table.kind: _table,
+    Grid.kind: _grid,
+    Timeline.kind: _timeline,
+    Legend.kind: _legend,
+}
+"""The blocks that a terminal draws; links and curves are for pages."""
+
+
+def _shade(strength: float) -> Style | None:
     """Return a text colour for weak scores and a background for others: dark and light terminals both show rank."""
     amount, positive = abs(strength), strength > 0
     if amount < STEPS[0]:
         return None
     if amount < 2 * STEPS[0]:
-        return Style(color=color_of(INK[positive]))
+        return Style(color=_rgb(INK[positive]))
     weak, strong = SHADES[positive]
     mixed = tuple(round(w + (s - w) * amount) for w, s in zip(weak, strong, strict=True))
-    return Style(color="rgb(255,255,255)", bgcolor=color_of(mixed), bold=amount >= STEPS[2])
+    return Style(color="rgb(255,255,255)", bgcolor=_rgb(mixed), bold=amount >= STEPS[2])
 
 
-def color_of(color: tuple[int, ...]) -> str:
+def _rgb(color: tuple[int, ...]) -> str:
     """Return a colour as rich writes it."""
     return f"rgb({','.join(map(str, color))})"
 
 
 def _mark(strength: float) -> str:
-    signs = ("+" if strength > 0 else "-") * level(strength)
+    """Return the signs of a piece where there are no colours."""
+    signs = ("+" if strength > 0 else "-") * sum(abs(strength) >= step for step in STEPS)
     return f"({signs})" if signs else ""

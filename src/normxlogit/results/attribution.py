@@ -16,6 +16,7 @@ from .words import Merge, Word
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..render.blocks import Block
     from ..render.plots import PlotKind
 
 __all__ = ["Attribution", "Merge", "Prediction", "TargetInfo", "Token", "Word"]
@@ -82,6 +83,7 @@ class Attribution(TokenScores):
 
     kind: ClassVar = "text"
     described: ClassVar = "an attribution"
+    title: ClassVar = "Token attributions"
 
     word_ids: tuple[Index | None, ...] | None
     sequence_ids: tuple[Index | None, ...]
@@ -216,21 +218,15 @@ class Attribution(TokenScores):
 
         return plot_attribution(self, kind, k=k, words=words, merge=merge)
 
-    def _page(self) -> str:
-        from ..render.html import page
+    def _blocks(self) -> "list[Block]":
+        from ..render.text_blocks import attribution_blocks
 
-        content: str = page([self])
-        return content
+        return attribution_blocks(self)
 
-    def _repr_html_(self) -> str:
-        from ..render.html import fragment
+    def _heading(self) -> str:
+        from ..render.describe import text_of
 
-        return fragment(self)
-
-    def __str__(self) -> str:
-        from ..render.terminal import to_text
-
-        return to_text(self)
+        return text_of(self)
 
     def _shown(self) -> str:
         shape = "x".join(map(str, self.scores.shape))

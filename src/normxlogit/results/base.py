@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from typing_extensions import Self
 
+    from ..render.blocks import Block
+
 __all__ = ["FORMAT_VERSION", "Exports", "FloatArray", "Result", "naming", "read_state", "require"]
 
 
@@ -106,6 +108,9 @@ class Result(Exports):
 
     described: ClassVar[str]
     """What an error calls it."""
+
+    title: ClassVar[str]
+    """Heading of its page."""
 
     scores: FloatArray
     method: str
@@ -231,13 +236,31 @@ class Result(Exports):
         Raises:
             DataError: If the file cannot be written.
         """
-        content = self._page()
+        from ..render.blocks import Card
+        from ..render.html import page
+
+        content = page([Card(self._blocks())], self.title)
         if path is not None:
             write_text(content, path)
         return content
 
-    def _page(self) -> str:
+    def _repr_html_(self) -> str:
+        from ..render.html import fragment
+
+        return fragment(self._blocks())
+
+    def __str__(self) -> str:
+        from ..render.terminal import text_of_blocks
+
+        return text_of_blocks(self._blocks())
+
+    def _blocks(self) -> "list[Block]":
+        """Return what drawings of the result consist of."""
         raise NotImplementedError
+
+    def _heading(self) -> str:
+        """Return what the result is called among several."""
+        return self.title
 
 
 def read_state(path: str | Path) -> Any:

@@ -181,5 +181,8 @@ class Citations(Sources):
             "citations": [c._asdict() for c in self.citations()],
         }
 
+    def _heading(self) -> str:
+        return self.question
+
     def _shown(self) -> str:
         return f"{self.question!r}, {self.completion!r}, {len(self)} sources"

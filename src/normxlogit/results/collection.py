@@ -39,6 +39,9 @@ _CLASSES: tuple[type[Result], ...] = (
     Similarity,
     Sources,
 )
+FRAGMENTS = 20
+"""Results that a notebook draws of a collection."""
+
 KINDS = {one.kind: one for one in _CLASSES}
 """The class of each kind of result."""
 
@@ -245,17 +248,21 @@ class Attributions(list[R], Exports):
         Raises:
             DataError: If the file cannot be written.
         """
-        from ..render.collection import page
+        from ..render.collection_blocks import cards
+        from ..render.html import page
 
-        content = page(self, title)
+        titles = {result.title for result in self}
+        content = page(cards(self), title or (titles.pop() if len(titles) == 1 else "Results"))
         if path is not None:
             write_text(content, path)
         return content
 
     def _repr_html_(self) -> str:
-        from ..render.html import fragments
+        from ..render.html import fragment
 
-        return fragments(self)
+        drawn = [fragment(result._blocks(), style=not place) for place, result in enumerate(self[:FRAGMENTS])]
+        left = len(self) - len(drawn)
+        return "".join(drawn) + (f"<p>and {left} more; to_html(path) writes a page of all</p>" if left else "")
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self))

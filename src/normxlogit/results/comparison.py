@@ -76,17 +76,21 @@ class Comparison(Attributions[Attribution]):
         Raises:
             DataError: If the results are not of the same model, tokens and target.
         """
-        from ..render.comparison import page
+        from ..render.blocks import Card
+        from ..render.comparison_blocks import comparison_blocks, curves_card
+        from ..render.html import page
 
-        content = page(self, self.agreement, title, words=words, merge=merge, costs=costs, curves=curves)
+        blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
+        content = page([Card(blocks), *curves_card(curves)], title or f"{len(self)} methods on one text")
         if path is not None:
             write_text(content, path)
         return content
 
     def _repr_html_(self) -> str:
-        from ..render.comparison import fragment
+        from ..render.comparison_blocks import comparison_blocks
+        from ..render.html import fragment
 
-        return fragment(self, self.agreement)
+        return fragment(comparison_blocks(self, self.agreement))
 
     def plot(self, *, k: int | None = None) -> "Figure":  # type: ignore[override]
         """Return a matplotlib heat map, a row for each method on the scale of its own largest score.
@@ -121,9 +125,11 @@ class Comparison(Attributions[Attribution]):
         Raises:
             DataError: If there is not one score for each token of the same text by the same model.
         """
-        from ..render.side_by_side import methods_to_text
+        from ..render.comparison_blocks import comparison_blocks
+        from ..render.terminal import text_of_blocks
 
-        return methods_to_text(self, self.agreement, words=words, merge=merge, color=color, costs=costs)
+        blocks = comparison_blocks(self, self.agreement, words=words, merge=merge, costs=costs)
+        return text_of_blocks(blocks, color=color)
 
     def __str__(self) -> str:
         return self.to_text() if len(self) else "no results"

@@ -18,6 +18,8 @@ from .tokens import Token, TokenScores
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..render.blocks import Block
+
 __all__ = ["GenerationAttribution"]
 
 
@@ -51,6 +53,7 @@ class GenerationAttribution(TokenScores):
 
     kind: ClassVar = "generation"
     described: ClassVar = "an attribution of generated text"
+    title: ClassVar = "Generated text and what it rests on"
 
     completion: str
     prompt_tokens: Index
@@ -253,21 +256,13 @@ class GenerationAttribution(TokenScores):
                 table["score"] += values[:seen].tolist()
         return table
 
-    def _page(self) -> str:
-        """Return a page: pointing at a generated token colours what it rests on; without scripts it shows tables."""
-        from ..render.generation import page
+    def _blocks(self) -> "list[Block]":
+        from ..render.generation_blocks import generation_blocks
 
-        return page(self)
+        return generation_blocks(self)
 
-    def _repr_html_(self) -> str:
-        from ..render.generation import fragment
-
-        return fragment(self)
-
-    def __str__(self) -> str:
-        from ..render.generation import to_text
-
-        return to_text(self)
+    def _heading(self) -> str:
+        return "".join(self.tokens[: self.prompt_tokens]) if self.prompt is None else self.prompt
 
     def _shown(self) -> str:
         return f"{self.method}, {self.completion!r}, {'x'.join(map(str, self.scores.shape))}"

@@ -1,7 +1,7 @@
 """The result for two texts that were embedded: which of their tokens the cosine rests on."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -11,6 +11,9 @@ from .base import require
 from .schema import FloatArray, Index
 from .tables import Columns
 from .words import Word
+
+if TYPE_CHECKING:
+    from ..render.blocks import Block
 
 __all__ = ["Similarity"]
 
@@ -34,6 +37,7 @@ class Similarity(Attribution):
 
     kind: ClassVar = "similarity"
     described: ClassVar = "an attribution of a similarity"
+    title: ClassVar = "Similarity"
 
     first_tokens: Index = 0
     own: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -86,20 +90,10 @@ class Similarity(Attribution):
     def _columns(self) -> Columns:
         return super()._columns() | {"own": self.own.tolist()}
 
-    def _page(self) -> str:
-        from ..render.similarity import page
+    def _blocks(self) -> "list[Block]":
+        from ..render.similarity_blocks import similarity_blocks
 
-        return page([self])
-
-    def _repr_html_(self) -> str:
-        from ..render.similarity import fragment
-
-        return fragment(self)
-
-    def __str__(self) -> str:
-        from ..render.similarity import to_text
-
-        return to_text(self)
+        return similarity_blocks(self)
 
     def _shown(self) -> str:
         return f"{self.method}, {self.cosine:.3f}, {self.text!r}, {self.text_pair!r}"

@@ -15,6 +15,8 @@ from .tables import Columns
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..render.blocks import Block
+
 __all__ = ["Merging", "Passage", "SourceScore", "Sources", "check_merging", "sum_to_sources"]
 
 
@@ -78,6 +80,7 @@ class Sources(Result):
 
     kind: ClassVar = "sources"
     described: ClassVar = "an attribution to sources"
+    title: ClassVar = "An answer and the sources it rests on"
 
     table: FloatArray
     rest: FloatArray
@@ -164,21 +167,13 @@ class Sources(Result):
                     table[name].append(value)
         return table
 
-    def _page(self) -> str:
-        """Return a page: pointing at a part of the answer colours its sources, and the other way round."""
-        from ..render.sources import page
+    def _blocks(self) -> "list[Block]":
+        from ..render.source_blocks import source_blocks
 
-        return page(self)
+        return source_blocks(self)
 
-    def _repr_html_(self) -> str:
-        from ..render.sources import fragment
-
-        return fragment(self)
-
-    def __str__(self) -> str:
-        from ..render.sources import to_text
-
-        return to_text(self)
+    def _heading(self) -> str:
+        return self.completion
 
     def _shown(self) -> str:
         return f"{self.method}, {len(self.parts)} parts of {self.completion!r}, {len(self)} sources"

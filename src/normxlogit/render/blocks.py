@@ -1,0 +1,261 @@
+"""What a drawing consists of: plain data that the terminal, pages and plots draw.
+
+A result lists its blocks, and each backend draws any list of them; a new result needs no renderer of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+__all__ = [
+    "Bar",
+    "Block",
+    "Card",
+    "Cell",
+    "Column",
+    "Fold",
+    "Header",
+    "Links",
+    "Paragraph",
+    "Piece",
+    "Sentence",
+    "Sentences",
+    "Table",
+    "cell",
+]
+
+
+class Piece(NamedTuple):
+    """A piece of text in the colour of its score.
+
+    Attributes:
+        text: Its characters.
+        strength: From -1 (against) to 1 (for); 0 has no colour.
+        kind: "" or "special" (the tokenizer added it), "sink" (an attention sink), "rest" (no token covers it),
+            "grey" (neither part nor source), "strong" (generated, or the best), "underlined" (the second best).
+        name: What a tooltip calls it.
+        number: Its score as it is written.
+        about: What else to say of it.
+        column: The column of its score, where a slider changes it.
+        part: Which part of an answer it is, where links start there.
+        source: Which source it is, where links end there.
+        cited: The numbers of the sources cited after it.
+    """
+
+    text: str
+    strength: float = 0.0
+    kind: str = ""
+    name: str = ""
+    number: str = ""
+    about: str = ""
+    column: int | None = None
+    part: int | None = None
+    source: int | None = None
+    cited: tuple[int, ...] = ()
+
+
+class Bar(NamedTuple):
+    """A bar; positions are shares of the axis, from 0 to 1.
+
+    Attributes:
+        start: Where it begins, which is 0 of the scale.
+        end: Where it ends; before `start` for a negative score.
+        low: Lower end of an interval, None for none.
+        high: Upper end.
+    """
+
+    start: float
+    end: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Cell(NamedTuple):
+    """A cell of a table.
+
+    Attributes:
+        pieces: What stands in it; each is followed by its number and what is said about it.
+        value: What the column is sorted by; the text where it is None.
+        strength: Colour of the whole cell.
+        bar: A bar.
+        links: Places on the page, by the text of the link.
+        anchor: The place on the page that it is itself.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    value: float | None = None
+    strength: float = 0.0
+    bar: Bar | None = None
+    links: Mapping[str, str] = {}
+    anchor: str = ""
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        name: Its heading.
+        numbers: Whether it holds numbers, which line up at the right.
+    """
+
+    name: str
+    numbers: bool = False
+
+
+def cell(text: str, value: float | None = None, **options: Any) -> Cell:
+    """Return a cell with plain text.
+
+    Args:
+        text: The text.
+        value: What the column is sorted by.
+        options: Further fields of the cell.
+    """
+    return Cell((Piece(text),) if text else (), value, **options)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The base of a block."""
+
+    kind: ClassVar[str]
+    """How the backends call it."""
+
+
+@dataclass(frozen=True)
+class Header(Block):
+    """What was asked and answered.
+
+    Attributes:
+        prediction: The model's answer; empty for none.
+        facts: Names with values.
+        notes: What the reader should know.
+    """
+
+    kind: ClassVar = "header"
+
+    prediction: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Paragraph(Block):
+    """A line of plain text."""
+
+    kind: ClassVar = "paragraph"
+
+    text: str
+
+
+class Sentence(NamedTuple):
+    """One or two texts in the colours of one row of scores.
+
+    Attributes:
+        caption: What the row is.
+        texts: Writing direction ("ltr", "rtl" or "auto") and pieces of each text.
+        step: The position of the slider at which it is shown; None for always.
+        summary: What one sees, for the slider.
+    """
+
+    caption: str
+    texts: Sequence[tuple[str, Sequence[Piece]]]
+    step: int | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class Sentences(Block):
+    """Texts in colour.
+
+    A terminal shows all of them. A page with a slider shows those of one step at a time, beginning with `start`.
+
+    Attributes:
+        rows: The texts.
+        steps: The names of the slider's positions; empty for no slider.
+        start: The first position.
+        small: Whether it is set like a quotation, not as the main text.
+    """
+
+    kind: ClassVar = "sentences"
+
+    rows: Sequence[Sentence]
+    steps: Sequence[str] = ()
+    start: int = 0
+    small: bool = False
+
+
+@dataclass(frozen=True)
+class Table(Block):
+    """Rows of cells; the first column names the rows.
+
+    Attributes:
+        columns: The columns.
+        rows: The cells of each row.
+        caption: What it shows.
+        numbered: Whether a page numbers the rows, from 1.
+        sortable: Whether a page sorts it by its columns.
+        filtered: The column whose values a page offers as a filter, beside a field for words.
+        shown: The rows that a terminal shows; None for all.
+    """
+
+    kind: ClassVar = "table"
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+    numbered: bool = False
+    sortable: bool = False
+    filtered: str = ""
+    shown: Sequence[int] | None = None
+
+
+@dataclass(frozen=True)
+class Links(Block):
+    """Links between the pieces of a card: pointing at a part of the answer colours the sources that it rests on.
+
+    Attributes:
+        data: What the page's script reads: "scores" with one row for each part, of what it has seen, or "shares".
+        hint: How to use it.
+        negative: What a negative score means.
+    """
+
+    kind: ClassVar = "links"
+
+    data: Mapping[str, Any]
+    hint: str
+    negative: str = ""
+
+
+@dataclass(frozen=True)
+class Fold(Block):
+    """Blocks that a page folds.
+
+    Attributes:
+        summary: What is in it.
+        blocks: The blocks.
+        opened: Whether it is open at first.
+        essential: Whether a terminal, which cannot fold, shows them too.
+    """
+
+    kind: ClassVar = "fold"
+
+    summary: str
+    blocks: Sequence[Block]
+    opened: bool = False
+    essential: bool = False
+
+
+class Card(NamedTuple):
+    """A result on a page.
+
+    Attributes:
+        blocks: What it consists of.
+        heading: What it is called among several; empty for one alone.
+        result: Whether it is a result, not a table of several.
+        opened: Whether it stands open where there is a heading.
+    """
+
+    blocks: Sequence[Block]
+    heading: str = ""
+    result: bool = True
+    opened: bool = True

@@ -1,0 +1,215 @@
+"""Blocks of numbers: bars, heat maps, time axes, and the legend of their colours."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ..results.base import FloatArray
+from .blocks import Block, Piece
+
+__all__ = ["BarRow", "Bars", "Grid", "Legend", "Timeline", "number"]
+
+
+class BarRow(NamedTuple):
+    """A named bar.
+
+    Attributes:
+        name: Its name.
+        score: Its length.
+        start: Where it begins.
+        side: What a negative score is for.
+        color: Its colour in a figure, where that does not tell the sign.
+    """
+
+    name: str
+    score: float
+    start: float = 0.0
+    side: str = ""
+    color: str = ""
+
+
+@dataclass(frozen=True)
+class Bars(Block):
+    """Horizontal bars, all from 0 of one scale unless a row begins elsewhere.
+
+    Attributes:
+        rows: The bars.
+        scale: The largest magnitude.
+        label: What the bars show.
+        signed: Whether numbers carry a sign.
+        more: How many others are not shown.
+        stepped: Whether each row begins where the one before ends.
+    """
+
+    kind: ClassVar = "bars"
+
+    rows: Sequence[BarRow]
+    scale: float
+    label: str = ""
+    signed: bool = True
+    more: int = 0
+    stepped: bool = False
+
+
+@dataclass(frozen=True)
+class Grid(Block):
+    """A heat map.
+
+    Attributes:
+        rows: Names of the rows.
+        columns: Names of the columns.
+        scores: float32, (R, C); NaN is an empty field.
+        strengths: float32, (R, C): the colours, from -1 to 1.
+        caption: What it shows.
+        label: What the colours mean.
+        signed: Whether scores have a sign.
+        special: The columns of special tokens, which have no colour.
+        about: What else to say of a column.
+        relative: Whether each row has a scale of its own.
+        steps: How many rows belong to one label, where a slider marks the row it shows; 0 for no slider.
+        more: How many columns are left out.
+    """
+
+    kind: ClassVar = "grid"
+
+    rows: Sequence[str]
+    columns: Sequence[str]
+    scores: FloatArray
+    strengths: FloatArray
+    caption: str = ""
+    label: str = ""
+    signed: bool = True
+    special: frozenset[int] = frozenset()
+    about: Mapping[int, str] = field(default_factory=dict)
+    relative: bool = False
+    steps: int = 0
+    more: int = 0
+
+    @property
+    def cells(self) -> list[tuple[str, list[Piece]]]:
+        """The rows with a piece for each field."""
+        scales = self.scales
+        return [
+            (name, [self._piece(row, column, scales[row]) for column in range(len(self.columns))])
+            for row, name in enumerate(self.rows)
+        ]
+
+    @property
+    def scales(self) -> list[float]:
+        """The magnitude that the digits of each row's numbers follow: the largest outside special tokens."""
+        plain = [i for i in range(len(self.columns)) if i not in self.special] or list(range(len(self.columns)))
+        largest = np.nan_to_num(np.abs(self.scores[:, plain])).max(1, initial=0.0)  # (R,)
+        return largest.tolist() if self.relative else [float(largest.max(initial=0.0))] * len(self.rows)
+
+    def only(self, kept: Sequence[int]) -> "Grid":
+        """Return some columns, none of them special.
+
+        Args:
+            kept: Their indices.
+        """
+        plain = len(self.columns) - len(self.special)
+        columns, about = (
+            [self.columns[i] for i in kept],
+            {k: self.about[i] for k, i in enumerate(kept) if i in self.about},
+        )
+        return replace(
+            self,
+            columns=columns,
+            scores=self.scores[:, kept],
+            strengths=self.strengths[:, kept],
+            special=frozenset(),
+            about=about,
+            more=plain - len(kept),
+        )
+
+    def _piece(self, row: int, column: int, scale: float) -> Piece:
+        score = float(self.scores[row, column])
+        if np.isnan(score):
+            return Piece("")
+        text = number(score, scale, signed=self.signed)
+        about = "\n".join(filter(None, [f"({self.rows[row]})", self.about.get(column, "")]))
+        kind = "special" if column in self.special else ""
+        strength = 0.0 if kind else float(self.strengths[row, column])
+        return Piece(text, strength, kind, self.columns[column], text, about)
+
+
+@dataclass(frozen=True)
+class Timeline(Block):
+    """Scores over time.
+
+    Attributes:
+        times: Beginning and end of each piece in seconds.
+        scores: float32, one for each.
+        strengths: Their colours and heights, from -1 to 1.
+        label: What they mean.
+    """
+
+    kind: ClassVar = "timeline"
+
+    times: Sequence[tuple[float, float]]
+    scores: FloatArray
+    strengths: FloatArray
+    label: str = ""
+
+    @property
+    def rectangles(self) -> list[tuple[float, float, float, float, bool]]:
+        """Place, width, top, height and sign of each score in an area of 300 x 100 with 0 in the middle."""
+        first = self.times[0][0]
+        unit = 300.0 / (self.times[-1][1] - first)
+        found = []
+        for (start, end), strength in zip(self.times, self.strengths.tolist(), strict=True):
+            height = 50.0 * abs(strength)
+            top = -height if strength > 0 else 0.0
+            found.append((round((start - first) * unit, 2), round((end - start) * unit, 2), top, height, strength > 0))
+        return found
+
+
+@dataclass(frozen=True)
+class Legend(Block):
+    """What the colours mean.
+
+    Attributes:
+        positive: What red means.
+        negative: What blue means; None for scores without a sign.
+        scales: The largest magnitude of each scale; empty where each row has its own and numbers tell.
+        notes: What else to know of the colours.
+    """
+
+    kind: ClassVar = "legend"
+
+    positive: str
+    negative: str | None = None
+    scales: Sequence[float] = ()
+    notes: Sequence[str] = ()
+
+    def uncoloured(self, faintest: float) -> str:
+        """Return which scores have no colour, in words.
+
+        Args:
+            faintest: The least strength that is coloured.
+        """
+        scales = set(self.scales)
+        if not any(scales):
+            return ""
+        if len(scales) > 1:
+            return f"no colour: less than {faintest:.0%} of the largest"
+        (scale,) = scales
+        limit = number(faintest * scale, scale, signed=False)
+        return f"no colour: closer to 0 than {limit}" if self.negative else f"no colour: less than {limit}"
+
+
+def number(score: float, scale: float, *, signed: bool = True) -> str:
+    """Return a score with three digits of the largest one, so that columns of numbers line up.
+
+    Args:
+        score: The score.
+        scale: The largest magnitude.
+        signed: Whether positive numbers have a sign.
+    """
+    if scale and not 1e-4 <= scale < 1e5:
+        return format(score, "+.2e" if signed else ".2e")
+    digits = int(np.clip(2 - np.floor(np.log10(scale)), 0, 6)) if scale else 2
+    text = format(score, f"+.{digits}f" if signed else f".{digits}f")
+    return text if float(text) else text.lstrip("+-")

@@ -1,0 +1,95 @@
+"""Cards of one or several results, and the table of several."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..results.attribution import Attribution, Merge
+from ..results.base import Result
+from .blocks import Card, Cell, Column, Piece, Table, cell
+from .charts import number
+from .describe import distinct_methods, shortened, text_of
+from .layout import layout, strongest
+from .text_blocks import attribution_blocks, opening
+
+__all__ = ["cards"]
+
+WORDS = 4
+"""Strongest words in a row."""
+
+OPEN = 3
+"""Up to so many cards stand open; of more the reader opens those of interest."""
+
+
+def cards(
+    results: Sequence[Result],
+    *,
+    words: bool | None = None,
+    merge: Merge | None = None,
+    costs: Sequence[str] = (),
+) -> list[Card]:
+    """Return what a page of results consists of: a card for each, and a table of several texts.
+
+    Args:
+        results: The results, in the order of the page.
+        words: Whether to merge tokens to words; by default where a result has words.
+        merge: How, see `Attribution.words`.
+        costs: What each result cost, where that is known.
+
+    Raises:
+        DataError: If words are asked for and a result has none.
+    """
+
+    def blocks(result: Result, cost: str) -> Any:
+        if type(result)._blocks is Attribution._blocks:
+            return attribution_blocks(result, words=words, merge=merge, cost=cost)  # type: ignore[arg-type]
+        return result._blocks()
+
+    drawn = [blocks(result, cost) for result, cost in zip(results, costs or [""] * len(results), strict=True)]
+    if len(results) == 1:
+        return [Card(drawn[0])]
+    found = [
+        Card(one, shortened(result._heading()), opened=len(results) <= OPEN)
+        for result, one in zip(results, drawn, strict=True)
+    ]
+    texts = [result for result in results if isinstance(result, Attribution)]
+    if not results or len(texts) < len(results):
+        return found
+    return [Card([_overview(texts, words, merge)], f"{len(texts)} results", result=False), *found]
+
+
+def _overview(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> Table:
+    """Return a table with what the model answered to each text, and the words that it rests on most."""
+    methods = distinct_methods(list({repr((a.method, a.settings)): (a.method, a.settings) for a in results}.values()))
+    named = dict(zip({repr((a.method, a.settings)): None for a in results}, methods, strict=True))
+    labels = {a.prediction.label for a in results}
+    values = {a.prediction.probability is None for a in results}
+    value = "probability" if values == {False} else "probability or value"
+    if values == {True}:  # a regression, or cosines
+        value = labels.pop() if len(labels) == 1 else "value"
+    columns = [Column("text"), *([Column("method")] if len(methods) > 1 else [])]
+    columns += [Column("label")] if labels else []
+    rows = []
+    for i, a in enumerate(results):
+        chance = a.prediction.probability
+        shown = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
+        cells = [Cell(links={shortened(text_of(a)): f"result-{i + 1}"})]
+        cells += [cell(named[repr((a.method, a.settings))])] if len(methods) > 1 else []
+        cells += [cell(a.prediction.label)] if labels else []
+        cells.append(cell(shown, a.prediction.value if chance is None else chance))
+        rows.append([*cells, Cell(_strongest(a, words, merge))])
+    columns += [Column(value, numbers=True), Column("rests on")]
+    return Table(columns, rows, numbered=True, sortable=True, filtered="label")
+
+
+def _strongest(a: Attribution, words: bool | None, merge: Merge | None) -> tuple[Piece, ...]:
+    """Return the strongest words of the first label, at the layer that a drawing opens on."""
+    drawn = layout(a, words=words, merge=merge)
+    row = drawn.rows[opening(a)]
+    return tuple(
+        Piece(
+            drawn.columns[i].name,
+            float(row.strengths[i]),
+            number=number(float(row.scores[i]), row.scale, signed=a.signed),
+        )
+        for i in strongest(drawn, row, WORDS)
+    )

@@ -1,0 +1,146 @@
+"""A result in words: what the model answered, what is explained and how."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import MethodError
+from ..results.attribution import Attribution, Prediction
+from ..results.characters import one_line, visible
+from ..results.schema import check, plain, setting_text
+from .blocks import Header
+
+__all__ = ["Facts", "distinct_methods", "facts", "method_text", "prediction_text", "shortened", "text_of"]
+
+LENGTH = 160
+"""Characters of a text in a table or heading."""
+
+UNKNOWN = ("[UNK]", "<unk>", "<UNK>")
+"""What tokenizers put for what is not in their vocabulary."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The header and the legend in words.
+
+    Attributes:
+        prediction: The model's answer, with its probability or value.
+        target: What the scores explain.
+        method: The method with the settings that differ from its defaults.
+        model: Name of the model.
+        positive: What a positive score means.
+        negative: What a negative score means; None for methods without a sign.
+        notes: What the reader should know.
+    """
+
+    prediction: str
+    target: str
+    method: str
+    model: str
+    positive: str
+    negative: str | None
+    notes: tuple[str, ...]
+
+    def header(self, cost: str = "") -> Header:
+        """Return them as a block.
+
+        Args:
+            cost: What the result cost, where that is known.
+        """
+        rows = [("explained", self.target), ("method", self.method), ("model", self.model)]
+        return Header(self.prediction, rows + ([("cost", cost)] if cost else []), self.notes)
+
+
+def facts(a: Attribution) -> Facts:
+    """Return what a result holds, in words."""
+    names = a.target.labels
+    one = visible(names[0]) if len(names) == 1 else f"the {'token' if a.target.kind == 'token' else 'label'}"
+    target = one if len(names) == 1 else ", ".join(map(visible, names))
+    if a.target.kind == "value":
+        positive, negative = f"raises {one}", f"lowers {one}"
+    else:
+        positive, negative = f"for {one}", f"against {one}"
+    if a.target.contrast is not None:
+        contrast = visible(a.target.contrast)
+        target, negative = f"{target} rather than {contrast}", f"for {contrast}"
+    if a.target.position is not None and 0 <= a.target.position < len(a.tokens):
+        target += f", at position {a.target.position} ({visible(a.tokens[a.target.position])})"
+    return Facts(
+        prediction=prediction_text(a.prediction),
+        target=target,
+        method=method_text(a.method, a.settings),
+        model=a.model,
+        positive=positive if a.signed else "importance",
+        negative=negative if a.signed else None,
+        notes=(*a.notes, *_unknown(a)),
+    )
+
+
+def method_text(name: str, settings: Mapping[str, Any], *, all_settings: bool = False) -> str:
+    """Return a method with its settings in brackets.
+
+    Args:
+        name: Its name.
+        settings: Its settings.
+        all_settings: Whether to show settings that have their default value too.
+    """
+    usual = {} if all_settings else _default_settings(name)
+    shown = ", ".join(
+        f"{key}={setting_text(value)}" for key, value in settings.items() if key not in usual or usual[key] != value
+    )
+    return f"{name} ({shown})" if shown else name
+
+
+def distinct_methods(methods: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return headings of methods: names, with settings where one method occurs with several.
+
+    Args:
+        methods: Names and settings.
+    """
+    names = [name for name, _ in methods]
+    return [name if names.count(name) == 1 else method_text(name, settings) for name, settings in methods]
+
+
+def prediction_text(prediction: Prediction) -> str:
+    """Return a prediction as "negative, 98.2%", or "score = 3.14" for regression."""
+    label = visible(prediction.label)
+    if prediction.probability is None:
+        return f"{label} = {prediction.value:.4g}"
+    return f"{label}, {100 * prediction.probability:.1f}%"
+
+
+def text_of(a: Attribution) -> str:
+    """Return the text of a result, or both texts of a pair."""
+    return " / ".join(t for t in (a.text, a.text_pair) if t is not None) or " ".join(a.tokens)
+
+
+def shortened(text: str, length: int = LENGTH) -> str:
+    """Return the beginning of a text on one line.
+
+    Args:
+        text: The text.
+        length: Most characters.
+    """
+    text = one_line(text)
+    return text if len(text) <= length else text[: length - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _default_settings(name: str) -> Mapping[str, Any]:
+    """Return a method's default settings as results hold them; none for a method that is not installed."""
+    from ..methods.registry import describe  # imports torch, which a drawing without a method does not need
+
+    try:
+        settings = describe(name).settings
+    except MethodError:
+        return {}
+    return {key: check(Any)(plain(one.default)) for key, one in settings.items()}
+
+
+def _unknown(a: Attribution) -> list[str]:
+    """Return a note if the model read words that are not in its vocabulary."""
+    read = [token for token, special in zip(a.tokens, a.special_tokens_mask, strict=True) if not special]
+    unknown = [token for token in read if token in UNKNOWN]
+    if not unknown:
+        return []
+    count = "the only token" if len(read) == 1 else f"{len(unknown)} of {len(read)} tokens"
+    return [f"not in the model's vocabulary: {count}, read as {unknown[0]}"]

@@ -1,0 +1,185 @@
+"""The blocks of generated text: each token with what it rests on."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..results.base import FloatArray
+from ..results.characters import direction, quoted, visible
+from ..results.generation import GenerationAttribution
+from ..results.words import merged
+from .blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
+from .charts import Grid, Legend, number
+from .describe import Facts, facts
+from .text_blocks import LARGEST
+
+__all__ = ["generation_blocks"]
+
+STRONGEST = 5
+"""Words of the context that stand beside each generated token."""
+
+HINT = (
+    "Point at a generated token (the bold ones) to colour what it rests on; click to hold it. "
+    "Keys: left and right arrow, Escape."
+)
+
+
+def generation_blocks(g: GenerationAttribution) -> list[Block]:
+    """Return what drawings of generated text consist of.
+
+    Args:
+        g: The result; of several layers the last is drawn.
+    """
+    rows = g.scores if g.layers is None else g.scores[:, -1]
+    rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)  # (G, T)
+    said = _facts(g)
+    # The shortest digits that are the score: whoever shows fewer rounds once.
+    seen = [[float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
+    data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": seen}
+    prompt, written = _pieces(g)
+    return [
+        replace(said.header(), prediction=""),
+        Sentences(
+            [Sentence("prompt", [(_direction(prompt), prompt)]), Sentence("written", [(_direction(written), written)])]
+        ),
+        Links(data, HINT, said.negative or "less than 0"),
+        Fold("Each generated token and what it rests on", [_table(g, rows, said)], essential=True),
+        Legend(said.positive, said.negative, notes=["each token's context by its own largest score"]),
+        Fold("All scores", [_matrix(g, rows)]),
+    ]
+
+
+def _facts(g: GenerationAttribution) -> Facts:
+    names = {t.labels[0] for t in g.targets}
+    itself = all(t.ids[0] == token.id for t, token in zip(g.targets, g.generated, strict=True))
+    target = "each generated token" if itself else visible(names.pop()) if len(names) == 1 else "the tokens asked for"
+    positive = "for the token" if itself else f"for {target}"
+    contrast = g.targets[0].contrast
+    against = "against it" if contrast is None else f"for {visible(contrast)}"
+    if contrast is not None:
+        target += f" rather than {visible(contrast)}"
+    if g.layers is not None:
+        target += f", layer {g.layers[-1]} shown"
+    return replace(
+        facts(g.for_token(0)),
+        target=target,
+        positive=positive if g.signed else "importance",
+        negative=against if g.signed else None,
+        notes=g.notes,
+    )
+
+
+def _token_name(g: GenerationAttribution, place: int) -> str:
+    """Return a token as it stands in the text; by its own name where it has no character of its own."""
+    if g.text is None or g.offsets is None:
+        return quoted(visible(g.tokens[place]))
+    start, end = g.offsets[place]
+    return quoted(visible(g.text[start:end] or g.tokens[place]))
+
+
+def _chance(g: GenerationAttribution, index: int) -> str:
+    chance = g.generated[index].probability
+    return "" if chance is None else f"{100 * chance:.1f}%"
+
+
+def _scale(g: GenerationAttribution, row: FloatArray) -> float:
+    """Return the largest magnitude of a row outside the special tokens, if there are others."""
+    plain = ~np.array(g.special_tokens_mask, dtype=bool)
+    return float(np.abs(row[plain] if (row[plain] != 0).any() else row).max(initial=0.0))
+
+
+def _table(g: GenerationAttribution, rows: FloatArray, said: Facts) -> Table:
+    """Return a row for each generated token, with the words of its context of the largest magnitude."""
+    if g.text is None or g.offsets is None:
+        groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
+    else:
+        groups = [word.tokens for word in g.words()]
+    columns = [Column("token"), Column("probability", numbers=True), Column("rests on, strongest first")]
+    body = []
+    for index, row in enumerate(rows):
+        name = Piece(_token_name(g, g.prompt_tokens + index), kind="strong")
+        strongest = Cell(_strongest(g, row, index, groups, said))
+        body.append([Cell((name,)), cell(_chance(g, index), g.generated[index].probability), strongest])
+    return Table(columns, body)
+
+
+def _strongest(
+    g: GenerationAttribution, row: FloatArray, index: int, groups: list[tuple[int, ...]], said: Facts
+) -> tuple[Piece, ...]:
+    """Return the words of the largest magnitude, as far as a generated token has seen them."""
+    words = []
+    for tokens in groups:
+        seen = [i for i in tokens if i < g.prompt_tokens + index]
+        if seen and (score := float(merged(row[seen], g.merge))):
+            words.append((score, seen))
+    words.sort(key=lambda pair: -abs(pair[0]))
+    scale = abs(words[0][0]) if words else 1.0
+    pieces = []
+    for score, seen in words[:STRONGEST]:
+        name = _token_name(g, seen[0])
+        if len(seen) > 1 and g.text is not None and g.offsets is not None:
+            name = quoted(visible(g.text[min(g.offsets[i][0] for i in seen) : max(g.offsets[i][1] for i in seen)]))
+        side = (said.negative or "") if score < 0 else ""
+        pieces.append(Piece(name, score / scale, number=number(score, scale, signed=g.signed), about=side))
+    return tuple(pieces)
+
+
+def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
+    """Return the scores of all tokens that each generated token has seen."""
+    count, total = rows.shape
+    if rows.size > LARGEST:
+        return Paragraph(f"The matrix of {count} x {total} scores is too large for a page; the saved JSON has it.")
+    seen = np.arange(total - 1) < g.prompt_tokens + np.arange(count)[:, None]  # (G, T - 1)
+    scales = np.array([_scale(g, row) or 1.0 for row in rows], np.float32)[:, None]  # (G, 1)
+    return Grid(
+        rows=[_token_name(g, g.prompt_tokens + i) for i in range(count)],
+        columns=[_token_name(g, i) for i in range(total - 1)],
+        scores=np.where(seen, rows[:, :-1], np.nan),
+        strengths=np.clip(np.where(seen, rows[:, :-1] / scales, 0.0), -1.0, 1.0),
+        caption="Rows: generated tokens; columns: what they have seen",
+        signed=g.signed,
+        special=frozenset(i for i, special in enumerate(g.special_tokens_mask[:-1]) if special),
+        relative=True,
+    )
+
+
+def _pieces(g: GenerationAttribution) -> tuple[list[Piece], list[Piece]]:
+    """Return prompt and completion as linked pieces, with the text between them."""
+    pieces: list[Piece] = []
+    done, prompt = 0, 0
+    for i, token in enumerate(g.tokens):
+        prompt = len(pieces) if i == g.prompt_tokens else prompt
+        part = i - g.prompt_tokens if i >= g.prompt_tokens else None
+        special = g.special_tokens_mask[i]
+        text = token
+        if g.text is not None and g.offsets is not None:
+            start, end = g.offsets[i]
+            if start > done:
+                pieces.append(Piece(g.text[done:start]))
+            text = g.text[max(start, done) : end]
+            done = max(done, end)
+        if not text:  # a special token, or a piece of a character that stands at another token
+            text = visible(token) if special else "·"
+        space = len(text) - len(text.lstrip(" ")) if text.strip() else 0  # white space before a word has no colour
+        if space and i != g.prompt_tokens:
+            pieces.append(Piece(text[:space]))
+        shown = text[space:] if text.strip() and "\n" not in text else text[space:].replace("\n", "↵\n")
+        kind = "special" if special else "strong" if part is not None else ""
+        chance, about = ("", "") if part is None else (_chance(g, part), _likelier(g, part))
+        pieces.append(Piece(shown, 0.0, kind, _token_name(g, i), chance, about, part=part, source=i))
+    if g.text is not None and g.offsets is not None and g.text[done:].strip():
+        pieces.append(Piece(g.text[done:]))
+    return pieces[:prompt], pieces[prompt:]
+
+
+def _direction(pieces: list[Piece]) -> str:
+    return direction("".join(piece.text for piece in pieces if piece.kind != "special"))
+
+
+def _likelier(g: GenerationAttribution, part: int) -> str:
+    """Return what the model found more likely than a generated token, if anything."""
+    best = g.predictions[part]
+    if best.id == g.generated[part].id:
+        return ""
+    chance = "" if best.probability is None else f" {100 * best.probability:.1f}%"
+    return f"more likely: {visible(best.label)}{chance}"

@@ -1,0 +1,109 @@
+"""The blocks of an answer and its sources, which light each other up."""
+
+import numpy as np
+
+from ..results.citations import Citations
+from ..results.sources import Sources
+from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
+from .charts import Grid, Legend
+from .describe import method_text
+
+__all__ = ["source_blocks", "sources_grid"]
+
+SHOWN = 8
+"""Sources that are listed where none is cited."""
+
+HINT = (
+    "Point at a part of the answer to colour the sources it rests on, or at a source to colour what rests on it; "
+    "click to hold, Escape to let go."
+)
+
+
+def source_blocks(s: Sources) -> list[Block]:
+    """Return what drawings of an answer and its sources consist of.
+
+    Args:
+        s: The result.
+    """
+    question = [("question", s.question)] if isinstance(s, Citations) else []
+    shares = [[float(f"{v:.3g}") for v in row] for row in np.nan_to_num(s.part_shares)]  # (K, S)
+    return [
+        Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", s.model)], s.notes),
+        Sentences([Sentence("", [("auto", _answer(s))])]),
+        Links({"shares": shares}, HINT),
+        _listed(s),
+        Legend("share of what the sources have in favour of a part of the answer"),
+        Fold("What the model was given", [Sentences([Sentence("", [("auto", _prompt(s))])], small=True)], opened=True),
+    ]
+
+
+def sources_grid(s: Sources) -> Grid:
+    """Return what each part of the answer rests on, as a heat map.
+
+    Args:
+        s: The result.
+    """
+    scale = float(np.abs(np.nan_to_num(s.table)).max(initial=0.0)) or 1.0
+    columns = [s.text[slice(*s.spans[i])] or name for i, name in enumerate(s.names)]
+    return Grid([p.name for p in s.parts], columns, s.table, s.table / scale, label=f"score ({s.unit})")
+
+
+def _answer(s: Sources) -> list[Piece]:
+    """Return the parts of the answer with what they cite, and the text between them."""
+    numbers: dict[int, int] = {}
+    cited: tuple[tuple[int, ...], ...] = ((),) * len(s.parts)
+    if isinstance(s, Citations):
+        numbers, cited = {c.source: c.number for c in s.citations()}, s.cited
+    pieces = [
+        (part.start, part.end, Piece("", kind="strong", part=k, cited=tuple(numbers[i] for i in sources)))
+        for k, (part, sources) in enumerate(zip(s.parts, cited, strict=True))
+    ]
+    return _pieces(s.text, len(s.text) - len(s.completion), len(s.text), pieces)
+
+
+def _prompt(s: Sources) -> list[Piece]:
+    """Return the prompt's sources in the order of the text, and the text between them in grey."""
+    pieces = []
+    for i, (source, share) in enumerate(zip(s.sources, s.shares, strict=True)):
+        name = source.name if source.name != s.text[source.start : source.end] else ""
+        pieces.append((source.start, source.end, Piece("", name=name, number=f"{share:.0%}", source=i)))
+    return _pieces(s.text, 0, len(s.text) - len(s.completion), pieces, between="grey")
+
+
+def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]], between: str = "") -> list[Piece]:
+    """Cut a text at the spans of pieces."""
+    cut, done = [], start
+    for first, last, piece in sorted(pieces, key=lambda span: span[:2]):
+        first = max(first, done)
+        if first > done:
+            cut.append(Piece(text[done:first], kind=between))
+        cut.append(piece._replace(text=text[first:last]))
+        done = max(done, last)
+    if text[done:end].strip():
+        cut.append(Piece(text[done:end], kind=between))
+    return cut
+
+
+def _listed(s: Sources) -> Table:
+    """Return the cited sources and others that were left out; of a result without citations the first ones."""
+    rows: list[tuple[str, float, str, str, float | None]]
+    if isinstance(s, Citations):
+        rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations()]
+        known = {row[2] for row in rows}
+        others = [t for t in s.top(len(s)) if t.name in s.verified and t.name not in known]
+        rows += [("", t.share, t.name, t.text, s.verified[t.name]) for t in others]
+    else:
+        rows = [("", t.share, "" if t.name == t.text else t.name, t.text, None) for t in s.top(SHOWN)]
+    most = max((row[1] for row in rows), default=0.0) or 1.0
+    measured = any(row[4] is not None for row in rows)
+    named = any(row[0] or row[2] for row in rows)
+    columns = [*([Column("source")] if named else []), Column("text"), Column("share", numbers=True)]
+    columns += [Column("without it", numbers=True)] if measured else []
+    body = []
+    for label, share, name, text, nats in rows:
+        cells = [*([cell(f"{label} {name}".strip())] if named else []), cell(text)]
+        cells += [cell(f"{share:.0%}", share, strength=max(share, 0.0) / most)]
+        body.append([*cells, *([cell("" if nats is None else f"{nats:+.1f} nats", nats)] if measured else [])])
+    more = len(s) - len(rows)
+    caption = f"The {len(rows)} strongest of {len(s)} sources" if more and not isinstance(s, Citations) else "Sources"
+    return Table(columns, body, caption)

@@ -1,0 +1,215 @@
+(() => {
+  const FAINT = 0.03;
+  const COLORS = { for: "220,38,38", against: "37,99,235" };
+
+  function paint(element, strength) {
+    const kind = Math.abs(strength) < FAINT ? "" : strength > 0 ? "for" : "against";
+    element.classList.remove("nxl-for", "nxl-against");
+    if (kind) element.classList.add("nxl-" + kind);
+    element.style.setProperty("--s", Math.abs(strength).toFixed(3));
+    element.style.backgroundColor = kind ? "rgba(" + COLORS[kind] + "," + (0.55 * Math.abs(strength)).toFixed(3) + ")" : "";
+  }
+
+  // Three digits of the largest score, as in the tables.
+  function digits(score, scale, signed) {
+    let text;
+    if (scale && (scale < 1e-4 || scale >= 1e5)) {
+      text = score.toExponential(2).replace(/e([+-])(\d)$/, (_, sign, digit) => "e" + sign + "0" + digit);
+    } else {
+      const places = scale ? Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(scale)))) : 2;
+      text = score.toFixed(places);
+    }
+    if (Number(text) === 0) return text.replace("-", "");
+    return (signed && score > 0 ? "+" : "") + text;
+  }
+
+  function slider(card) {
+    const data = JSON.parse(card.querySelector("script.nxl-steps").textContent);
+    const box = card.querySelector(".nxl-slider");
+    const range = box.querySelector("input");
+    const sentences = [...card.querySelectorAll(".nxl-sentence")];
+    const maps = [...card.querySelectorAll(".nxl-map[data-steps]")].map((map) => [...map.tBodies[0].rows]);
+
+    function show(step) {
+      data.rows[step].forEach((row, i) => {
+        sentences[i].querySelector(".nxl-caption").textContent = row.caption;
+        sentences[i].querySelectorAll("[data-i]").forEach((mark, k) => {
+          mark.title = data.names[k] + "  " + row.numbers[k] + "\n(" + row.caption + ")";
+          if (!mark.classList.contains("nxl-special")) paint(mark, row.strengths[k]);
+        });
+      });
+      range.setAttribute("aria-valuetext", data.steps[step]);
+      box.querySelector("[role=status]").textContent = data.rows[step].map((row) => row.caption + ": " + row.summary).join("; ");
+      maps.forEach((rows) => rows.forEach((row, i) => row.classList.toggle("nxl-shown", i % data.steps.length === step)));
+    }
+
+    range.addEventListener("input", () => show(Number(range.value)));
+    box.hidden = false;
+    show(Number(range.value));
+  }
+
+  // Pointing at a part of an answer colours the sources it rests on; at a source, the parts that rest on it.
+  function links(card, status) {
+    const data = JSON.parse(card.querySelector("script.nxl-data").textContent);
+    const hint = card.querySelector(".nxl-hint[data-negative]");
+    const rows = data.scores || data.shares;
+    const parts = [...card.querySelectorAll("[data-part]")];
+    const sources = [...card.querySelectorAll("[data-source]")];
+    const special = (e) => e.classList.contains("nxl-special");
+    const name = (e) => e.dataset.name;
+    const written = (value, scale) => (data.shares ? Math.round(100 * value) + "%" : digits(value, scale, data.signed));
+    const elements = [...new Set([...parts, ...sources])];
+    const titles = new Map(elements.map((e) => [e, e.title]));
+    let held = null;
+
+    function strongest(found, scale, sign) {
+      const kept = found.filter(([e, value]) => !special(e) && value * sign > (data.shares ? FAINT : 0));
+      kept.sort((a, b) => sign * (b[1] - a[1]));
+      return kept.slice(0, 5).map(([e, value]) => name(e) + " " + written(value, scale)).join(", ");
+    }
+
+    function show(element) {
+      const part = element.dataset.part;
+      const found = part !== undefined
+        ? sources.map((e) => [e, rows[part][e.dataset.source]])
+        : parts.map((e) => [e, rows[e.dataset.part][element.dataset.source]]);
+      const known = found.filter(([, value]) => value !== undefined);
+      const plain = known.filter(([e]) => !special(e)).map(([, value]) => Math.abs(value));
+      const scale = Math.max(0, ...plain) || Math.max(0, ...known.map(([, value]) => Math.abs(value))) || 1;
+      elements.forEach((e) => {
+        e.classList.remove("nxl-now", "nxl-later");
+        paint(e, 0);
+        e.title = titles.get(e);
+      });
+      element.classList.add("nxl-now");
+      for (const [e, value] of found) {
+        if (value === undefined) e.classList.toggle("nxl-later", e !== element);
+        else {
+          if (!special(e)) paint(e, Math.max(-1, Math.min(1, value / scale)));
+          e.title = name(e) + "  " + written(value, scale);
+        }
+      }
+      const strong = document.createElement("strong");
+      strong.textContent = name(element);
+      const against = strongest(known, scale, -1);
+      const said = strongest(known, scale, 1) || "nothing";
+      status.textContent = "";
+      status.append(strong, part !== undefined ? " rests on " + said : " is what these rest on: " + said);
+      if (against) status.append("; " + hint.dataset.negative + ": " + against);
+    }
+
+    function hold(element) {
+      if (held) held.setAttribute("aria-pressed", "false");
+      held = held === element ? null : element;
+      if (held) held.setAttribute("aria-pressed", "true");
+      show(element);
+    }
+
+    // One stop of the tab key for the answer and one for the prompt; arrows move inside.
+    for (const group of [parts, sources.filter((e) => !parts.includes(e))]) {
+      group.forEach((e, i) => {
+        e.tabIndex = i ? -1 : 0;
+        e.setAttribute("role", "button");
+        e.setAttribute("aria-pressed", "false");
+        e.addEventListener("mouseenter", () => held === null && show(e));
+        e.addEventListener("focus", () => held === null && show(e));
+        e.addEventListener("click", () => hold(e));
+        e.addEventListener("keydown", (event) => {
+          const last = group.length - 1;
+          const next = { ArrowRight: i + 1, ArrowDown: i + 1, ArrowLeft: i - 1, ArrowUp: i - 1, Home: 0, End: last }[event.key];
+          if (next !== undefined) {
+            event.preventDefault();
+            if (held !== null) hold(held);
+            e.tabIndex = -1;
+            group[Math.max(0, Math.min(last, next))].tabIndex = 0;
+            group[Math.max(0, Math.min(last, next))].focus();
+          } else if (event.key === "Enter" || event.key === " ") {
+            event.preventDefault();
+            hold(e);
+          } else if (event.key === "Escape" && held !== null) hold(held);
+        });
+      });
+    }
+    hint.hidden = false;
+    if (parts.length) show(parts.filter((e) => !special(e)).pop() || parts[0]);
+  }
+
+  function value(cell) {
+    const text = cell.dataset.value ?? cell.textContent.trim();
+    const number = Number(text.replace(/,|%$/g, "")); // 1,234 and 56.7% are numbers too
+    return text !== "" && !Number.isNaN(number) ? number : text.toLocaleLowerCase();
+  }
+
+  function compare(a, b) {
+    if (typeof a === typeof b) return typeof a === "number" ? a - b : a.localeCompare(b);
+    return typeof a === "number" ? -1 : 1;
+  }
+
+  function sort(table) {
+    const heads = [...table.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      if (head.tagName !== "TH" || !table.tBodies[0].rows.length) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const before = head.getAttribute("aria-sort");
+        const numbers = typeof value(table.tBodies[0].rows[0].cells[column]) === "number";
+        const down = before ? before === "ascending" : numbers && column > 0; // the largest first, but the first text
+        heads.forEach((h) => h.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const rows = [...table.tBodies[0].rows].map((row) => [value(row.cells[column]), row]);
+        rows.sort((a, b) => (down ? compare(b[0], a[0]) : compare(a[0], b[0])));
+        table.tBodies[0].append(...rows.map((pair) => pair[1]));
+      });
+    });
+  }
+
+  function filter(form) {
+    const table = form.nextElementSibling.querySelector("table");
+    const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+    const column = heads.indexOf(form.dataset.column);
+    const rows = [...table.tBodies[0].rows];
+    const [words, choice] = [form.querySelector("input"), form.querySelector("select")];
+    const card = (row) => document.getElementById(decodeURIComponent((row.querySelector("a")?.hash || "").slice(1)));
+    function apply() {
+      const text = words.value.trim().toLocaleLowerCase();
+      let shown = 0;
+      for (const row of rows) {
+        const chosen = !choice || !choice.value || row.cells[column].textContent === choice.value;
+        row.hidden = !(chosen && row.textContent.toLocaleLowerCase().includes(text));
+        if (card(row)) card(row).hidden = row.hidden;
+        shown += !row.hidden;
+      }
+      form.querySelector("[role=status]").textContent = shown + " of " + rows.length;
+    }
+    form.addEventListener("input", apply);
+    form.hidden = false;
+    apply();
+  }
+
+  function open() {
+    const card = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const details = card && card.querySelector("details.nxl-card");
+    if (details) details.open = true;
+  }
+
+  document.querySelectorAll("table.nxl-sort").forEach(sort);
+  document.querySelectorAll(".nxl-filter").forEach(filter);
+  document.querySelectorAll("article").forEach((card) => {
+    const status = card.querySelector(".nxl-status");
+    if (card.querySelector("script.nxl-steps")) slider(card);
+    if (card.querySelector("script.nxl-data")) links(card, status);
+    else if (status) {
+      card.addEventListener("click", (event) => { // a finger cannot hover
+        const mark = event.target.closest(".nxl-text [title], .nxl-map [title]");
+        if (mark) status.textContent = mark.title;
+      });
+    }
+    if (status) status.hidden = false;
+  });
+  addEventListener("hashchange", open);
+  open();
+  addEventListener("beforeprint", () => document.querySelectorAll("details.nxl-card").forEach((d) => (d.open = true)));
+})();

@@ -1,0 +1,258 @@
+"""The blocks of a text, picture or sound: sentence, bars, heat map and table of its scores."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..results.attribution import Attribution, Merge
+from ..results.signals import AudioAttribution, ImageAttribution
+from .blocks import Block, Cell, Column, Fold, Paragraph, Piece, Sentence, Sentences, Table, cell
+from .charts import BarRow, Bars, Grid, Legend, Timeline, number
+from .describe import Facts, facts, prediction_text
+from .layout import Layout, Row, Segment, layout, strongest
+
+__all__ = [
+    "LARGEST",
+    "attribution_blocks",
+    "bars_of",
+    "legend_of",
+    "opening",
+    "rows_grid",
+    "sentence_of",
+    "signal_block",
+]
+
+STRONGEST = 8
+"""Words that get a bar."""
+
+SUMMARY = 4
+"""Words that the slider names."""
+
+LARGEST = 8_000
+"""Fields of a heat map that a page still draws; a larger one slows browsers down."""
+
+VISIBLE = 0.1
+"""Least share of a layer's scores outside special tokens for a page to open there."""
+
+LEVEL = 0.5
+"""Share of the largest score from which the smallest is mentioned, where all scores have one sign."""
+
+
+def attribution_blocks(
+    a: Attribution, *, words: bool | None = None, merge: Merge | None = None, cost: str = ""
+) -> list[Block]:
+    """Return what drawings of a result consist of.
+
+    Args:
+        a: The result.
+        words: Whether to merge tokens to words; by default where the result has words.
+        merge: How, see `Attribution.words`.
+        cost: What the result cost, where that is known.
+
+    Raises:
+        DataError: If words are asked for and the result has none.
+    """
+    drawn, said = layout(a, words=words, merge=merge), facts(a)
+    alone = _head_alone(a, drawn)
+    blocks: list[Block] = [said.header(cost), _sentences(a, drawn, alone)]
+    if len(drawn.rows) > 1:
+        axis = "layer" if a.layers is not None else "label"
+        blocks += [legend_of(said, drawn, layers=a.layers is not None)]
+        return blocks + _detail(f"Every {axis}", rows_grid(a, drawn, alone))
+    if shape := signal_block(a, drawn):
+        blocks.append(shape)
+    unit = "word" if words or (words is None and a.has_words) else "token"
+    bars = bars_of(drawn, said, strongest(drawn, drawn.rows[0], STRONGEST), signed=a.signed)
+    blocks.append(bars if bars.rows else Paragraph(f"no {unit} has a score other than zero"))
+    blocks.append(legend_of(said, drawn, layers=False))
+    if drawn.columns:
+        blocks.append(Fold(f"All {len(drawn.columns)} scores", [_table(a, drawn, unit, alone)]))
+    return blocks
+
+
+def sentence_of(
+    drawn: Layout, row: Row, *, signed: bool, caption: str = "", alone: Sequence[str] = (), step: int | None = None
+) -> Sentence:
+    """Return the text in the colours of a row.
+
+    Args:
+        drawn: The layout.
+        row: One of its rows.
+        signed: Whether scores have a sign.
+        caption: What the row is.
+        alone: What the head says at each column's token alone; empty where that was not computed.
+        step: The position of the slider at which it is shown.
+    """
+
+    def piece(segment: Segment) -> Piece:
+        if segment.column is None:
+            if not segment.text.strip():
+                return Piece(segment.text)
+            return Piece(segment.text, kind="rest", about="no token covers this text")
+        i = segment.column
+        column = drawn.columns[i]
+        about = [f"({row.name})"] if row.name else []
+        about += [f"the head at this token alone: {alone[i]}"] if alone and alone[i] else []
+        about += ["an attention sink: what it contributes besides is in no score"] if column.sink else []
+        kind = "special" if column.special else "sink" if column.sink else ""
+        strength = 0.0 if column.special else float(row.strengths[i])
+        shown = number(float(row.scores[i]), row.scale, signed=signed)
+        return Piece(_drawable(segment), strength, kind, column.name, shown, "\n".join(about), i)
+
+    texts = [(d, [piece(s) for s in segments]) for d, segments in zip(drawn.directions, drawn.texts, strict=True)]
+    return Sentence(caption or row.name, texts, step, _summary(drawn, row, signed=signed))
+
+
+def legend_of(said: Facts, drawn: Layout, *, layers: bool, notes: Sequence[str] = ()) -> Legend:
+    """Return what the colours of a result mean.
+
+    Args:
+        said: The result in words.
+        drawn: Its layout.
+        layers: Whether there are several layers.
+        notes: What else to say of the colours.
+    """
+    shared = [] if len(drawn.rows) > 1 else _shared_level(drawn, drawn.rows[0], signed=said.negative is not None)
+    scales = [row.scale for row in drawn.rows]
+    own = ["each layer by its own largest score"] if layers else []
+    return Legend(said.positive, said.negative, scales, [*notes, *own, *shared])
+
+
+def bars_of(drawn: Layout, said: Facts, columns: Sequence[int], *, signed: bool) -> Bars:
+    """Return the scores of some columns as bars.
+
+    Args:
+        drawn: A layout with one row.
+        said: The result in words.
+        columns: Which columns.
+        signed: Whether scores have a sign.
+    """
+    row = drawn.rows[0]
+    named = [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
+    rows = [BarRow(name, score, side=(said.negative or "") if score < 0 else "") for name, score in named]
+    label = f"score: {said.positive}" + (f" (+), {said.negative} (−)" if said.negative else "")
+    return Bars(rows, row.scale, label, signed, len(drawn.plain) - len(rows))
+
+
+def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
+    """Return a heat map with a row for each label and layer.
+
+    Args:
+        a: The result.
+        drawn: Its layout.
+        alone: What the head says at each column's token alone.
+    """
+    layers = a.layers is not None
+    label = bars_of(drawn, facts(a), (), signed=a.signed).label
+    return Grid(
+        rows=[row.name or a.target.labels[0] for row in drawn.rows],
+        columns=[column.name for column in drawn.columns],
+        scores=np.stack([row.scores for row in drawn.rows]),
+        strengths=np.stack([row.strengths for row in drawn.rows]),
+        label="score / largest of the layer" if layers else label,
+        signed=a.signed,
+        special=drawn.special,
+        about={i: f"the head at this token alone: {said}" for i, said in enumerate(alone) if said},
+        relative=layers,
+        steps=len(a.layers or ()),
+    )
+
+
+def signal_block(a: Attribution, drawn: Layout) -> Block | None:
+    """Return the patches of a picture as they lie in it, or the frames of a sound in time; None for other results.
+
+    Args:
+        a: A result with one score for each token.
+        drawn: Its layout.
+    """
+    row, label = drawn.rows[0], bars_of(drawn, facts(a), (), signed=a.signed).label
+    if isinstance(a, ImageAttribution) and a.rows:
+        patches = slice(a.first, a.first + a.rows * a.columns)
+        rows, columns = ([str(i + 1) for i in range(count)] for count in (a.rows, a.columns))
+        scores, strengths = (v[patches].reshape(a.rows, a.columns) for v in (row.scores, row.strengths))
+        return Grid(rows, columns, scores, strengths, "Patches as they lie in the picture", label, a.signed)
+    if isinstance(a, AudioAttribution):
+        timed = [i for i, (start, end) in enumerate(a.times) if end > start]
+        if timed:
+            return Timeline([a.times[i] for i in timed], row.scores[timed], row.strengths[timed], label)
+    return None
+
+
+def opening(a: Attribution) -> int:
+    """Return which layer a drawing opens on: the last with scores outside special tokens that can be seen.
+
+    By some methods all of the last layer's scores are on the special token that the head reads.
+
+    Args:
+        a: The result.
+    """
+    if a.layers is None:
+        return 0
+    sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.tokens)).sum(0)  # (L, T)
+    plain = ~np.array(a.special_tokens_mask, dtype=bool)
+    shares = sizes[:, plain].sum(-1) / np.maximum(sizes.sum(-1), 1e-30)  # (L,)
+    seen = np.flatnonzero(shares >= VISIBLE)
+    return int(seen[-1] if len(seen) else shares.argmax())
+
+
+def _sentences(a: Attribution, drawn: Layout, alone: Sequence[str]) -> Sentences:
+    """Return one for each label and layer; a page shows the layers one at a time."""
+    count = len(a.layers or (0,))
+    sliding = a.layers is not None and count > 1
+    rows = [
+        sentence_of(drawn, row, signed=a.signed, alone=alone, step=i % count if sliding else None)
+        for i, row in enumerate(drawn.rows)
+    ]
+    steps = [f"layer {layer}" for layer in a.layers or ()] if sliding else []
+    return Sentences(rows, steps, opening(a))
+
+
+def _detail(summary: str, grid: Grid) -> list[Block]:
+    """Return a heat map as it stands on a page, or that it is too large."""
+    size = grid.scores.size
+    cut = Paragraph(f"The table of {size:,} scores is too large for a page; the saved JSON has it.")
+    return [Fold(summary, [cut if size > LARGEST else grid], opened=True)]
+
+
+def _table(a: Attribution, drawn: Layout, unit: str, alone: Sequence[str]) -> Table:
+    row = drawn.rows[0]
+    columns = [Column(unit), Column("score", numbers=True)]
+    columns += [Column("the head at this token alone")] if alone else []
+    rows = []
+    for i, column in enumerate(drawn.columns):
+        score = float(row.scores[i])
+        name = Cell((Piece(column.name, kind="special" if column.special else ""),))
+        cells = [name, cell(number(score, row.scale, signed=a.signed), score)]
+        rows.append([*cells, cell(alone[i])] if alone else cells)
+    return Table(columns, rows, numbered=True, sortable=True)
+
+
+def _head_alone(a: Attribution, drawn: Layout) -> list[str]:
+    """Return what the head says at each column's token alone; "" for words of several tokens."""
+    said = a.token_predictions
+    if said is None:
+        return []
+    return [prediction_text(said[c.tokens[0]]) if len(c.tokens) == 1 else "" for c in drawn.columns]
+
+
+def _summary(drawn: Layout, row: Row, *, signed: bool) -> str:
+    columns = strongest(drawn, row, SUMMARY)
+    shown = [f"{drawn.columns[i].name} {number(float(row.scores[i]), row.scale, signed=signed)}" for i in columns]
+    return ", ".join(shown) or "no word has a score here: what there is belongs to special tokens"
+
+
+def _shared_level(drawn: Layout, row: Row, *, signed: bool) -> list[str]:
+    """Say that all scores have one sign and are alike, if they are."""
+    scores = row.scores[drawn.plain]
+    sizes = np.abs(scores)
+    if len(scores) < 2 or not ((scores > 0).all() or (scores < 0).all()) or sizes.min() < LEVEL * sizes.max():
+        return []
+    least = number(float(scores[sizes.argmin()]), row.scale, signed=signed)
+    return [f"all scores have one sign, and none is closer to 0 than {least}"]
+
+
+def _drawable(segment: Segment) -> str:
+    """Return a piece with white space that has a score made visible."""
+    if segment.text.strip():
+        return segment.text
+    return "".join("↵\n" if c == "\n" else "⇥" if c == "\t" else "␣" for c in segment.text)
