@@ -1,15 +1,16 @@
-"""Several methods on one page, and many results in a table."""
+"""Several methods on one text, and many results in a table."""
 
 import dataclasses
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from normxlogit import Attributions, DataError
-from normxlogit.render import html
-from normxlogit.render.curves import Curve, draw
+from normxlogit import Attributions, DataError, TargetInfo
+from normxlogit.render.curves import Curve, Curves
 from normxlogit.results.comparison import Comparison
+from normxlogit.results.similarity import Similarity
 from tests.factories import MOVIE, all_labels, all_layers, make_attribution, pair
 from tests.render.test_html import Page
 
@@ -19,43 +20,91 @@ def compared():
     return Comparison([make_attribution(), other])
 
 
+def columns(drawn):
+    return [text for attrs, text in drawn.find("th") if attrs.get("scope") == "col"]
+
+
 def test_methods_are_columns_and_words_are_rows():
     comparison = compared()
     drawn = Page(comparison.to_html(costs=["1 forward", "T forward"]))
     assert drawn.sentences() == [MOVIE] * 2
-    captions = [text for _, text in drawn.find("h3", "nxl-caption")]
-    assert captions == ["normxlogit (norm_of=embedding_output) 1 forward", "logat T forward"]
-    heads = [text for attrs, text in drawn.find("th") if attrs.get("scope") == "col"]
-    assert heads == ["#", "word", "normxlogit", "logat", "normxlogit", "logat"]
+    assert [text for _, text in drawn.find("h3", "nxl-caption")] == ["normxlogit", "logat"]
+    assert "normxlogit: 1 forward" in [text for _, text in drawn.find("span", "nxl-value")]
+    assert columns(drawn) == ["#", "word", "normxlogit", "logat", "normxlogit", "logat"]
     names = [text for attrs, text in drawn.find("th") if attrs.get("scope") == "row"]
     assert names[:4] == ["The", "movie", "is", "mediocre"]
-    cells = [(attrs["data-value"], text) for attrs, text in drawn.find("td", "nxl-number") if "data-value" in attrs]
+    cells = [(attrs["data-value"], text) for attrs, text in drawn.find("td", "nxl-number")]
     assert cells[6] == ("2.200000047683716", "+2.20")  # "mediocre", two tokens summed
     assert cells[7] == ("7.0", "7.00")
-    agreement = [text for attrs, text in drawn.find("td", "nxl-number") if "data-value" not in attrs]
+    agreement = [text for _, text in cells[-4:]]
     assert agreement == ["1.00", f"{comparison.agreement[0, 1]:.2f}", f"{comparison.agreement[1, 0]:.2f}", "1.00"]
 
 
 def test_the_same_method_twice_is_told_apart():
-    both = [make_attribution(settings={"steps": steps}) for steps in (10, 20)]
-    heads = [text for attrs, text in Page(Comparison(both).to_html()).find("th") if attrs.get("scope") == "col"]
-    assert heads[2:4] == ["normxlogit (steps=10)", "normxlogit (steps=20)"]
+    both = Comparison([make_attribution(method="lime", settings={"samples": n}) for n in (10, 20)])
+    names = ["lime (samples=10)", "lime (samples=20)"]
+    assert columns(Page(both.to_html()))[2:4] == names
+    text = both.to_text(color=False)
+    assert all(f"\n{name}  The movie" in text for name in names)
+    assert [label.get_text() for label in both.plot().axes[0].get_yticklabels()] == names
+    assert all(name in Attributions([*both]).to_html() for name in names)
+
+
+def test_the_terminal_has_a_line_for_each_method_and_a_row_for_each_word():
+    one = make_attribution(("good", "bad", "dull"), (3, -2, 1), text="good bad dull")
+    both = Comparison([one, replace(one, method="lime", scores=one.scores * [1, 0.2, -2, 0, 1])])
+    text = both.to_text(color=False, costs=["1 forward", "200 forward"])
+    assert "\nmethod      normxlogit: 1 forward\n" in text
+    assert "\nnormxlogit  good(+++) bad(---) dull(++)\nlime        good(+) bad(+++) dull\n" in text
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line}
+    assert rows["good"] == ["+3.00", "+++", "+0.60", "+"]
+    assert rows["dull"] == ["+1.00", "++", "0.00"]
+    assert "How far the rankings agree" in text
+    assert rows["lime"][0] == f"{both.agreement[1, 0]:.2f}"
+    assert str(both) == both.to_text(color=False)
+
+
+def test_words_that_are_strong_by_any_method_are_shown():
+    pieces = tuple(f"w{i}" for i in range(12))
+    first, second = np.zeros((2, 12))
+    first[3], second[9] = 1, -1
+    results = [make_attribution(pieces, scores, text=" ".join(pieces)) for scores in (first, second)]
+    text = Comparison([results[0], replace(results[1], method="lime")]).to_text(color=False)
+    assert text.index("\nw3 ") < text.index("\nw9 ")
+    assert "and 4 more" in text
 
 
 def test_in_a_notebook_there_is_no_script_and_colour_stands_at_each_piece():
-    comparison = compared()
-    drawn = Page(comparison._repr_html_())
+    drawn = Page(compared()._repr_html_())
     assert not drawn.find("script")
     assert not {tag for tag, _, _ in drawn.elements} & {"dl", "mark", "h1", "h2", "h3"}
     assert any("background-color:rgba(220" in (attrs.get("style") or "") for attrs, _ in drawn.find("td"))
 
 
+@pytest.mark.parametrize("draw", [Comparison.to_text, Comparison.to_html])
 @pytest.mark.parametrize("other", [all_layers, all_labels, pair])
-def test_results_that_do_not_go_together_are_refused(other):
+def test_results_that_do_not_go_together_are_refused(other, draw):
     with pytest.raises(DataError, match=r"one score for each token|one text, one target"):
-        Comparison([make_attribution(), other()]).to_html()
+        draw(Comparison([make_attribution(), other()]))
     with pytest.raises(DataError, match="no results"):
-        Comparison([]).to_html()
+        draw(Comparison([]))
+    assert str(Comparison([])) == "no results"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"target": TargetInfo("label", ("positive",), (1,))},
+        {"target": TargetInfo("label", ("negative",), (0,), "positive", 1)},
+        {"model": "another"},
+    ],
+    ids=["target", "contrast", "model"],
+)
+def test_other_targets_and_models_are_refused(other):
+    both = Comparison([make_attribution(target=TargetInfo("label", ("negative",), (0,))), make_attribution(**other)])
+    for draw in (both.to_text, both.to_html, both.plot, lambda: both.agreement):
+        with pytest.raises(DataError, match="one text, one target and one model"):
+            draw()
 
 
 def test_many_results_are_a_table_with_a_card_each():
@@ -63,37 +112,41 @@ def test_many_results_are_a_table_with_a_card_each():
     results[2] = dataclasses.replace(pair(), scores=pair().scores.copy())
     content = results.to_html(title="All")
     drawn = Page(content)
-    assert len(drawn.find("table", "nxl-overview")) == 1
+    assert columns(drawn)[:5] == ["#", "text", "label", "probability", "rests on"]
     assert len(drawn.find("article")) == 5
     links = [(attrs["href"], text) for attrs, text in drawn.find("a")]
     assert links[0] == ("#result-1", MOVIE)
     assert links[2] == ("#result-3", "A man sleeps. / A man runs.")
-    row = re.search(r'<tr data-card="result-1".*?</tr>', content, re.S)[0]
-    words = re.findall(r"nxl-mark[^>]*>([^<]+)<", row)
-    assert words == ["bad", "mediocre", "&#34;.&#34;", "maybe"]
+    row = re.search(r"<tr><td>1</td>.*?</tr>", content, re.S)[0]
+    assert re.findall(r"nxl-mark[^>]*>([^<]+)<", row) == ["bad", "mediocre", "&#34;.&#34;", "maybe"]
     assert "98.2%" in row
     assert "open" not in drawn.find("details", "nxl-card")[0][0]
     few = Page(results[:2].to_html())
     assert "open" in few.find("details", "nxl-card")[0][0]
-    assert not Page(results[:1].to_html()).find("table", "nxl-overview")
+    assert not Page(results[:1].to_html()).find("details", "nxl-card")
+
+
+def test_cosines_stand_under_cosine():
+    base = pair()
+    said = base.prediction._replace(label="cosine", value=0.5, probability=None)
+    one = Similarity(**(vars(base) | {"prediction": said}), first_tokens=6, own=base.scores)
+    assert columns(Page(Attributions([one, one]).to_html()))[:4] == ["#", "text", "cosine", "rests on"]
 
 
 def test_long_texts_are_cut_in_the_table():
     text = "word " * 100
     long = make_attribution(["word"] * 100, np.ones(100), text=text.strip())
-    (first, _) = [text for _, text in Page(html.page([long, long])).find("a")]
+    (first, _) = [text for _, text in Page(Attributions([long, long]).to_html()).find("a")]
     assert len(first) <= 160
     assert first.endswith("\u2026")
 
 
 def test_curves_share_a_scale():
     high = Curve("a", "probability of x", (0, 0.5, 1), (1.0, 0.25, 0.0), (1.0, 1.0, 0.0), 0.375)
-    (one,) = draw([high])
+    (one,) = Curves([high]).drawings
     assert one.high == "0.0,0.0 150.0,112.5 300.0,150.0"
-    assert one.gap == "+0.38"
     assert "25.0% without the highest scored ones and 100.0% without the lowest" in one.summary
     assert [name for _, name in one.ticks] == ["0%", "50%", "100%"]
     value = Curve("b", "score", (0, 1), (4.0, -4.0), (4.0, -4.0), 0.0, chance=False)
-    (two,) = draw([value])
+    (two,) = Curves([value]).drawings
     assert (two.high, [name for _, name in two.ticks]) == ("0.0,0.0 300.0,150.0", ["-4", "0", "4"])
-    assert draw([]) == []

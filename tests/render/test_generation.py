@@ -10,11 +10,19 @@ import pytest
 
 from normxlogit import Explainer
 from normxlogit.cli import main
-from normxlogit.render.generation import page, to_text
+from normxlogit.render.terminal import text_of_blocks
 from tests import tiny
 from tests.factories import make_generation
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\x1b[31m\u202e"
+
+
+def page(g):
+    return g.to_html()
+
+
+def to_text(g, *, color=False):
+    return text_of_blocks(g._blocks(), color=color)
 
 
 @pytest.fixture(scope="module")
@@ -57,25 +65,25 @@ def test_the_page_holds_the_scores_that_each_token_has_seen(result):
 
 def test_every_token_has_its_element_and_the_text_is_whole(result):
     content = page(result)
-    stream = re.search(r'<div class="nxl-text nxl-stream".*?</div>', content, re.S).group(0)
-    assert len(re.findall(r'id="nxl-1-\d+"', stream)) == len(result.tokens)
-    assert len(re.findall(r'class="[^"]*nxl-written', stream)) == len(result)
-    assert re.sub(r"<[^>]+>", "", stream) == result.text
+    streams = re.findall(r'<p class="nxl-text".*?</p>', content, re.S)
+    assert "".join(streams).count("data-source=") == len(result.tokens)
+    assert "".join(streams).count("data-part=") == len(result)
+    assert [re.sub(r"<[^>]+>", "", stream) for stream in streams] == [result.prompt, result.completion.lstrip()]
 
 
 def test_without_scripts_the_tables_say_it(result):
     content = page(result)
-    rows = re.findall(r"<tr>.*?</tr>", re.search(r'<table class="nxl-rests">.*?</table>', content, re.S).group(0))
+    rows = re.findall(r"<tr>.*?</tr>", re.search(r'<table class="nxl-all">.*?</table>', content, re.S).group(0), re.S)
     row = re.sub(r"<[^>]+>", " ", rows[2])  # the second generated token
     best = int(np.abs(np.where(result.special_tokens_mask, 0, result.scores[1])).argmax())
     assert "cat" in row
     assert row.split()[2] == result.tokens[best]
     assert '<table class="nxl-map">' in content
-    assert '<details class="nxl-open" open>' in content
+    assert re.search(r"<details open>\s*<summary>Each generated token", result._repr_html_())
 
 
 def test_a_matrix_too_large_for_a_page_is_left_out_and_the_page_says_so(result, monkeypatch):
-    monkeypatch.setattr("normxlogit.render.generation.LARGEST", 10)
+    monkeypatch.setattr("normxlogit.render.generation_blocks.LARGEST", 10)
     content = page(result)
     assert '<table class="nxl-map">' not in content
     assert "4 x 9 scores is too large" in content
@@ -84,7 +92,7 @@ def test_a_matrix_too_large_for_a_page_is_left_out_and_the_page_says_so(result, 
 def test_the_terminal_shows_each_token_with_the_strongest_of_its_context(result, monkeypatch):
     monkeypatch.setenv("COLORTERM", "truecolor")  # rich remembers styles as first drawn, for the whole process
     lines = to_text(result, color=False).splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("token"))
+    start = next(i for i, line in enumerate(lines) if line.startswith("token "))
     for g, line in enumerate(lines[start + 1 : start + 5]):
         plain = np.where(result.special_tokens_mask, 0, result.scores[g])
         best = int(np.abs(plain).argmax())
@@ -121,7 +129,7 @@ def test_the_command_writes_text_json_and_pages(folder, tmp_path, capsys):
     wanted = explainer.generate("once upon a time", max_new_tokens=3)
     command = ["generate", "once upon a time", "--model", folder, "--max-new-tokens", "3"]
     run(command)
-    assert capsys.readouterr().out.strip() == to_text(wanted, color=False)
+    assert capsys.readouterr().out.strip() == to_text(wanted)
     run([*command, "--format", "json"])
     assert json.loads(capsys.readouterr().out) == wanted.to_dict()
     run([*command, "--output", str(tmp_path / "why.html")])

@@ -203,7 +203,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
             raise ImportError(name)
         return real(name, *rest, **options)
 
-    for module in ("plots", "matplotlib_figure"):
+    for module in ("plots", "matplotlib_figure"):  # imported anew
         monkeypatch.delitem(sys.modules, f"normxlogit.render.{module}", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(DataError, match=r"pip install 'normxlogit\[eval\]'"):
@@ -239,3 +239,19 @@ def test_words_are_no_formulas():
         buffer = io.BytesIO()
         figure.savefig(buffer, format="svg")
         assert r"$\frac$" in buffer.getvalue().decode()
+
+
+def test_a_plot_says_that_it_shows_the_strongest_of_many():
+    words = [f"w{i}" for i in range(170)]
+    a = make_attribution(words, np.arange(1.0, 171), text=" ".join(words))
+    for figure in (a.plot(), a.plot("heatmap")):
+        assert "the 40 strongest of 170" in [text.get_text() for text in figure.axes[0].texts]
+    few = [text.get_text() for text in ADDING.plot().axes[0].texts]
+    assert not any("strongest" in text for text in few)
+
+
+def test_bars_begin_at_zero():
+    a = make_attribution(("one", "two", "three"), (39.5, 35.6, 25.4), text="one two three")
+    assert widths(a.plot()) == pytest.approx([39.5, 35.6, 25.4], abs=1e-4)
+    assert [float(bar.get_x()) for bar in a.plot().axes[0].patches] == [0, 0, 0]
+    assert a.plot("heatmap").axes[0].findobj(AxesImage)[0].get_clim() == pytest.approx((-39.5, 39.5))

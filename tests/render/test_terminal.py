@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from normxlogit.errors import DataError
-from normxlogit.render import terminal
-from normxlogit.render.layout import layout, number
-from normxlogit.render.terminal import print_attribution
+from normxlogit.render.charts import number
+from normxlogit.render.layout import layout
+from normxlogit.render.terminal import text_of_blocks, wants_color
+from normxlogit.render.text_blocks import attribution_blocks
 from normxlogit.results.attribution import Prediction, TargetInfo
 from tests.factories import MOVIE, all_labels, all_layers, labels_and_layers, make_attribution, pair
 
@@ -20,9 +21,9 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 SHAPES = [make_attribution, all_labels, all_layers, labels_and_layers, pair]
 
 
-def to_text(a, **options):
+def to_text(a, *, words=False, merge=None, color=False):
     """Draw tokens unless a test asks for words."""
-    return terminal.to_text(a, **({"words": False} | options))
+    return text_of_blocks(attribution_blocks(a, words=words, merge=merge), color=color)
 
 
 class Terminal(io.StringIO):
@@ -50,14 +51,14 @@ def background(codes: str) -> tuple[int, ...]:
 
 
 def test_plain_sentence_has_the_original_text_with_marks():
-    lines = to_text(make_attribution(), color=False).splitlines()
+    lines = to_text(make_attribution()).splitlines()
     assert "[CLS] The movie is medi(++)ocre(+), maybe(+) even(+) bad(+++).(-) [SEP]" in lines
     marked = next(line for line in lines if line.startswith("[CLS]"))
     assert re.sub(r"\([+-]+\)", "", marked) == f"[CLS] {MOVIE} [SEP]"
 
 
 def test_plain_table_has_numbers_and_signed_bars():
-    rows = {row.split()[0]: row.split()[1:] for row in to_text(make_attribution(), color=False).splitlines() if row}
+    rows = {row.split()[0]: row.split()[1:] for row in to_text(make_attribution()).splitlines() if row}
     assert rows["bad"] == ["+3.00", "+" * 16]
     assert rows["medi"] == ["+1.50", "+" * 8]
     assert rows['"."'] == ["-0.60", "---", "against", "negative"]
@@ -67,11 +68,11 @@ def test_header_says_what_is_shown():
     a = make_attribution(
         target=TargetInfo("label", ("negative",), (0,), contrast="positive", contrast_id=1), notes=("cut to 512",)
     )
-    text = to_text(a, color=False)
+    text = to_text(a)
     for line in (
         "prediction  negative, 98.2%",
         "explained   negative rather than positive",
-        "method      normxlogit (norm_of=embedding_output)",
+        "method      normxlogit",
         "model       tiny-sst2",
         "note        cut to 512",
     ):
@@ -81,12 +82,12 @@ def test_header_says_what_is_shown():
 
 def test_language_model_target_says_where():
     a = make_attribution(target=TargetInfo("token", ("bad",), (5,), position=9))
-    assert "explained   bad, at token 9 (bad)" in to_text(a, color=False)
+    assert "explained   bad, at position 9 (bad)" in to_text(a)
 
 
 def test_regression_shows_its_value():
     a = make_attribution(prediction=Prediction("score", 0, 3.14159, None), target=TargetInfo("value", ("score",), (0,)))
-    text = to_text(a, color=False)
+    text = to_text(a)
     assert "score = 3.142" in text
     assert "%" not in text.splitlines()[0]
     assert "raises score" in text
@@ -94,7 +95,7 @@ def test_regression_shows_its_value():
 
 @pytest.mark.parametrize("make", SHAPES)
 def test_no_escape_codes_without_color(make):
-    assert "\x1b" not in to_text(make(), color=False)
+    assert "\x1b" not in to_text(make())
     assert "\x1b" not in str(make())
 
 
@@ -138,8 +139,7 @@ def test_environment_decides_on_color(environment, terminal, colored, monkeypatc
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     stream = Terminal() if terminal else io.StringIO()
-    print_attribution(make_attribution(), file=stream)
-    assert ("\x1b[" in stream.getvalue()) == colored
+    assert wants_color(stream) == colored
     monkeypatch.setattr("sys.stdout", stream)
     assert ("\x1b[" in str(make_attribution())) == colored
 
@@ -153,8 +153,8 @@ def test_explicit_color_beats_the_environment(monkeypatch):
 def test_terminals_of_256_colors_get_no_more():
     code = (
         "from tests.factories import make_attribution as make\n"
-        "from normxlogit.render.terminal import to_text\n"
-        "print(ascii(to_text(make(), color=True)))"
+        "from normxlogit.render.terminal import text_of_blocks\n"
+        "print(ascii(text_of_blocks(make()._blocks(), color=True)))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "COLORTERM"}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
@@ -164,37 +164,37 @@ def test_terminals_of_256_colors_get_no_more():
 
 
 def test_one_line_for_each_label():
-    lines = to_text(all_labels(), color=False).splitlines()
+    lines = to_text(all_labels()).splitlines()
     assert "negative  [CLS] The movie is medi(++)ocre(+), maybe(+) even(+) bad(+++).(-) [SEP]" in lines
     assert "positive  [CLS] The movie is medi(-)ocre(-), maybe even bad(--).(+) [SEP]" in lines
 
 
 def test_one_line_for_each_layer_by_its_own_scale():
-    lines = [line for line in to_text(all_layers(), color=False).splitlines() if line.startswith("layer ")]
+    lines = [line for line in to_text(all_layers()).splitlines() if line.startswith("layer ")]
     assert [line[:7] for line in lines] == ["layer 1", "layer 2", "layer 3"]
     assert len({line[7:] for line in lines}) == 1
     assert "bad(+++)" in lines[0]
 
 
 def test_one_line_for_each_label_and_layer():
-    text = to_text(labels_and_layers(), color=False)
+    text = to_text(labels_and_layers())
     names = [f"{label}, layer {layer}" for label in ("negative", "positive") for layer in (1, 2, 3)]
     assert [line[:17] for line in text.splitlines() if ", layer " in line] == names
 
 
 def test_pair_is_two_texts():
-    lines = to_text(pair(), color=False).splitlines()
+    lines = to_text(pair()).splitlines()
     assert "[CLS] A man(+)  sleeps(++). [SEP]" in lines
     assert "A man(-) runs(---). [SEP]" in lines
 
 
 def test_words():
-    text = to_text(make_attribution(), words=True, color=False)
+    text = to_text(make_attribution(), words=True)
     assert "The movie is mediocre(+++), maybe(+) even(+) bad(+++).(-)" in text.splitlines()
     assert re.search(r"^mediocre +\+2.20", text, re.M)
     assert re.search(
         r"^mediocre +\+0.70",
-        to_text(make_attribution(scores=scores_with(4, 0.7)), words=True, merge="max", color=False),
+        to_text(make_attribution(scores=scores_with(4, 0.7)), words=True, merge="max"),
         re.M,
     )
     with pytest.raises(DataError):
@@ -216,7 +216,7 @@ def test_markup_in_the_text_is_text():
         model="[bold]m[/bold]",
         notes=("[x]",),
     )
-    for text in (ANSI.sub("", to_text(a, color=True)), re.sub(r"\([+-]+\)", "", to_text(a, color=False))):
+    for text in (ANSI.sub("", to_text(a, color=True)), re.sub(r"\([+-]+\)", "", to_text(a))):
         assert source in text
         assert "model       [bold]m[/bold]" in text
         assert "note        [x]" in text
@@ -225,19 +225,19 @@ def test_markup_in_the_text_is_text():
 def test_control_characters_never_reach_the_terminal():
     source = "a \x1b[31mred\x07 b\u202ec\x9b"
     a = make_attribution(("a", "\x1b[31mred\x07", "b\u202ec"), (1, 2, 3), text=source, notes=("\x1b[2J",), model="\x1b")
-    text = to_text(a, color=False)
+    text = to_text(a)
     assert not set("\x1b\x07\u202e\x9b") & set(text)
     assert "␛[31mred␇" in text
 
 
 def test_spacing_and_line_ends_stay():
     a = make_attribution(("One", "two", "three"), (1.0, -1.0, 0.0), text="  One\n\n  two   three ")
-    assert "[CLS]   One(+++)\n\n  two(---)   three [SEP]" in to_text(a, color=False)
+    assert "[CLS]   One(+++)\n\n  two(---)   three [SEP]" in to_text(a)
 
 
 def test_tokens_of_white_space_are_made_visible():
     a = make_attribution(("a", "\n", "b"), (0.0, 2.0, 0.0), text="a\nb", special=False)
-    assert "a↵\n(+++)b" in to_text(a, color=False)
+    assert "a↵\n(+++)b" in to_text(a)
 
 
 def test_space_before_a_byte_level_token_is_not_colored():
@@ -248,31 +248,31 @@ def test_space_before_a_byte_level_token_is_not_colored():
 def test_tokens_that_share_a_character_are_one_piece():
     a = make_attribution(("x", "🙂", "y", "z"), (0.5, 1.0, 1.0, 0.0), text="x🙂yz", special=False)
     shared = replace(a, offsets=((0, 1), (1, 2), (1, 2), (2, 4)))
-    assert "x(+)🙂(+++)yz" in to_text(shared, color=False)
+    assert "x(+)🙂(+++)yz" in to_text(shared)
     assert [c.tokens for c in layout(shared, words=False).columns] == [(0,), (1, 2), (3,)]
 
 
 def test_encoded_input_shows_its_tokens():
     a = make_attribution(text=None, offsets=None)
-    assert "[CLS] The movie is medi(++)ocre(+) , maybe(+) even(+) bad(+++) .(-) [SEP]" in to_text(a, color=False)
+    assert "[CLS] The movie is medi(++)ocre(+) , maybe(+) even(+) bad(+++) .(-) [SEP]" in to_text(a)
     three = make_attribution(("The", "movie", "is"), (0.0, 0.0, 1.0))
     marked = replace(three, text=None, tokens=("<s>", "▁The", "▁mov", "ie", "</s>"))
-    assert "<s> The movie(+++) </s>" in to_text(marked, color=False)
+    assert "<s> The movie(+++) </s>" in to_text(marked)
 
 
 def test_text_without_offsets_shows_its_tokens():
-    assert "bad(+++)" in to_text(make_attribution(offsets=None), color=False)
+    assert "bad(+++)" in to_text(make_attribution(offsets=None))
 
 
 def test_text_after_the_window_is_shown_without_score():
     a = make_attribution(("The", "movie"), (1.0, -0.5), notes=("cut",))
-    assert "[CLS] The(+++) movie(--) [SEP] is mediocre, maybe even bad." in to_text(a, color=False)
+    assert "[CLS] The(+++) movie(--) [SEP] is mediocre, maybe even bad." in to_text(a)
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf])
 def test_scores_without_a_scale_are_drawn(value):
     a = make_attribution(scores=np.full(10, value), special_score=0.0)
-    text = to_text(a, color=False)
+    text = to_text(a)
     assert f"[CLS] {MOVIE} [SEP]" in text
     assert "no token has a score other than zero" in text
     assert "nan" not in text
@@ -280,12 +280,12 @@ def test_scores_without_a_scale_are_drawn(value):
 
 def test_nothing_but_special_tokens():
     a = make_attribution((), np.zeros(0), text="")
-    assert "[CLS] [SEP]" in to_text(a, color=False)
+    assert "[CLS] [SEP]" in to_text(a)
 
 
 def test_unsigned_methods_have_no_side():
     a = make_attribution(scores=np.abs(make_attribution().scores[1:-1]), signed=False)
-    text = to_text(a, color=False)
+    text = to_text(a)
     assert "(+++) importance" in text
     assert "against" not in text
     assert re.search(r"^bad +3.00", text, re.M)
@@ -295,7 +295,7 @@ def test_long_texts_are_not_cut_in_files():
     count = 5000
     a = make_attribution(["word"] * count, np.linspace(-1, 1, count), text=" ".join(["word"] * count))
     started = time.perf_counter()
-    text = to_text(a, color=False)
+    text = to_text(a)
     assert time.perf_counter() - started < 20
     assert re.sub(r"\([+-]+\)", "", text).count("word") == count + 8
     assert f"and {count - 8} more" in text
@@ -306,14 +306,6 @@ def test_narrow_terminals_wrap(monkeypatch):
     monkeypatch.setattr("sys.stdout", Terminal())
     a = make_attribution(["word"] * 50, np.linspace(-1, 1, 50), text=" ".join(["word"] * 50))
     assert max(len(ANSI.sub("", line)) for line in str(a).splitlines() if "word word" in line) <= 40
-
-
-def test_streams_of_other_encodings_get_question_marks():
-    raw = io.BytesIO()
-    stream = io.TextIOWrapper(raw, encoding="ascii")
-    print_attribution(make_attribution(("Früh",), (1.0,), text="Früh"), file=stream)
-    stream.flush()
-    assert b"Fr?h(+++)" in raw.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -333,46 +325,56 @@ def test_numbers_have_three_digits_of_the_largest(score, scale, text):
     assert number(abs(score), scale, signed=False) == text.lstrip("+-")
 
 
-def test_what_all_scores_have_in_common_is_not_coloured():
-    """Scores of one sign are coloured by what lies above the smallest; the numbers stay the scores."""
-    a = make_attribution(("The", "movie"), (10.0, 11.0))
-    text = to_text(a, color=False)
-    assert "The movie(+++)" in text
-    assert "+10.0" in text
-    assert "-10.0" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)), color=False)
-    assert "movie(---)" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)), color=False)
-    assert "The(+++) movie(+++)" in to_text(make_attribution(("The", "movie"), (10.0, 10.0)), color=False)
+def test_the_scale_begins_at_zero():
+    """Scores of one sign are drawn in proportion, in bars and in colours, and the legend says that they are alike."""
+    a = make_attribution(("one", "two", "three"), (39.5, 35.6, 25.4), text="one two three")
+    lengths = {row.split()[0]: len(row.split()[2]) for row in str(a).splitlines() if re.search(r" \+{3}", row)}
+    assert lengths == {"one": 16, "two": 14, "three": 10}
+    assert "one(+++) two(+++) three(++)" in str(a)
+    assert "all scores have one sign, and none is closer to 0 than +25.4" in str(a)
+    assert "all scores have one sign" not in str(make_attribution())
+    assert "The(---) movie(---)" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)))
 
 
-def test_the_sign_of_a_bar_is_that_of_the_score():
-    """Of scores with one sign the smallest has no colour, but it has a sign."""
-    text = to_text(make_attribution(("a", "film"), (-19.3, -40.0), text="a film"), color=False)
-    assert re.search(r"^a +-19\.3 +- +against negative$", text, re.M)
-    assert re.search(r"^film +-40\.0 +-{16} +against negative$", text, re.M)
-    colored = to_text(make_attribution(("a", "film"), (-19.3, -40.0), text="a film"), color=True)
-    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", colored) == [("38;2;62;112;220", "█" * n) for n in (16, 1)]
-    positive = to_text(make_attribution(("a", "film"), (19.3, 40.0), text="a film"), color=True)
-    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", positive) == [("38;2;214;60;60", "█" * n) for n in (16, 1)]
+def test_the_colour_of_a_bar_is_that_of_the_sign():
+    negative = to_text(make_attribution(("a", "film"), (-20, -40.0), text="a film"), color=True)
+    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", negative) == [("38;2;62;112;220", "█" * n) for n in (16, 8)]
+    positive = to_text(make_attribution(("a", "film"), (20, 40.0), text="a film"), color=True)
+    assert re.findall(r"\x1b\[([0-9;]*)m(█+)", positive) == [("38;2;214;60;60", "█" * n) for n in (16, 8)]
+
+
+def test_settings_are_shown_where_they_differ_from_the_default():
+    settings = {"samples": 50, "seed": 0}
+    assert "method      lime (samples=50)" in to_text(make_attribution(method="lime", settings=settings))
+    assert "method      nobody's (samples=50, seed=0)" in to_text(
+        make_attribution(method="nobody's", settings=settings)
+    )
+
+
+def test_words_that_the_model_does_not_know_are_noted():
+    a = make_attribution(("☃",), (1.0,), text="☃")
+    unknown = replace(a, tokens=("[CLS]", "[UNK]", "[SEP]"))
+    assert "note        not in the model's vocabulary: the only token, read as [UNK]" in str(unknown)
+    assert "☃(+++)" in str(unknown)
+    assert "note" not in str(a)
 
 
 def test_a_contrast_says_what_a_negative_score_is_for():
     target = TargetInfo("label", ("negative",), (0,), contrast="positive", contrast_id=1)
-    assert re.search(r"-0\.60 +--- +for positive$", to_text(make_attribution(target=target), color=False), re.M)
+    assert re.search(r"-0\.60 +--- +for positive$", to_text(make_attribution(target=target)), re.M)
 
 
 def test_the_legend_says_what_has_no_mark():
-    assert "no mark: closer to 0 than 0.30" in to_text(make_attribution(), color=False)
+    assert "no mark: closer to 0 than 0.30" in to_text(make_attribution())
     assert "no colour: closer to 0 than 0.30" in ANSI.sub("", to_text(make_attribution(), color=True))
-    ten = make_attribution(("The", "movie"), (10.0, 11.0))
-    assert "no mark: closer to 0 than 10.1" in to_text(ten, color=False)
-    assert "no mark: the weakest of each layer" in to_text(all_layers(), color=False)
-    assert "no mark" not in to_text(make_attribution(scores=np.zeros(10), special_score=0.0), color=False)
+    assert "no mark: less than 10% of the largest" in to_text(all_layers())
+    assert "no mark" not in to_text(make_attribution(scores=np.zeros(10), special_score=0.0))
 
 
 def test_words_are_drawn_where_they_can_be_told():
     a = make_attribution()
-    assert terminal.to_text(a, color=False) == to_text(a, words=True, color=False)
+    assert to_text(a, words=None) == to_text(a, words=True)
     assert "[CLS]" not in str(a)
     assert "[CLS]" in str(make_attribution(offsets=None))
     assert re.search(r"^mediocre +\+1\.50", str(make_attribution(merge="max")), re.M)
-    assert re.search(r"^mediocre +\+2\.20", terminal.to_text(make_attribution(merge="max"), merge="sum"), re.M)
+    assert re.search(r"^mediocre +\+2\.20", to_text(make_attribution(merge="max"), words=None, merge="sum"), re.M)

@@ -37,6 +37,8 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     seen = [[float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
     data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": seen}
     prompt, written = _pieces(g)
+    if written[0].source is None and not written[0].text.strip():
+        written = written[1:]  # the space before the completion
     return [
         replace(said.header(), prediction=""),
         Sentences(
@@ -161,7 +163,7 @@ def _pieces(g: GenerationAttribution) -> tuple[list[Piece], list[Piece]]:
         if not text:  # a special token, or a piece of a character that stands at another token
             text = visible(token) if special else "·"
         space = len(text) - len(text.lstrip(" ")) if text.strip() else 0  # white space before a word has no colour
-        if space and i != g.prompt_tokens:
+        if space:
             pieces.append(Piece(text[:space]))
         shown = text[space:] if text.strip() and "\n" not in text else text[space:].replace("\n", "↵\n")
         kind = "special" if special else "strong" if part is not None else ""
