@@ -198,6 +198,9 @@ def test_on_a_phone_and_for_everyone(watched, address):
             page.goto(address)
             page.locator("#explain").click()
             result(page, "explained").locator("h2").first.wait_for()
+            page.wait_for_function(
+                "document.querySelector('#explained iframe').getBoundingClientRect().top < innerHeight / 2"
+            )
             assert wider_than_its_window(page) <= 0
             assert violations(page) == []
 

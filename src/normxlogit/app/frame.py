@@ -14,10 +14,18 @@ new ResizeObserver(() => parent.postMessage({nxlHeight: document.documentElement
 """Fits the page into the app, and tells it how high the page is, so that it needs no second scroll bar."""
 
 HEAD = """<script>
+let awaited = null;
 addEventListener("message", (event) => {
   const height = Number(event.data && event.data.nxlHeight);
   const frame = [...document.querySelectorAll("iframe.nxl-page")].find((f) => f.contentWindow === event.source);
-  if (frame && height > 0) frame.style.height = Math.min(Math.ceil(height), 6000) + "px";
+  if (!frame || !(height > 0)) return;
+  frame.style.height = Math.min(Math.ceil(height), 6000) + "px";
+  if (!awaited || !awaited.contains(frame)) return;
+  if (awaited.getBoundingClientRect().top > innerHeight / 2) awaited.scrollIntoView(); // below the form, where it is narrow
+  awaited = null;
+});
+document.addEventListener("click", (event) => {
+  awaited = document.getElementById({explain: "explained", generate: "generated", cite: "cited"}[event.target.id]) || awaited;
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest && event.target.closest("button[data-nxl-save]");
@@ -32,7 +40,8 @@ document.addEventListener("click", (event) => {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 });
 </script>"""
-"""What the app's page runs: frames grow with what is in them, and buttons save it. Nothing is written on the server."""
+"""What the app's page runs: frames grow with what is in them, results come into view, and buttons save them. Nothing is
+written on the server."""
 
 CSS = """
 .dark { --color-accent: #a5b4fc; }

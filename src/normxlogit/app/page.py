@@ -1,4 +1,4 @@
-"""The page of the app, in Gradio: three tabs of fields, each with a result below."""
+"""The page of the app, in Gradio: three tabs of fields, each with a result beside them."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -73,11 +73,12 @@ def blocks(app: App, methods: Sequence[str], writes: bool) -> gr.Blocks:
 
 def _explain_tab(app: App, chosen: Sequence[str]) -> None:
     own = app.models.name or "the small sentiment model in the package"
+    labels = app.labels(None)
     with gr.Row(equal_height=False):
-        with gr.Column(scale=3, min_width=280):
+        with gr.Column(scale=2, min_width=300):
             text = gr.Textbox(label="Text", value=EXAMPLES[0], lines=3, max_lines=12, elem_id="text")
-            with gr.Accordion("Second text, for models of pairs", open=False):
-                pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
+            button = gr.Button("Explain", variant="primary", elem_id="explain")
+            gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
             methods = gr.Dropdown(
                 label="Methods",
                 info="One, or several side by side. With settings: lime:samples=200",
@@ -87,9 +88,7 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
                 allow_custom_value=True,
                 elem_id="methods",
             )
-        with gr.Column(scale=2, min_width=280):
             model = gr.Textbox(label="Model", placeholder=own, info=MODEL_HINT, elem_id="model")
-            labels = app.labels(None)
             target = gr.Dropdown(
                 label="Explain",
                 info="Labels or tokens; the prediction if empty",
@@ -110,9 +109,9 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
             with gr.Row():
                 layers = gr.Checkbox(label="Every layer", elem_id="layers", min_width=120)
                 live = gr.Checkbox(label="Explain as I type", elem_id="live", min_width=160)
-    button = gr.Button("Explain", variant="primary", elem_id="explain")
-    gr.Examples(list(EXAMPLES), text, label="Examples", cache_examples=False, api_visibility="private")
-    result = gr.HTML(busy("Nothing explained yet."), elem_id="explained")
+            with gr.Accordion("Second text, for models of pairs", open=False):
+                pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
+        result = _result("Nothing explained yet.", "explained")
     fields = [text, pair, model, methods, target, contrast, layers, words]
     latest = Latest()
 
@@ -156,26 +155,16 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
 
 def _generate_tab(app: App, writes: bool) -> None:
     with gr.Row(equal_height=False):
-        with gr.Column(scale=3, min_width=280):
+        with gr.Column(scale=2, min_width=300):
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
-        with gr.Column(scale=2, min_width=280):
+            button = gr.Button("Write and explain", variant="primary", elem_id="generate")
             model = gr.Textbox(
                 label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="writer"
             )
             method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="generate-method")
-            with gr.Row():
-                count = gr.Slider(
-                    1,
-                    app.limits.new_tokens,
-                    20,
-                    step=1,
-                    label="Most tokens to write",
-                    elem_id="new-tokens",
-                    min_width=180,
-                )
-                chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat", min_width=180)
-    button = gr.Button("Write and explain", variant="primary", elem_id="generate")
-    result = gr.HTML(busy("Nothing written yet."), elem_id="generated")
+            count = gr.Slider(1, app.limits.new_tokens, 20, step=1, label="Most tokens to write", elem_id="new-tokens")
+            chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
+        result = _result("Nothing written yet.", "generated")
 
     def generate(prompt: str, model: str, count: float, chat: bool, method: str) -> str:
         return shown(
@@ -196,7 +185,7 @@ def _generate_tab(app: App, writes: bool) -> None:
 
 def _cite_tab(app: App, writes: bool) -> None:
     with gr.Row(equal_height=False):
-        with gr.Column(scale=3, min_width=280):
+        with gr.Column(scale=2, min_width=300):
             question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
             documents = gr.Textbox(
                 label="Documents",
@@ -206,26 +195,14 @@ def _cite_tab(app: App, writes: bool) -> None:
                 max_lines=20,
                 elem_id="documents",
             )
-        with gr.Column(scale=2, min_width=280):
+            button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
             model = gr.Textbox(
                 label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="citer"
             )
             method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="cite-method")
-            with gr.Row():
-                count = gr.Slider(
-                    1,
-                    app.limits.new_tokens,
-                    40,
-                    step=1,
-                    label="Most tokens to write",
-                    elem_id="cite-tokens",
-                    min_width=180,
-                )
-                verify = gr.Slider(
-                    0, 10, 0, step=1, label="Sources to leave out, one by one", elem_id="verify", min_width=180
-                )
-    button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
-    result = gr.HTML(busy("Nothing answered yet."), elem_id="cited")
+            count = gr.Slider(1, app.limits.new_tokens, 40, step=1, label="Most tokens to write", elem_id="cite-tokens")
+            verify = gr.Slider(0, 10, 0, step=1, label="Sources to leave out, one by one", elem_id="verify")
+        result = _result("Nothing answered yet.", "cited")
 
     def cite(question: str, documents: str, model: str, count: float, method: str, verify: float) -> str:
         return shown(
@@ -263,6 +240,12 @@ def _told(error: Exception) -> str:
         return message(type(error)(safe(str(error))))
     LOG.exception("the app could not answer")
     return message(RuntimeError(f"the app could not answer ({type(error).__name__}); its log has the details"))
+
+
+def _result(empty: str, name: str) -> gr.HTML:
+    """Return the place of a result: beside the form, and below it where the window is narrow."""
+    with gr.Column(scale=3, min_width=300):
+        return gr.HTML(busy(empty), elem_id=name)
 
 
 def _writer(app: App, writes: bool) -> str:
