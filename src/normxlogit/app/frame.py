@@ -21,11 +21,12 @@ addEventListener("message", (event) => {
   if (!frame || !(height > 0)) return;
   frame.style.height = Math.min(Math.ceil(height), 6000) + "px";
   if (!awaited || !awaited.contains(frame)) return;
-  if (awaited.getBoundingClientRect().top > innerHeight / 2) awaited.scrollIntoView(); // below the form, where it is narrow
+  if (awaited.getBoundingClientRect().top > innerHeight / 2) awaited.scrollIntoView(); // where the window is narrow
   awaited = null;
 });
 document.addEventListener("click", (event) => {
-  awaited = document.getElementById({explain: "explained", generate: "generated", cite: "cited"}[event.target.id]) || awaited;
+  const places = {explain: "explained", generate: "generated", cite: "cited"};
+  awaited = document.getElementById(places[event.target.id]) || awaited;
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest && event.target.closest("button[data-nxl-save]");
