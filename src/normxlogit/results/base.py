@@ -142,7 +142,7 @@ class Result(Exports):
     __hash__ = None  # type: ignore[assignment]  # an array inside: compare, do not hash
 
     def __repr__(self) -> str:
-        """Return a line that is safe to print, whatever a file said."""
+        """Return a line that is safe to print, also of a hostile file."""
         return escaped(f"{type(self).__name__}({self._shown()})")
 
     def _shown(self) -> str:

@@ -1,4 +1,4 @@
-"""Text that is safe to show: no character in it recolours a terminal, ends a line or turns a page around."""
+"""Text that is safe to show: control characters and marks of writing direction are replaced."""
 
 import re
 import unicodedata
@@ -22,32 +22,32 @@ def one_line(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return the text with every character that does not print written as an escape, as `repr` writes strings."""
+    """Return the text with unprintable characters as escapes, as in `repr` of strings."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def safe_output(text: str) -> str:
-    """Return text that may hold the colours of this library: all other control sequences are made visible."""
+    """Return the text with control sequences made visible, but for those of colours."""
     pieces = _COLOR.split(text)
     return "".join(piece if index % 2 else safe(piece) for index, piece in enumerate(pieces))
 
 
 def visible(text: str) -> str:
-    """Return the text with its outer white space trimmed, or a sign for it where there is nothing else."""
+    """Return the text without outer white space, or a sign for white space where the text is nothing else."""
     if text.strip():
         return text.strip()
     return "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
 
 
 def quoted(name: str) -> str:
-    """Return a name in quotes if it is nothing but punctuation, which gets lost in a list otherwise."""
+    """Return a name in quotes if it is only punctuation, which would be lost in a list."""
     if not name or not all(unicodedata.category(c) in _PUNCTUATION for c in name):
         return name
     return f"'{name}'" if '"' in name else f'"{name}"'
 
 
 def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
-    """Return the writing direction of a text: that of its first letter that has one."""
+    """Return the writing direction of a text, which its first letter with a direction decides."""
     for character in text:
         kind = unicodedata.bidirectional(character)
         if kind in ("R", "AL"):

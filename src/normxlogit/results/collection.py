@@ -186,7 +186,7 @@ class Attributions(list[R], Exports):
         """Rebuild what `to_dict` returned; one result alone is a collection of one.
 
         Raises:
-            DataError: If it is something else.
+            DataError: If the state is not of results.
         """
         check_version(state)
         states = state.get("attributions", [state])
@@ -294,7 +294,7 @@ def _text(result: Result) -> tuple[Any, ...]:
 
 
 def _text_indices(results: Sequence[tuple[Any, str]]) -> list[int]:
-    """Return which text each result is of, from texts and methods: results of one text stand together."""
+    """Return the index of each result's text; adjacent results of one text by several methods share it."""
     indices: list[int] = []
     seen: set[str] = set()
     for place, (text, method) in enumerate(results):

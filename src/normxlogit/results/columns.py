@@ -1,8 +1,8 @@
 """The columns of results in Parquet files, data sets and corpora: stated once, written and read here.
 
-A file that `save` writes has the columns of a corpus and a few more; what has no column stands as JSON in the last one.
-What all rows share stands as JSON in the file's metadata. A corpus has no columns for what `save` adds, whose names
-are free for the columns that its user keeps.
+A file that `save` writes has the columns of a corpus and a few more, the last of which has the other fields as JSON.
+The file's metadata have as JSON what all rows share. In a corpus the names of the columns that `save` adds are free:
+its user may keep input columns of these names.
 """
 
 import json

@@ -36,12 +36,10 @@ class Comparison(Attributions[Attribution]):
         if not self:
             raise DataError("there are no results to compare")
         if any(a.scores.ndim != 1 for a in self):
-            raise DataError("methods stand side by side with one score for each token; choose with select(...)")
+            raise DataError("methods are compared by one score for each token; choose with select(...)")
         inputs = [(a.tokens, a.text, a.text_pair, a.target, a.model) for a in self]
         if any(one != inputs[0] for one in inputs):
-            raise DataError(
-                "methods stand side by side for one text, one target and one model, and these results differ"
-            )
+            raise DataError("methods are compared on one text, one target and one model, and these results differ")
 
     @property
     def agreement(self) -> npt.NDArray[np.float64]:

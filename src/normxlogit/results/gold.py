@@ -1,4 +1,4 @@
-"""Gold labels as users have them: names, indices, digits, booleans, or nothing, from any column."""
+"""Gold labels from any column: names, indices, digits, booleans, or missing values."""
 
 from collections.abc import Iterable, Sequence
 from decimal import Decimal, InvalidOperation

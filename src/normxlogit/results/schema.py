@@ -123,15 +123,6 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
 
 def described(hint: Any) -> str:
     """Return the values that a type hint allows, in words."""
-    names: dict[Any, str] = {
-        Index: "a whole number from 0",
-        Number: "a number",
-        bool: "true or false",
-        int: "a whole number",
-        float: "a number",
-        str: "a string",
-        type(None): "None",
-    }
     parts: list[str] = []
     for one in alternatives(hint):
         if get_origin(one) is Literal:
@@ -139,7 +130,7 @@ def described(hint: Any) -> str:
         elif get_origin(one) is tuple:
             parts.append(f"several values, each {described(get_args(one)[0])}")
         else:
-            parts.append(names.get(one) or f"a {getattr(one, '__name__', one)}")
+            parts.append(WORDS.get(one) or f"a {one.__name__}")
     return " or ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
@@ -161,12 +152,15 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-@cache
-def field_hints(record: type) -> dict[str, Any]:
-    """Return the type hints of the fields of a dataclass or a NamedTuple, in their order."""
-    hints = get_type_hints(record, include_extras=True)
-    names = [f.name for f in fields(record)] if is_dataclass(record) else record._fields  # type: ignore[attr-defined]
-    return {name: hints[name] for name in names}
+WORDS: dict[Any, str] = {
+    str: "a string",
+    bool: "true or false",
+    int: "a whole number",
+    Index: "a whole number from 0",
+    float: "a number",
+    Number: "a number",
+    type(None): "None",
+}
 
 
 def _scalar(hint: Any) -> Check:
@@ -262,7 +256,9 @@ def _mapping(each: Check) -> Check:
 
 def _record(record: Any) -> Check:
     """Check the fields of a mapping, and make a record of them; other entries are left out."""
-    checks = {name: check(hint) for name, hint in field_hints(record).items()}
+    hints = get_type_hints(record, include_extras=True)
+    names = [f.name for f in fields(record)] if is_dataclass(record) else record._fields
+    checks = {name: check(hints[name]) for name in names}
 
     def checked(state: Any) -> Any:
         if not isinstance(state, Mapping):

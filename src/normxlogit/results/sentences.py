@@ -8,7 +8,7 @@ Span = tuple[int, int]
 
 
 def paragraph_spans(text: str) -> list[Span]:
-    """Return the character spans of a text's paragraphs: what stands between empty lines, without outer white space."""
+    """Return the character spans of a text's paragraphs, which empty lines separate; without outer white space."""
     spans, start = [], 0
     for gap in _EMPTY_LINE.finditer(text):
         spans.append((start, gap.start()))

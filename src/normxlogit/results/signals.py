@@ -27,9 +27,9 @@ class ImageAttribution(Attribution):
     """Scores of the patches of one picture.
 
     Attributes:
-        rows: Rows of patches; 0 when the patches form no grid.
+        rows: Rows of patches; 0 when the patches do not form a grid.
         columns: Columns of patches.
-        first: Index of the first patch among the tokens; class and register tokens stand before it.
+        first: Index of the first patch among the tokens; class and register tokens come before it.
     """
 
     kind: ClassVar = "image"
@@ -45,13 +45,13 @@ class ImageAttribution(Attribution):
 
     @property
     def grid(self) -> FloatArray:
-        """The patches' scores as they lie in the picture, (..., rows, columns).
+        """The patches' scores in the layout of the picture, (..., rows, columns).
 
         Raises:
-            DataError: If they form no grid.
+            DataError: If they do not form a grid.
         """
         if not self.rows:
-            raise DataError("the patches of this model form no grid that its configuration tells of")
+            raise DataError("the patches of this model do not form a grid that its configuration describes")
         count = self.rows * self.columns
         patches = self.scores[..., self.first : self.first + count]  # (..., rows * columns)
         return patches.reshape(*patches.shape[:-1], self.rows, self.columns)
@@ -91,7 +91,7 @@ class AudioAttribution(Attribution):
     """Scores of the frames of one sound.
 
     Attributes:
-        times: Beginning and end of each token in seconds; (0, 0) for tokens that stand for no time.
+        times: Beginning and end of each token in seconds; (0, 0) for tokens without a time.
     """
 
     kind: ClassVar = "audio"

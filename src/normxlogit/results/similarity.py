@@ -27,11 +27,11 @@ class Similarity(Attribution):
 
     Attributes:
         first_tokens: T1, how many of the T tokens are the first text's, special ones included.
-        own: float32, (T,): NormXLogit's form, the cosine of each token's own state with the other text's vector.
-        bias: float32, (2,): what of the cosine belongs to no token of the first and of the second text, where the
-            method tells it; else None.
+        own: float32, (T,): the cosine of each token's state with the other text's vector, which is NormXLogit's form.
+        bias: float32, (2,): the contribution to the cosine that belongs to no token, of either text; None where the
+            method does not report it.
         matrix: float32, (T1 + 1, T2 + 1): what each pair of tokens adds to the cosine; its sum is the cosine. The last
-            row and column are the biases'. None where it was not asked for.
+            row and column are the biases'. None without `matrix=True`.
         own_matrix: float32, (T1, T2): the cosine of the states of each pair of tokens; None as `matrix`.
     """
 
@@ -64,7 +64,7 @@ class Similarity(Attribution):
         """Return the matrix summed to words, special tokens and biases left out: (first's words, second's words).
 
         Raises:
-            DataError: If the tokenizer gave no offsets, or the matrix was not asked for.
+            DataError: If the tokenizer gave no offsets, or there is no matrix.
         """
         if self.matrix is None:
             raise DataError("there is no matrix; ask for it with similarity(a, b, matrix=True)")

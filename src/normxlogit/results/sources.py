@@ -28,7 +28,7 @@ class Passage(NamedTuple):
     """A source of the prompt or a part of the answer.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         start: Its first character in the text.
         end: One past its last.
     """
@@ -42,11 +42,11 @@ class SourceScore(NamedTuple):
     """A source with its score.
 
     Attributes:
-        place: Its place among the sources.
-        name: What it is called.
-        text: What it says.
+        place: Its index among the sources.
+        name: Its name.
+        text: Its text.
         score: Its score.
-        share: Its share of what the sources have in favour of the answer.
+        share: Its share of the sum of the sources' positive scores.
     """
 
     place: int
@@ -107,9 +107,9 @@ class Sources(Result):
 
     @property
     def shares(self) -> FloatArray:
-        """The share of each source in what the sources have in favour of the answer, (S,): they add up to 1.
+        """Each source's share of the sum of positive scores, (S,): they add up to 1.
 
-        Sources that speak against it have none; without any in favour all are 0.
+        Sources with negative scores have a share of 0; if no score is positive, all shares are 0.
         """
         return _shares(self.scores)
 
@@ -180,10 +180,10 @@ class Sources(Result):
 
 
 def check_merging(merge: str) -> None:
-    """Refuse what is no way to merge the scores of a source's tokens.
+    """Check the name of a way to merge the scores of a source's tokens.
 
     Raises:
-        InputError: If it is none.
+        InputError: If it is unknown.
     """
     if merge not in get_args(Merging):
         raise InputError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")

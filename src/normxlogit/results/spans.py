@@ -1,4 +1,4 @@
-"""Sources of a prompt and parts of an answer: which characters and tokens each of them is."""
+"""Sources of a prompt and parts of an answer, as spans of characters and as tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ __all__ = ["By", "Kind", "Level", "MessageSpan", "Of", "Piece", "Sequenced", "an
 
 Level = Literal["word", "sentence", "paragraph", "message"]
 By = Level | Mapping[str, tuple[int, int]]
-"""What the sources of a prompt are: a kind of piece, or named character spans."""
+"""How a prompt is divided into sources: by a kind of span, or named spans of characters."""
 
 Kind = Literal["token", "word", "sentence", "paragraph"]
 Of = int | list[int] | tuple[int, int] | Kind | None
-"""What of an answer is meant: a token's index or several, a character span, each piece of a kind, or all of it."""
+"""Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
 
 
 class MessageSpan(NamedTuple):
-    """What a chat message says, within the prompt as the template writes it.
+    """The content of a chat message in the prompt that the template renders.
 
     Attributes:
-        role: Who says it.
+        role: Role of its author.
         start: Its first character.
         end: One past its last.
     """
@@ -41,10 +41,10 @@ class Piece(NamedTuple):
     """A source of the prompt or a part of the answer.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         start: Its first character in the text.
         end: One past its last.
-        tokens: Its tokens' places in the sequence.
+        tokens: Indices of its tokens in the sequence.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Sequenced:
         special: True at special tokens and at those of a chat template.
         prompt_tokens: Tokens of the prompt.
         prompt_characters: Characters of the prompt.
-        messages: Where the messages of a chat stand; None for a prompt that is all content.
+        messages: Spans of the messages of a chat; None for a prompt that was one text.
     """
 
     text: str
@@ -74,7 +74,7 @@ class Sequenced:
     messages: tuple[MessageSpan, ...] | None
 
     def tokens_in(self, start: int, end: int, *, of_answer: bool) -> tuple[int, ...]:
-        """Return the tokens whose first character that is no white space stands in a span; special ones never do."""
+        """Return the tokens that begin in a span, leading white space ignored; special tokens are left out."""
         first, last = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
         tokens = []
         for token in range(first, last):
@@ -87,15 +87,15 @@ class Sequenced:
 
 
 def prompt_sources(sequence: Sequenced, by: By) -> list[Piece]:
-    """Return the sources of a prompt; what no source holds, the rest, is not among them.
+    """Return the sources of a prompt; text between sources is in none of them.
 
     Args:
         sequence: The prompt with its completion.
-        by: "word", "sentence", "paragraph" or "message", looked for in what the messages say and not in what their
-            template writes; or named spans of characters of the prompt.
+        by: "word", "sentence", "paragraph" or "message", within the messages, not in the template's text around them;
+            or named spans of characters of the prompt.
 
     Raises:
-        InputError: If there is no such kind, or spans overlap, lie outside the prompt or hold no token.
+        InputError: If the kind is unknown, or spans overlap, lie outside the prompt or hold no token.
     """
     if isinstance(by, str):
         if by not in get_args(Level):
@@ -128,7 +128,7 @@ def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
             "word", "sentence" or "paragraph" for each of them, None for the whole answer as one part.
 
     Raises:
-        InputError: If there is no such part.
+        InputError: If the answer has no such part.
     """
     first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
     if of is None:
@@ -148,7 +148,7 @@ def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
     elif isinstance(of, tuple) and len(of) == 2 and all(isinstance(i, int) for i in of):
         spans = [(shift + of[0], shift + of[1])]
         if not 0 <= of[0] < of[1] <= len(sequence.text) - shift:
-            raise InputError(f"{of} is no span of the completion, which has {len(sequence.text) - shift} characters")
+            raise InputError(f"{of} is not a span of the completion, which has {len(sequence.text) - shift} characters")
     else:
         raise InputError(
             f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {of!r}"
@@ -181,7 +181,7 @@ def _named(sequence: Sequenced, name: str, span: tuple[int, int]) -> Piece:
     start, end = span
     if not 0 <= start < end <= sequence.prompt_characters:
         raise InputError(
-            f"source {name!r}: {start} to {end} is no span of the prompt, which has {sequence.prompt_characters} "
+            f"source {name!r}: {start} to {end} is not a span of the prompt, which has {sequence.prompt_characters} "
             "characters"
         )
     tokens = sequence.tokens_in(start, end, of_answer=False)

@@ -66,7 +66,7 @@ class TokenScores(Result):
 
         Raises:
             DataError: If the tokenizer gave no offsets or the input was already encoded.
-            InputError: If there is no such way to merge.
+            InputError: If the way to merge is unknown.
         """
         if self.offsets is None or self.text is None:
             raise DataError("words need the original text and a tokenizer that reports character offsets")
@@ -93,7 +93,7 @@ class TokenScores(Result):
         """Return the fields that change when one layer is taken.
 
         Raises:
-            MethodError: If there is no such layer, or no layer axis.
+            MethodError: If the result has no such layer, or no layer axis.
         """
         if self.layers is None or layer not in self.layers:
             raise MethodError(f"no layer {layer} among {self.layers}")
@@ -102,7 +102,7 @@ class TokenScores(Result):
         return {"scores": self.scores[..., index, :].copy(), "bias": bias, "sink": sink, "layers": None}
 
     def _token_columns(self) -> Columns:
-        """Return what is known of each token, one entry a token; None where nothing is."""
+        """Return the columns that describe tokens, one entry a token; None for what is unknown."""
         count = len(self.tokens)
         return {
             "position": list(range(count)),

@@ -47,8 +47,8 @@ def merge_words(
 ) -> list[Word]:
     """Merge the tokens of one or two texts to words.
 
-    A word is what people take for one: letters and digits, with the apostrophes, hyphens and decimal points inside
-    ("don't", "state-of-the-art", "3.14"); any other character stands for itself. Scripts written without spaces have
+    A word is made of letters and digits, with the apostrophes, hyphens and decimal points inside
+    ("don't", "state-of-the-art", "3.14"); any other character is a word. Scripts written without spaces have
     a word for each character. A token that reaches over several of these makes one word of them, so that every token
     of a text is in exactly one word.
 
@@ -63,7 +63,7 @@ def merge_words(
         The words in the order of the text.
 
     Raises:
-        InputError: If there is no such way to merge.
+        InputError: If the way to merge is unknown.
     """
     if merge not in MERGES:
         raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")
@@ -80,7 +80,7 @@ def _groups(text: str, tokens: list[tuple[int, int, int]]) -> list[tuple[int, in
     """Return the span and the tokens of each word that has tokens; tokens are given as (index, start, end)."""
     units = [match.span() for match in _WORD.finditer(text.translate(_CLASSES))]
     groups: list[tuple[int, int, list[int]]] = []
-    waiting: list[int] = []  # tokens without a character of their own go with the next
+    waiting: list[int] = []  # tokens without characters are merged with the next
     at = 0
     for index, start, end in sorted(tokens, key=lambda token: token[1:]):
         if end <= start:
