@@ -178,9 +178,9 @@ class Folder:
         self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, Done]:
-        """Return the shards that are there: those of the manifest, and those that a killed run did not note.
+        """Return the shards that are written: those of the manifest, and those that a killed run did not note.
 
-        On a disk what cannot be read, or is not what the manifest says, is not there.
+        On a disk a file that cannot be read, or is of another run, does not count.
 
         Args:
             manifest: What the folder was made of.
@@ -189,14 +189,14 @@ class Folder:
         Raises:
             DataError: If one cannot be read, and that is an error.
         """
-        there = {
+        paths = {
             int(Path(path).stem): path
             for path in self.system.ls(self._at(SHARDS), detail=False)
             if path.endswith(".parquet") and Path(path).stem.isdecimal()
         }
-        found = {} if self.local else {i: done for i, done in manifest.done.items() if i in there}
-        for index, path in there.items():
-            if index in found:
+        shards = {} if self.local else {i: done for i, done in manifest.done.items() if i in paths}
+        for index, path in paths.items():
+            if index in shards:
                 continue
             try:
                 run, done = self._noted(path)
@@ -205,8 +205,8 @@ class Folder:
                     raise
                 continue
             if run == manifest.digest and done.shard == index:
-                found[index] = done
-        return found
+                shards[index] = done
+        return shards
 
     def refuse_inside(self, inputs: Any) -> None:
         """Refuse a place in a folder that is read: the shards would be rows of the next run.

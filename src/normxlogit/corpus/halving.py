@@ -8,7 +8,7 @@ from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
 __all__ = ["Halving"]
 
 GIVE_UP = 8
-"""Rows that fail one by one before any has been explained, after which the model is at fault and not they."""
+"""Rows that fail one by one before any succeeds, after which the model is at fault and not they."""
 
 
 class Halving:
@@ -22,30 +22,30 @@ class Halving:
         self._failed = 0
 
     def __call__(
-        self, work: Callable[[list[int]], list[Any]], places: list[int], tell: Callable[[int, str], None]
+        self, work: Callable[[list[int]], list[Any]], rows: list[int], report: Callable[[int, str], None]
     ) -> list[Any]:
-        """Return what the work found for the rows that it can be done for.
+        """Return the results of the work on the rows that do not fail.
 
         Args:
-            work: What to do for some places.
-            places: The places.
-            tell: Is told the place of a row that fails, and why.
+            work: Does the work for some rows, and returns any number of results.
+            rows: The rows.
+            report: Called with a row that fails, and the reason.
 
         Raises:
             NormXLogitError: If the model is at fault, not single rows.
         """
         try:
-            found = work(places)
+            results = work(rows)
         except (HeadMismatchError, UnsupportedModelError):
             raise
         except NormXLogitError as error:
-            if len(places) > 1:
-                middle = len(places) // 2
-                return [*self(work, places[:middle], tell), *self(work, places[middle:], tell)]
+            if len(rows) > 1:
+                middle = len(rows) // 2
+                return [*self(work, rows[:middle], report), *self(work, rows[middle:], report)]
             self._failed += 1
             if not self._explained and self._failed >= GIVE_UP:
                 raise
-            tell(places[0], str(error))
+            report(rows[0], str(error))
             return []
-        self._explained += len(places)
-        return found
+        self._explained += len(rows)
+        return results

@@ -66,11 +66,11 @@ class PromptWorker:
 
     Args:
         model: The model.
-        settings: What is asked for.
+        settings: The settings of the run.
 
     Raises:
         UnsupportedModelError: If the model is no language model.
-        InputError: If its tokenizer cannot tell where a source stands.
+        InputError: If its tokenizer reports no character offsets.
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
@@ -83,7 +83,7 @@ class PromptWorker:
         self._reading, self._explaining = Halving(), Halving()  # in a thread each
 
     def prepare(self, shard: Shard) -> PreparedPrompts:
-        """Tokenise the prompts with the completions that were given.
+        """Tokenise the prompts with the completions of the input.
 
         Raises:
             InputError: If the tokenizer has no chat template and the first rows all need one.
@@ -116,7 +116,7 @@ class PromptWorker:
         return PreparedPrompts(shard, readable, completed, problems)
 
     def explain(self, prepared: PreparedPrompts) -> ExplainedPrompts:
-        """Let the model write what is not given, and find the sources of each completion.
+        """Generate the completions that the input lacks, and explain the sources of each.
 
         Raises:
             NormXLogitError: If the model or the settings are at fault, not single rows.
@@ -124,7 +124,7 @@ class PromptWorker:
         settings, problems = self.settings, dict(prepared.problems)
         options = Options(method=method_named(settings.method))
         completed = dict(prepared.completed)
-        found: dict[int, Sources] = {}
+        sources: dict[int, Sources] = {}
 
         def write(rows: list[int]) -> list[Any]:
             count = settings.max_new_tokens or 1
@@ -137,20 +137,20 @@ class PromptWorker:
                 try:
                     sources_and_parts(completed[row], self._by, settings.of)
                 except InputError as error:  # the row's fault, however many there are
-                    tell(row, str(error))
+                    report(row, str(error))
                     continue
-                found[row] = explain_sources(self.model, completed[row], options, self._by, settings.of)
+                sources[row] = explain_sources(self.model, completed[row], options, self._by, settings.of)
             return []
 
-        def tell(row: int, reason: str) -> None:
+        def report(row: int, reason: str) -> None:
             problems[row] = reason
 
         if settings.max_new_tokens is not None:
             waiting = list(prepared.prompts)
             for start in range(0, len(waiting), WRITTEN_AT_ONCE):
-                self._explaining(write, waiting[start : start + WRITTEN_AT_ONCE], tell)
+                self._explaining(write, waiting[start : start + WRITTEN_AT_ONCE], report)
         for row in completed:
-            self._explaining(explain, [row], tell)
-        rows = sorted(found)
+            self._explaining(explain, [row], report)
+        rows = sorted(sources)
         tokens = sum(len(completed[row].encoding) for row in rows)
-        return ExplainedPrompts(prepared.shard, rows, [found[row] for row in rows], tokens, problems)
+        return ExplainedPrompts(prepared.shard, rows, [sources[row] for row in rows], tokens, problems)

@@ -49,7 +49,7 @@ def run_ray(
 
     Args:
         explainer: What each actor gets a copy of.
-        settings: What is asked for.
+        settings: The settings of the run.
         folder: Where to write; every machine of the cluster must see it.
         manifest: What is done already.
         source: What to read.
@@ -136,21 +136,21 @@ class _Actor:
         import ray
 
         bound_kernels()
-        found = ray.get(explainer) if isinstance(explainer, ray.ObjectRef) else explainer
+        explainer = ray.get(explainer) if isinstance(explainer, ray.ObjectRef) else explainer
         if gpu:
-            state = found.__getstate__()
-            found = Explainer(**state | {"model": state["model"].to("cuda")})
+            state = explainer.__getstate__()
+            explainer = Explainer(**state | {"model": state["model"].to("cuda")})
         self.folder, self.run = Folder(place), run
-        self.worker = worker_for(found.model, settings)
+        self.worker = worker_for(explainer.model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        found = []
+        written = []
         for content in batch["shard"]:
-            shard = pickle.loads(content)  # noqa: S301  # what our own read task wrote
+            shard = pickle.loads(content)  # noqa: S301  # written by the read task above
             explained = self.worker.explain(self.worker.prepare(shard))
             done = write(self.worker, self.folder, self.run, explained)
-            found.append(json.dumps({"done": asdict(done), "fraction": shard.fraction}))
-        return {RESULT: found}
+            written.append(json.dumps({"done": asdict(done), "fraction": shard.fraction}))
+        return {RESULT: written}
 
 
 def _our_own(error: BaseException) -> Exception:

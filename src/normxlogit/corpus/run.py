@@ -1,4 +1,4 @@
-"""A corpus run: what is asked for, what is done already, and what is left."""
+"""A corpus run: its settings, the shards that are written already, and those that are left."""
 
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -35,7 +35,7 @@ __all__ = ["attribute"]
 Engine = Literal["local", "ray"]
 
 NOTE_EVERY = 5.0
-"""Seconds between two notes in the manifest; shards are found without one too."""
+"""Seconds between two notes in the manifest; shards are recognised without one too."""
 
 
 @checked_arguments
@@ -72,7 +72,7 @@ def attribute(
     """Explain a corpus: any number of texts in, Parquet shards out.
 
     With `sources` the texts are prompts, and what is explained is which sources of them a completion rests on, one
-    that is given or one that the model writes.
+    from the input or one that the model generates.
 
     A run that was stopped, however it was stopped, goes on where it was when it is started again with the same
     arguments; each row of the input ends up once, among the results or among the errors.
@@ -106,7 +106,7 @@ def attribute(
         max_errors: Stop when more rows than this have no result.
         engine: "local", or "ray" for Ray Data.
         cluster: What the Ray engine runs on.
-        watch: Is told after each shard how far the run is.
+        watch: Called with the progress after each shard.
         progress: Whether to show that on standard error; by default on a terminal, after a second.
 
     Returns:

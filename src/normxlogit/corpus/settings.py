@@ -1,4 +1,4 @@
-"""What a corpus run is asked for: everything that its results depend on, as a manifest keeps it."""
+"""The settings of a corpus run: everything that its results depend on, as a manifest keeps it."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -34,7 +34,7 @@ class Settings:
         target: What is explained in every row, if not a column says it.
         contrast: What is subtracted.
         method: The method.
-        layers: The layers wanted.
+        layers: The layers to explain.
         long_text: What to do with a text beyond the model's length; "error" puts its row among the errors.
         words: Whether tokens are merged to words too.
         merge: How; by default as fits the method.
@@ -74,7 +74,7 @@ class Settings:
 
     def _check_texts(self) -> None:
         if self.merge is not None and not self.words:
-            raise InputError("merge says how tokens make words, and words are not asked for: give words too")
+            raise InputError("merge says how tokens make words, and there are none without words: give words too")
         for name in ("of", "max_new_tokens"):
             if getattr(self, name) is not None:
                 raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")
@@ -122,12 +122,9 @@ class Settings:
     def described(self) -> dict[str, Any]:
         """Return the settings as plain values, by the names that a user knows."""
         method = method_named(self.method)
-        found = {
-            **{
-                f"{name} column": value
-                for name, value in asdict(self.columns).items()
-                if name not in ("keep", "prompts")
-            },
+        columns = asdict(self.columns)
+        settings = {
+            **{f"{name} column": columns[name] for name in columns if name not in ("keep", "prompts")},
             "kept columns": list(self.columns.keep),
             "target": _plain(self.target),
             "contrast": _plain(self.contrast),
@@ -143,7 +140,7 @@ class Settings:
             "most tokens written": self.max_new_tokens,
             "version of normxlogit": __version__,
         }
-        plain: dict[str, Any] = json.loads(json.dumps(found))  # as a manifest reads it
+        plain: dict[str, Any] = json.loads(json.dumps(settings))  # as a manifest reads it
         return plain
 
 

@@ -100,14 +100,16 @@ def summarize(
 class _Run(RunTables):
     """The sums over the shards of a run."""
 
-    def collect(self, rows: str = "shards", right: str = "NULL::BOOLEAN") -> None:
-        """Read the shards once: a table of units by label and right or wrong, and one of kinds of tokens.
+    def collect(self, rows: str = "shards", right: str = "NULL::BOOLEAN", into: str = "units") -> None:
+        """Read the shards once: the sums of each unit by label and right or wrong answer, as a table.
 
         A row explains K labels at L layers; of the layers the last one counts.
 
         Args:
             rows: A FROM clause with the columns of the shards.
             right: The expression that says whether an answer is right.
+            into: The name of the table; with `_words` behind it a view of the units that are neither special tokens nor
+                punctuation.
         """
         units, scores = ("words", "word_scores") if self.unit == "words" else ("tokens", "scores")
         sequences = "list_transform(words, lambda x: 0)" if self.unit == "words" else "sequence_ids"
@@ -115,7 +117,7 @@ class _Run(RunTables):
         layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
         self.ask(
             f"""
-            CREATE TEMP TABLE units AS
+            CREATE TEMP TABLE {into} AS
             WITH label AS (
                 SELECT row, prediction, {right} AS correct, {units} AS units, {sequences} AS sequences,
                        {scores} AS scores, {n} AS n, {layers} AS layers, target,
@@ -131,98 +133,84 @@ class _Run(RunTables):
                    sequence IS NULL AS special, lower(trim(text)) AS text,
                    count(*) AS count, sum(score) AS total, sum(score::DOUBLE * score) AS squares,
                    sum(abs(score)) AS mass, count(*) FILTER (score < 0) AS negative,
-                   arg_max(row, score, {EXAMPLES}) AS examples, arg_max(score, score, {EXAMPLES}) AS best,
-                   arg_min(row, score, {EXAMPLES}) AS others, arg_min(score, score, {EXAMPLES}) AS worst
+                   list_zip(arg_max(score, score, {EXAMPLES}), arg_max(row, score, {EXAMPLES})) AS highest,
+                   list_zip(arg_min(score, score, {EXAMPLES}), arg_min(row, score, {EXAMPLES})) AS lowest
             FROM flat GROUP BY ALL
             """  # noqa: S608  # names are quoted
+        )
+        self.ask(
+            f"CREATE TEMP VIEW {into}_words AS SELECT * FROM {into} WHERE NOT special AND regexp_matches(text, '\\w')"  # noqa: S608
         )
 
     def summary(self, gold: str | None, other: "_Run | None", top: int, least: int) -> Summary:
         """Return the summary."""
-        joined = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)
-        self.collect(*joined)
+        rows, right = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)
+        self.collect(rows, right)
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
-        accuracy: float | None = None
-        mistakes: list[Rate] = []
-        if gold is not None:
-            accuracy, mistakes = self._mistakes(joined, top, least)
-        names = self.ask("SELECT any_value(model), any_value(method) FROM shards")[0]
-        highest = self._units("mean", top, least)
-        totals = self._units("total", top, least)
-        against: list[tuple[Unit, list[int]]] = []
+        (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
+        lists = [self._units("mean", top, least), self._units("total", top, least), []]
         if self.common.get("signed"):
-            share = "negative::DOUBLE / count"
-            against = self._units(share, top, least, "predicted AND negative > 0", lowest=True)
-        shown = {row for _, rows in [*highest, *totals, *against] for row in rows}
+            lists[2] = self._units("against", top, least, "predicted AND negative > 0", "lowest")
+        shown = {row for units in lists for _, examples in units for row in examples}
         texts = self._texts(sorted(shown))
-
-        def named(units: list[tuple[Unit, list[int]]]) -> list[Unit]:
-            return [replace(unit, examples=[texts[row][0] for row in rows]) for unit, rows in units]
-
+        highest, totals, against = (
+            [replace(unit, examples=[texts[row][0] for row in examples]) for unit, examples in units] for units in lists
+        )
         return Summary(
             folder=self.folder.place,
-            model=names[0] or self.manifest.model["name"],
-            method=names[1] or "",
+            model=model or self.manifest.model["name"],
+            method=method or "",
             unit=self.unit,
             rows=sum(labels.values()),
             errors=sum(done.errors for done in self.done.values()),
             complete=self.manifest.complete and self.manifest.done.keys() <= self.done.keys(),
             labels=labels,
-            highest=named(highest),
-            totals=named(totals),
-            against=named(against),
+            highest=highest,
+            totals=totals,
+            against=against,
             mass=self._mass(),
-            accuracy=accuracy,
-            mistakes=mistakes,
+            accuracy=None if gold is None else self.ask(f"SELECT avg(({right})::INT) FROM {rows}")[0][0],  # noqa: S608
+            mistakes=[] if gold is None else self._mistakes(top, least),
             texts={name: text for name, text in texts.values() if text is not None},
             difference=None if other is None else self._difference(other, top, least),
         )
 
     def _units(
-        self, order: str, top: int, least: int, where: str = "true", *, lowest: bool = False
+        self, order: str, top: int, least: int, where: str = "true", extremes: str = "highest"
     ) -> list[tuple[Unit, list[int]]]:
-        """Return the first units of each label in some order, with the rows of their examples.
-
-        Special tokens and signs are left out.
-        """
-        rows_of, values = ("others", "worst") if lowest else ("examples", "best")
+        """Return the first units of each label in the order of a column, with the rows of their examples."""
+        against = "sum(negative) / n" if self.common.get("signed") else "NULL"
         rows = self.ask(
             f"""
             WITH grouped AS (
-                SELECT label, text, sum(count) AS count, sum(total) / sum(count) AS mean, sum(total) AS total,
-                       sum(squares) AS squares, sum(negative) AS negative,
-                       flatten(list({rows_of})) AS places, flatten(list({values})) AS best
-                FROM units WHERE NOT special AND regexp_matches(text, '\\w') AND {where} GROUP BY label, text
+                SELECT label, text, sum(count)::BIGINT AS n, sum(total) AS total, sum(total) / n AS mean,
+                       {Z} * sqrt(greatest(sum(squares) / n - mean * mean, 0) / greatest(n - 1, 1)) AS half,
+                       {against} AS against, flatten(list({extremes})) AS places
+                FROM units_words WHERE {where} GROUP BY label, text
             )
-            SELECT label, text, count, mean, squares, total, negative, places, best FROM grouped WHERE count >= ?
+            SELECT label, text, n, mean, mean - half, mean + half, total, against, []::VARCHAR[],
+                   list_sort(places, '{"DESC" if extremes == "highest" else "ASC"}')
+            FROM grouped WHERE n >= ?
             QUALIFY row_number() OVER (PARTITION BY label ORDER BY {order} DESC, text) <= ?
             ORDER BY label, {order} DESC, text
             """,  # noqa: S608  # no user's words
             least,
             top,
         )
-        found = []
-        for label, text, count, mean, squares, total, negative, shown, marks in rows:
-            variance = max(squares / count - mean * mean, 0.0) * count / max(count - 1, 1)
-            half = Z * (variance / count) ** 0.5
-            share = negative / count if self.common.get("signed") else None
-            ranked = [i for _, i in sorted(zip(marks, shown, strict=True), reverse=not lowest)]
-            examples = list(dict.fromkeys(ranked))[:EXAMPLES]
-            found.append((Unit(label, text, int(count), mean, mean - half, mean + half, total, share, []), examples))
-        return found
+        return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
 
     def _mass(self) -> list[Mass]:
+        """Return the share of each kind of token in the tokens, and in the magnitude of all scores."""
         rows = self.ask(
             """
             SELECT CASE WHEN special THEN 'special' WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
                         WHEN NOT regexp_matches(text, '\\w') THEN 'punctuation' ELSE 'word' END AS kind,
-                   sum(count) AS count, sum(mass) AS mass
+                   sum(count) / sum(sum(count)) OVER () AS tokens,
+                   coalesce(sum(mass) / nullif(sum(sum(mass)) OVER (), 0), 0) AS mass
             FROM units GROUP BY kind ORDER BY mass DESC
             """
         )
-        tokens = sum(row[1] for row in rows) or 1
-        mass = sum(row[2] for row in rows) or 1.0
-        return [Mass(kind, count / tokens, own / mass) for kind, count, own in rows]
+        return [Mass(*row) for row in rows]
 
     def _with_gold(self, gold: str) -> tuple[str, str]:
         """Return the shards joined with what a column of right labels says, and whether an answer is right.
@@ -262,32 +250,27 @@ class _Run(RunTables):
         if self.common["target"]["kind"] == "value":
             raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
 
-    def _mistakes(self, joined: tuple[str, str], top: int, least: int) -> tuple[float | None, list[Rate]]:
-        """Return the share of right answers, and the units that tell wrong ones; rows without a label do not count."""
-        rows_of, right = joined
-        accuracy = self.ask(f"SELECT avg(({right})::INT) FROM {rows_of}")[0][0]  # noqa: S608
+    def _mistakes(self, top: int, least: int) -> list[Rate]:
+        """Return the units that tell wrong answers from right ones; rows without a right label do not count."""
         rows = self.ask(
             """
-            WITH rates AS (
-                SELECT text, sum(count) FILTER (NOT correct) AS wrong, sum(count) FILTER (correct) AS good,
-                       sum(total) FILTER (NOT correct) AS total_wrong, sum(total) FILTER (correct) AS total_good
-                FROM units WHERE NOT special AND regexp_matches(text, '\\w') GROUP BY text
-            ), every AS (
-                SELECT sum(count) FILTER (NOT correct) / sum(count) AS share
+            WITH every AS (
+                SELECT coalesce(sum(count) FILTER (NOT correct) / sum(count), 0) AS share
                 FROM units WHERE NOT special AND correct IS NOT NULL
+            ), rates AS (
+                SELECT text, sum(count)::BIGINT AS n, coalesce(sum(count) FILTER (NOT correct), 0)::BIGINT AS wrong,
+                       wrong / n AS rate, sum(total) FILTER (NOT correct) / wrong AS mean_wrong,
+                       sum(total) FILTER (correct) / (n - wrong) AS mean_right
+                FROM units_words WHERE correct IS NOT NULL GROUP BY text
             )
-            SELECT text, coalesce(wrong, 0) AS wrong, coalesce(good, 0) AS good, total_wrong, total_good, share
-            FROM rates, every WHERE coalesce(wrong, 0) + coalesce(good, 0) >= ?
+            SELECT text, wrong, n - wrong, rate, mean_wrong, mean_right,
+                   (rate - share) / sqrt(greatest(share * (1 - share), 1e-12) / n) AS z
+            FROM rates, every WHERE n >= ? ORDER BY z DESC, text LIMIT ?
             """,
             least,
+            top,
         )
-        found = []
-        for text, wrong, good, total_wrong, total_good, share in rows:
-            count, rate = wrong + good, wrong / (wrong + good)
-            spread = (max((share or 0) * (1 - (share or 0)), 1e-12) / count) ** 0.5
-            means = (total_wrong / wrong if wrong else None, total_good / good if good else None)
-            found.append(Rate(text, int(wrong), int(good), rate, *means, z=(rate - (share or 0)) / spread))
-        return accuracy, sorted(found, key=lambda rate: (-rate.z, rate.text))[:top]
+        return [Rate(*row) for row in rows]
 
     def _texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
         """Return what some rows are called, and their texts where they were kept.
@@ -297,13 +280,13 @@ class _Run(RunTables):
         if not rows:
             return {}
         text = "text" if "text" in self.kinds else "NULL"
-        found = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
+        named = self.ask(f"SELECT row, id, {text} FROM shards WHERE row IN (SELECT unnest(?))", list(rows))  # noqa: S608
         shared = self.ask(
             "SELECT id FROM shards WHERE id IN (SELECT unnest(?)) GROUP BY id HAVING count(*) > 1",
-            list({name for _, name, _ in found}),
+            list({name for _, name, _ in named}),
         )
         several = {name for (name,) in shared}
-        return {row: (f"{name} (row {row})" if name in several else name, text) for row, name, text in found}
+        return {row: (f"{name} (row {row})" if name in several else name, text) for row, name, text in named}
 
     def _difference(self, other: "_Run", top: int, least: int) -> dict[str, Any]:
         """Return how another run differs: in its answers, and in its units."""
@@ -320,18 +303,16 @@ class _Run(RunTables):
             top,
         )
         texts = self._texts([row for *_, rows in moved for row in rows])
-        other.collect()
-        query = (
-            "SELECT label, text, sum(count) AS count, sum(total) / sum(count) AS mean FROM units "
-            "WHERE NOT special AND regexp_matches(text, '\\w') GROUP BY label, text HAVING sum(count) >= ?"
+        self.collect("others", into="other_units")
+        means = "(SELECT label, text, sum(count)::BIGINT AS n, sum(total) / n AS mean FROM {} GROUP BY label, text)"
+        shifts = self.ask(
+            f"SELECT label, text, a.mean, b.mean, a.n FROM {means.format('units_words')} AS a "  # noqa: S608
+            f"JOIN {means.format('other_units_words')} AS b USING (label, text) WHERE a.n >= ? AND b.n >= ? "
+            "ORDER BY abs(a.mean - b.mean) DESC, text LIMIT ?",
+            least,
+            least,
+            top,
         )
-        theirs = {row[:2]: row[2:] for row in other.ask(query, least)}
-        shifts = [
-            {"label": row[0], "text": row[1], "here": row[3], "there": theirs[row[:2]][1], "count": int(row[2])}
-            for row in self.ask(query, least)
-            if row[:2] in theirs
-        ]
-        shifts.sort(key=lambda row: (-abs(row["here"] - row["there"]), row["text"]))
         return {
             "folder": other.folder.place,
             "model": other.manifest.model["name"],
@@ -341,5 +322,5 @@ class _Run(RunTables):
                 {"here": a, "there": b, "texts": n, "examples": [texts[row][0] for row in rows]}
                 for a, b, n, rows in moved
             ],
-            "shifts": shifts[:top],
+            "shifts": [dict(zip(("label", "text", "here", "there", "count"), row, strict=True)) for row in shifts],
         }

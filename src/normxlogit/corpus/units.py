@@ -1,4 +1,4 @@
-"""What a summary lists: words or tokens with their scores, kinds of tokens, and words that tell mistakes."""
+"""The rows of a summary: words or tokens with their scores, kinds of tokens, and words of wrong answers."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ class Unit:
     Attributes:
         label: The label explained.
         text: The word in lower case.
-        count: How often it stands there.
+        count: Its occurrences.
         mean: Its mean score.
         low: Lower end of the 95% interval of the mean.
         high: Upper end.
         total: Its scores together.
-        against: Share of its places with a negative score, None for methods without a sign.
+        against: Share of its occurrences with a negative score, None for methods without a sign.
         examples: Ids of texts where it scores highest, or lowest where it speaks against the label; with the number of
             the row where several share an id.
     """
@@ -50,13 +50,13 @@ class Mass:
 
 @dataclass(frozen=True)
 class Rate:
-    """A word in texts that the model got wrong, beside those that it got right.
+    """A word in texts that the model got wrong and in those that it got right.
 
     Attributes:
         text: The word.
-        wrong: Places in texts that it got wrong.
-        right: Places in texts that it got right.
-        error_rate: Share of its places in texts that it got wrong.
+        wrong: Occurrences in texts that it got wrong.
+        right: Occurrences in texts that it got right.
+        error_rate: Share of its occurrences in texts that it got wrong.
         mean_wrong: Mean score in these.
         mean_right: Mean score in the others.
         z: How far the share is from that of all texts, in standard errors.

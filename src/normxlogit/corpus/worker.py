@@ -98,7 +98,7 @@ class ShardWorker:
 
     Args:
         model: The model.
-        settings: What is asked for.
+        settings: The settings of the run.
 
     Raises:
         UnsupportedModelError: If the model is not one of texts.
@@ -133,10 +133,10 @@ class ShardWorker:
     def _targets(self, column: Any) -> tuple[list[Any], dict[int, str]]:
         """Return each row's target, and what is wrong with those that have none."""
         known: dict[str | None, int | str] = {None: "no target"}
-        found: list[Any] = column.to_pylist()
-        known |= {name: self._target(name) for name in set(found) - {None}}
-        found = [known[name] for name in found]
-        return found, {i: value for i, value in enumerate(found) if isinstance(value, str)}
+        names: list[Any] = column.to_pylist()
+        known |= {name: self._target(name) for name in set(names) - {None}}
+        targets = [known[name] for name in names]
+        return targets, {i: value for i, value in enumerate(targets) if isinstance(value, str)}
 
     def _target(self, name: str) -> int | str:
         """Return the index of a target, or what is wrong with it."""
