@@ -10,7 +10,7 @@ from normxlogit import attribute
 from normxlogit.corpus import formats
 from normxlogit.errors import DataError
 
-from .corpora import errors, explainer, jsonl, results, run, texts
+from .corpora import explainer, jsonl, results, run, texts
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +58,6 @@ def test_a_column_of_a_table_may_be_empty_for_long(tmp_path, bert, monkeypatch):
     pq.write_table(table, tmp_path / "in.parquet")
     run(bert, tmp_path / "in.parquet", tmp_path / "out", id_column="key", keep=["gold"])
     assert results(tmp_path / "out")["id"].to_pylist() == ["0", "1", "2", "3", "4", "last"]
-
-
-def test_columns_that_are_called_as_ours_are_kept(tmp_path, bert):
-    rows = [{"text": text, "problem": f"p{i}", "messages": i} for i, text in enumerate([*texts(3), None])]
-    run(bert, rows, tmp_path, keep=["problem", "messages"])
-    table = results(tmp_path)
-    assert table["problem"].to_pylist() == ["p0", "p1", "p2"]
-    assert table["messages"].to_pylist() == [0, 1, 2]
-    assert errors(tmp_path) == {3: "no text: column 'text' is null"}
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])

@@ -1,13 +1,10 @@
 """A corpus run that goes on, is started again, or finds its folder changed."""
 
-import json
-
 import pytest
 
-from normxlogit import ALL, Explainer, summarize
+from normxlogit import ALL
 from normxlogit.corpus import folder as folders
 from normxlogit.errors import DataError
-from tests import tiny
 
 from .corpora import errors, explainer, jsonl, results, rows_of, run, texts
 
@@ -42,15 +39,6 @@ def test_a_shard_that_is_gone_is_made_again(tmp_path, bert):
     assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1 half of it"])
-def test_a_shard_that_is_broken_is_made_again(tmp_path, bert, content):
-    path = jsonl(tmp_path / "in.jsonl", rows_of(texts(40)))
-    run(bert, path, tmp_path / "out")
-    (tmp_path / "out/shards/00000001.parquet").write_bytes(content)
-    assert run(bert, path, tmp_path / "out").fresh == 16
-    assert results(tmp_path / "out")["row"].to_pylist() == list(range(40))
-
-
 def test_a_run_that_is_turned_away_leaves_the_other_ones_files(tmp_path, bert):
     folder = folders.Folder(tmp_path)
     folder.create()
@@ -62,23 +50,6 @@ def test_a_run_that_is_turned_away_leaves_the_other_ones_files(tmp_path, bert):
         assert half.exists()
     run(bert, rows_of(texts(4)), tmp_path)
     assert not half.exists()
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"model": "x"}, {"settings": []}, {"complete": "yes"}, {"input": [{"x": 1}]}, {"shards": [{"shard": "0"}]}],
-    ids=str,
-)
-def test_a_manifest_of_other_fields_is_refused(tmp_path, bert, changes):
-    run(bert, rows_of(texts(4)), tmp_path)
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest | changes))
-    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
-        run(bert, rows_of(texts(4)), tmp_path)
-    manifest["shards"][0]["rows"] = "4"
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(DataError, match=r"manifest\.json is not one of a corpus"):
-        summarize(tmp_path)
 
 
 def test_what_changed_is_refused_by_name(tmp_path, bert):
@@ -141,13 +112,6 @@ def test_the_output_may_not_lie_in_the_folder_that_is_read(tmp_path, bert):
     assert run(bert, tmp_path / "in.jsonl", tmp_path / "out").rows == 4
 
 
-def test_labels_tell_models_apart(tmp_path):
-    model, tokenizer = tiny.model("bert", "SequenceClassification"), tiny.tokenizer()
-    run(Explainer(model, tokenizer), rows_of(texts(4)), tmp_path)
-    with pytest.raises(DataError, match=r"other weights.* labels"):
-        run(Explainer(model, tokenizer, labels=["bad", "good"]), rows_of(texts(4)), tmp_path)
-
-
 def test_a_finished_run_is_not_taken_for_one_of_other_rows(tmp_path, bert):
     run(bert, rows_of(texts(32)), tmp_path)
     for changed, says in [
@@ -172,10 +136,3 @@ def test_a_stopped_run_is_not_ended_by_a_shorter_input(tmp_path, bert):
         run(bert, rows_of(texts(80)), tmp_path, watch=lambda now: now.rows > 32 and interrupt())
     with pytest.raises(DataError, match=r"the input has 16 rows, and \d+ were explained before"):
         run(bert, rows_of(texts(16)), tmp_path)
-
-
-def test_a_folder_has_one_run_at_a_time(tmp_path, bert):
-    folder = folders.Folder(tmp_path)
-    folder.create()
-    with folder.locked(), pytest.raises(DataError, match="another run is writing"):
-        run(bert, rows_of(texts(4)), tmp_path)

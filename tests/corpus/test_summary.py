@@ -124,12 +124,6 @@ def test_examples_whose_rows_share_an_id_show_their_own_texts(tmp_path):
         assert all(unit.text.removeprefix("##") in named[name] for name in unit.examples)
 
 
-def test_a_folder_whose_name_is_a_pattern_is_that_folder_alone(tmp_path):
-    for name, count in (("run*", 4), ("run2", 8)):
-        attribute(explainer(), [{"text": t} for t in texts(count)], tmp_path / name)
-    assert summarize(tmp_path / "run*").rows == 4
-
-
 def test_a_run_that_was_killed_is_summed_up_as_far_as_it_is_written(tmp_path, capsys):
     rows = [{"text": None if i % 4 == 0 else t} for i, t in enumerate(texts(24))]
     attribute(explainer(), rows, tmp_path, shard_rows=8)

@@ -85,4 +85,5 @@ def progress_bar(
     try:
         yield update
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
