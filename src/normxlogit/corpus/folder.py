@@ -14,6 +14,7 @@ from ..errors import DataError
 from ..results.columns import METADATA, UNREADABLE, metadata_of
 from ..results.files import json_text, write_bytes
 from ..results.parquet import reading
+from ..results.schema import check
 from ..results.tables import optional_module
 from .shards import Done
 
@@ -278,7 +279,7 @@ class Folder:
         """
         with self._reading(path) as file:
             shard = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
-            return str(shard.pop("run")), _done(shard)
+            return str(shard["run"]), check(Done)(shard)
 
     def _reading(self, path: str) -> AbstractContextManager[Any]:
         """Open a Parquet file of the folder; what is wrong with it is a `DataError` that names it."""
@@ -333,29 +334,10 @@ def _parquet(table: Any) -> bytes:
 
 
 def _manifest(state: Any) -> Manifest:
-    """Return a manifest from its JSON.
-
-    Raises:
-        KeyError: If something is missing.
-        TypeError: If something is not what it must be.
-    """
-    done = {one["shard"]: _done(one) for one in state["shards"]}
-    parts = [state["model"], state["settings"], *state["input"]]
-    names = [state["model"]["name"], *(part["name"] for part in state["input"])]
-    right = all(isinstance(part, dict) for part in parts) and all(isinstance(name, str) for name in names)
-    if not right or type(state["complete"]) is not bool:
-        raise TypeError("a field of another type")
-    return Manifest(state["input"], state["model"], state["settings"], done, state["complete"])
-
-
-def _done(state: dict[str, Any]) -> Done:
-    """Return what is noted of a shard from its JSON.
-
-    Raises:
-        TypeError: If it is something else.
-    """
-    done = Done(**state)
-    numbers = [value for name, value in vars(done).items() if name != "digest"]
-    if not all(type(n) is int and n >= 0 for n in numbers) or not isinstance(done.digest, str):
-        raise TypeError("a field of another type")
-    return done
+    """Return a manifest from its JSON; raises one of UNREADABLE if it is something else."""
+    shards = check(tuple[Done, ...])(state["shards"])
+    for part in (state["model"], *state["input"]):
+        check(str)(part["name"])
+    complete = check(bool)(state["complete"])
+    done = {one.shard: one for one in shards}
+    return Manifest(state["input"], state["model"], {**state["settings"]}, done, complete)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS
+from ..results.schema import Index
 from .formats import ODD, PROBLEM, Block, arrow_module, check_columns
 from .reading import Source
 
@@ -61,11 +62,11 @@ class Done:
         digest: Of its input rows.
     """
 
-    shard: int
-    first: int
-    rows: int
-    errors: int
-    tokens: int
+    shard: Index
+    first: Index
+    rows: Index
+    errors: Index
+    tokens: Index
     digest: str
 
 

@@ -1,19 +1,22 @@
 """An explained shard as Arrow tables, column by column."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._version import __version__
-from ..inputs.columns import SPECIAL
-from ..inputs.encoding import readable_tokens
+from ..inputs.columns import SPECIAL, EncodingColumns
+from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import method_named
-from ..models.targets import name_of
+from ..models.targets import index_of, name_of, output_count, same_as_contrast
 from ..models.task_model import TaskModel
+from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.attribution import Attribution
-from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS, METADATA, arrow_types, source_row
+from ..results.base import FloatArray
+from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS, METADATA, arrow_types, source_row, text_row
 from ..results.files import json_text
 from ..results.schema import plain
 from ..results.sources import Sources
@@ -27,72 +30,37 @@ from .worker import Explained
 
 __all__ = ["error_table", "result_table", "source_table"]
 
+INPUT_COLUMNS = ("row", "id", "text", "text_pair")
+"""Columns of the results that are those of the input."""
+
 
 def result_table(model: TaskModel, settings: Settings, explained: Explained, about: dict[str, Any]) -> Any:
     """Return the results of a shard, in the order of its rows.
 
     Args:
-        model: What explained them.
+        model: The model.
         settings: The settings of the run.
         explained: The results of the shard.
         about: Further metadata of the file.
     """
     arrow, method = arrow_module(), method_named(settings.method)
-    encodings, count, positions = explained.encodings, len(explained.rows), explained.positions
-    _, labels, layers = explained.scores.shape
-    bounds = encodings.bounds.astype(np.int32)
-    flat = _by_row(explained.scores, encodings.bounds)  # (N * K * L,)
-
-    def lists(values: Any, places: npt.NDArray[Any] = bounds) -> Any:
-        return arrow.ListArray.from_arrays(arrow.array(places, arrow.int32()), values)
-
-    axes = [labels] * explained.labelled + [layers] * bool(explained.layers)
-    shape = np.column_stack([*(np.full(count, n) for n in axes), encodings.lengths]).astype(np.int32)  # (R, axes)
     absent = {"words": not settings.words, "word_scores": not settings.words, "text": not settings.keep_text}
     absent["text_pair"] = not settings.keep_text or settings.columns.pair is None
     types = arrow_types(CORPUS_TEXTS, [name for name, away in absent.items() if away])
-    rows = arrow.array(np.array(explained.rows, np.int64))
-    table = explained.shard.table.take(rows)
-    target_ids = explained.ids.astype(np.int32)  # (R, K)
+    tables = [
+        _batch_columns(model, settings, explained.encodings.take(places), scored, types)
+        for places, scored in explained.batches
+    ]
+    tables.append(_long_columns(settings, explained, types))
+    rows = np.array(explained.rows, np.int64)[explained.places]  # (R,)
+    input_rows = explained.shard.table.take(arrow.array(rows))
+    kept = {name: input_rows[KEPT + name] for name in settings.columns.keep}
     columns = {
-        "row": table["row"],
-        "id": table["id"],
-        "tokens": lists(_names(model, encodings.ids, readable=True)),
-        "token_ids": lists(arrow.array(encodings.ids.astype(np.int32))),
-        "offsets": arrow.nulls(count, types["offsets"]),
-        "sequence_ids": lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL)),
-        "scores": lists(arrow.array(flat), bounds * (labels * layers)),
-        "shape": lists(arrow.array(shape.ravel()), np.arange(count + 1) * shape.shape[1]),
-        "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
-        "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
-        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
-        "bias": arrow.nulls(count, types["bias"]),
-        "sink": arrow.nulls(count, types["sink"]),
-        "sinks": arrow.array([list(explained.sinks.get(i, ())) for i in range(count)], types["sinks"]),
-        "diagnostics": arrow.nulls(count, arrow.string()),
-        "notes": arrow.array([list(encodings.notes.get(i, ())) for i in range(count)], types["notes"]),
-        "method": arrow.repeat(method.info.name, count),
-        "model": arrow.repeat(model.name, count),
-        **_predictions(arrow, model, explained),
+        name: input_rows[name] if name in INPUT_COLUMNS else arrow.concat_arrays([table[name] for table in tables])
+        for name in types
     }
-    if encodings.offsets is not None:
-        pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))
-        columns["offsets"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
-    if explained.bias is not None:
-        columns["bias"] = arrow.array([None if np.isnan(r).all() else r.ravel() for r in explained.bias], types["bias"])
-    if explained.sink is not None:
-        sinks = [r.ravel() if i in explained.sinks else None for i, r in enumerate(explained.sink)]
-        columns["sink"] = arrow.array(sinks, types["sink"])
-    if explained.diagnostics:
-        states = [
-            json_text(plain(explained.diagnostics[i])) if i in explained.diagnostics else None for i in range(count)
-        ]
-        columns["diagnostics"] = arrow.array(states, arrow.string())
-    if settings.keep_text:
-        columns |= {name: table[name] for name in ("text", "text_pair") if name in types}
-    if settings.words:
-        columns |= _words(arrow, explained, settings.merge or method.word_merge, types)
-    kept = {name: table[KEPT + name] for name in settings.columns.keep}
+    layers = [scored.layers for _, scored in explained.batches] + [one.layers or () for one in explained.long.values()]
+    contrast = None if settings.contrast is None else index_of(model, settings.contrast, output_count(model))
     common = {
         "format_version": FORMAT_VERSION,
         "kind": Attribution.kind,
@@ -100,12 +68,12 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         "labels": list(model.task.labels),
         "target": {
             "kind": {"token": "token", "regression": "value"}.get(model.task.kind, "label"),
-            "contrast": None if explained.contrast is None else name_of(model, explained.contrast),
-            "contrast_id": explained.contrast,
+            "contrast": None if contrast is None else name_of(model, contrast),
+            "contrast_id": contrast,
         },
         "word_ids": None,
         "token_predictions": None,
-        "layers": list(explained.layers) or None,
+        "layers": list(layers[0]) if layers and layers[0] else None,
         "settings": method.settings,
         "signed": method.signed_on(model.task),
         "merge": method.word_merge,
@@ -115,7 +83,101 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept.items()],
         metadata={METADATA: json.dumps(common)},
     )
-    return arrow.table([*(columns[name] for name in types), *kept.values()], schema=schema)
+    return arrow.table([*columns.values(), *kept.values()], schema=schema).take(arrow.array(np.argsort(rows)))
+
+
+def _batch_columns(
+    model: TaskModel, settings: Settings, encodings: EncodingColumns, scored: ScoreColumns, types: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the columns of a batch: R texts of N tokens, K labels and L layers."""
+    arrow, method = arrow_module(), method_named(settings.method)
+    count, (_, labels, layers) = len(encodings), scored.scores.shape
+    bounds = encodings.bounds.astype(np.int32)  # (R + 1,)
+
+    def lists(values: Any, places: npt.NDArray[Any] = bounds) -> Any:
+        return arrow.ListArray.from_arrays(arrow.array(places, arrow.int32()), values)
+
+    axes = [labels] * scored.target.labelled + [layers] * bool(scored.layers)
+    shape = np.column_stack([*(np.full(count, n) for n in axes), encodings.lengths]).astype(np.int32)  # (R, axes)
+    target_ids = scored.ids.astype(np.int32)  # (R, K)
+    positions = _positions(scored)  # (R,)
+    masks = [] if scored.sinks is None else np.split(scored.sinks, bounds[1:-1])
+    sinks: list[list[int]] = [mask.nonzero()[0].tolist() for mask in masks] or [[]] * count
+    columns = {
+        "tokens": lists(_names(model, encodings.ids, readable=True)),
+        "token_ids": lists(arrow.array(encodings.ids.astype(np.int32))),
+        "offsets": arrow.nulls(count, types["offsets"]),
+        "sequence_ids": lists(arrow.array(encodings.sequences, mask=encodings.sequences == SPECIAL)),
+        "scores": lists(arrow.array(_by_row(scored.scores, encodings.bounds)), bounds * (labels * layers)),
+        "shape": lists(arrow.array(shape.ravel()), np.arange(count + 1) * shape.shape[1]),
+        "target": lists(_names(model, target_ids.ravel()), np.arange(count + 1) * labels),
+        "target_ids": lists(arrow.array(target_ids.ravel()), np.arange(count + 1) * labels),
+        "position": arrow.array(np.nan_to_num(positions).astype(np.int32), mask=np.isnan(positions)),
+        "bias": arrow.nulls(count, types["bias"]),
+        "sink": arrow.nulls(count, types["sink"]),
+        "sinks": arrow.array(sinks, types["sinks"]),
+        "diagnostics": arrow.nulls(count, arrow.string()),
+        "notes": arrow.array(_notes(model, encodings, scored, sinks), types["notes"]),
+        "method": arrow.repeat(method.info.name, count),
+        "model": arrow.repeat(model.name, count),
+        **_predictions(arrow, model, scored),
+    }
+    if encodings.offsets is not None:
+        pairs = arrow.array(encodings.offsets.ravel().astype(np.int32))
+        columns["offsets"] = lists(arrow.FixedSizeListArray.from_arrays(pairs, 2))
+    if scored.bias is not None:
+        columns["bias"] = arrow.array(list(scored.bias.reshape(count, -1)), types["bias"])
+    if scored.sink is not None:
+        each = [values if sinks[i] else None for i, values in enumerate(scored.sink.reshape(count, -1))]
+        columns["sink"] = arrow.array(each, types["sink"])
+    if scored.diagnostics:
+        labelled, measured = scored.target.labelled, scored.diagnostics.items()
+        states = [{name: values[i] if labelled else values[i][0] for name, values in measured} for i in range(count)]
+        columns["diagnostics"] = arrow.array([json_text(plain(state)) for state in states], arrow.string())
+    if settings.words:
+        parts = [scored.scores[start:end].transpose(1, 2, 0) for start, end in pairwise(bounds)]  # (K, L, T) each
+        rows = [_words(encodings[i], part, settings) for i, part in enumerate(parts)]
+        columns |= {name: arrow.array([row[name] for row in rows], types[name]) for name in rows[0]}
+    return columns
+
+
+def _long_columns(settings: Settings, explained: Explained, types: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns of the texts beyond the model's length."""
+    arrow = arrow_module()
+    rows = []
+    for place, result in explained.long.items():
+        row = text_row(result)
+        if settings.words:
+            shape = (len(result.target.ids), len(result.layers or ()) or 1, -1)
+            row |= _words(explained.encodings[place], result.scores.reshape(shape), settings)
+        rows.append(row)
+    return {name: arrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
+
+
+def _positions(scored: ScoreColumns) -> FloatArray:
+    """Return the one position that each text explains, (R,); NaN for whole texts, and for labels at several."""
+    if scored.places is None:
+        return np.full(len(scored.lengths), np.nan, np.float32)
+    if scored.places.ndim == 1:
+        return scored.places
+    chosen = np.take_along_axis(scored.places, scored.ids.astype(np.int64), 1)  # (R, K), of (R, 2) for start and end
+    positions: FloatArray = np.where((chosen == chosen[:, :1]).all(1), chosen[:, 0], np.nan).astype(np.float32)
+    return positions
+
+
+def _notes(
+    model: TaskModel, encodings: EncodingColumns, scored: ScoreColumns, sinks: list[list[int]]
+) -> list[list[str]]:
+    """Return the notes of each text: on its encoding, a target that is the contrast, and attention sinks."""
+    notes = [list(encodings.notes.get(i, ())) for i in range(len(encodings))]
+    if scored.contrast is not None:
+        contrast = int(scored.contrast[0])
+        name = name_of(model, contrast)
+        for note, ids in zip(notes, scored.ids.astype(int).tolist(), strict=True):
+            note += same_as_contrast(ids, contrast, name)
+    for i in (i for i, tokens in enumerate(sinks) if tokens):
+        notes[i] += sink_note(encodings[i].tokens, encodings[i].special, sinks[i])
+    return notes
 
 
 def source_table(model: TaskModel, settings: Settings, explained: ExplainedPrompts, about: dict[str, Any]) -> Any:
@@ -193,35 +255,29 @@ def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -
     return arrow.array(list(names), arrow.string()).take(arrow.array(places.ravel()))
 
 
-def _predictions(arrow: Any, model: TaskModel, explained: Explained) -> dict[str, Any]:
-    span = model.task.kind == "span"
-    if span:
-        spans = [explained.spans[i] for i in range(len(explained.rows))]
+def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
+    if scored.said is None:
+        spans = scored.spans or []
         return {
-            "prediction": arrow.array([s.label for s in spans], arrow.string()),
-            "prediction_id": arrow.array([s.id for s in spans], arrow.int32()),
-            "value": arrow.array([s.value for s in spans], arrow.float64()),
-            "probability": arrow.array([s.probability for s in spans], arrow.float64()),
+            "prediction": arrow.array([span.label for span in spans], arrow.string()),
+            "prediction_id": arrow.array([span.id for span in spans], arrow.int32()),
+            "value": arrow.array([span.value for span in spans], arrow.float64()),
+            "probability": arrow.array([span.probability for span in spans], arrow.float64()),
         }
-    ids = explained.said[:, 1].astype(np.int32)  # (R,)
-    values, chances = explained.said[:, ::2].T.astype(np.float64)
+    ids = scored.said[:, 1].astype(np.int32)  # (R,)
+    values, probabilities = scored.said[:, ::2].T.astype(np.float64)
     return {
         "prediction": _names(model, ids),
         "prediction_id": arrow.array(ids),
         "value": arrow.array(values),
-        "probability": arrow.array(chances, mask=np.isnan(chances)),
+        "probability": arrow.array(probabilities, mask=np.isnan(probabilities)),
     }
 
 
-def _words(arrow: Any, explained: Explained, merge: Any, types: dict[str, Any]) -> dict[str, Any]:
-    """Return words and their scores; this reads the texts one by one."""
-    words, scores = [], []
-    for i in range(len(explained.rows)):
-        encoding = explained.encodings[i]
-        part = slice(int(explained.encodings.bounds[i]), int(explained.encodings.bounds[i + 1]))
-        scores_of_row = explained.scores[part].transpose(1, 2, 0)  # (K, L, T)
-        texts = [t for t in (encoding.text, encoding.text_pair) if t is not None]
-        merged = merge_words(scores_of_row, texts, encoding.offsets or (), encoding.sequence_ids, merge)
-        words.append([word.text for word in merged])
-        scores.append(np.stack([word.score for word in merged], -1).ravel() if merged else np.zeros(0, np.float32))
-    return {"words": arrow.array(words, types["words"]), "word_scores": arrow.array(scores, types["word_scores"])}
+def _words(encoding: Encoding, scores: FloatArray, settings: Settings) -> dict[str, Any]:
+    """Return the words of a text and their scores, of those of its tokens, (K, L, T)."""
+    texts = [text for text in (encoding.text, encoding.text_pair) if text is not None]
+    merge = settings.merge or method_named(settings.method).word_merge
+    words = merge_words(scores, texts, encoding.offsets or (), encoding.sequence_ids, merge)
+    flat = np.stack([word.score for word in words], -1).ravel() if words else np.zeros(0, np.float32)
+    return {"words": [word.text for word in words], "word_scores": flat}

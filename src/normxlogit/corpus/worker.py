@@ -1,23 +1,20 @@
 """The shard function: rows in, results and errors out. Engines call it; they differ only in where."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.columns import SPECIAL, EncodingColumns, places_of
-from ..inputs.encoding import readable_tokens
+from ..inputs.columns import EncodingColumns
 from ..models.factory import check_answers
 from ..models.layers import layer_numbers
 from ..models.map_batches import run_batches
-from ..models.targets import Choice, check_target, choice_from_text, index_of, name_of, output_count, same_as_contrast
+from ..models.targets import Choice, check_target, choice_from_text, index_of, output_count
 from ..models.task_model import TaskModel
-from ..pipeline.explain import ScoreColumns, score_batch, sink_note
+from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.long_texts import explain_long
-from ..results.attribution import Attribution, Prediction
-from ..results.base import FloatArray
+from ..results.attribution import Attribution
 from .halving import Halving
 from .settings import Settings
 from .shards import Shard
@@ -49,48 +46,33 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Explained:
-    """A shard explained: R rows of N tokens.
+    """A shard explained.
 
     Attributes:
         shard: The shard.
-        rows: Which of its rows, (R,).
+        rows: Which of its rows were encoded.
         encodings: These rows.
-        scores: (N, K, L).
-        labelled: Whether there is a label axis.
-        layers: The layers on the layer axis; empty without one.
-        ids: What is explained, (R, K).
-        contrast: What is subtracted.
-        positions: Where, (R,); NaN for whole texts.
-        said: The prediction, its index and its probability, (R, 3).
-        spans: The answers of a model that answers with spans, by place.
-        diagnostics: What the method measured of itself, by place.
-        bias: What belongs to no token, (R, K, L); None where scores do not add up.
-        sink: What attention sinks contribute, (R, K, L); None without sinks.
-        sinks: Which tokens are attention sinks, by place.
+        batches: The scores of batches, each with the places of its texts among the encodings.
+        long: The results of texts beyond the model's length, by place.
         problems: Why the other rows have no result, by row.
     """
 
     shard: Shard
     rows: list[int]
     encodings: EncodingColumns
-    scores: FloatArray
-    labelled: bool
-    layers: tuple[int, ...]
-    ids: FloatArray
-    contrast: int | None
-    positions: FloatArray
-    said: FloatArray
-    spans: dict[int, Prediction]
-    diagnostics: dict[int, dict[str, Any]]
-    bias: FloatArray | None
-    sink: FloatArray | None
-    sinks: dict[int, tuple[int, ...]]
+    batches: list[tuple[list[int], ScoreColumns]]
+    long: dict[int, Attribution]
     problems: dict[int, str]
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the texts that have a result: those of the batches, then the long ones."""
+        return [*(place for places, _ in self.batches for place in places), *self.long]
 
     @property
     def tokens(self) -> int:
         """Tokens explained."""
-        return int(self.encodings.bounds[-1])
+        return int(self.encodings.lengths[self.places].sum())
 
 
 class ShardWorker:
@@ -160,8 +142,8 @@ class ShardWorker:
         long = set() if limit is None else {int(i) for i in np.flatnonzero(lengths > limit)}
         short = [i for i in range(len(encodings)) if i not in long]
         read = encodings.take(short) if long else encodings
-        parts: list[tuple[list[int], ScoreColumns]] = []
-        wholes: dict[int, Attribution] = {}
+        batches: list[tuple[list[int], ScoreColumns]] = []
+        results: dict[int, Attribution] = {}
         problems = dict(prepared.problems)
 
         def score(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
@@ -169,19 +151,19 @@ class ShardWorker:
             run = options.method.forward(model, batch, options.layers)
             return [([short[i] for i in places], score_batch(model, run, options))]
 
-        def work(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
+        def score_all(places: list[int]) -> list[tuple[list[int], ScoreColumns]]:
             return self._halving(score, places, lambda i, reason: problems.update({prepared.rows[short[i]]: reason}))
 
-        for _, found in run_batches(model, read, work, options.method.memory) if short else ():
-            parts += found
+        for _, scored in run_batches(model, read, score_all, options.method.memory) if short else ():
+            batches += scored
 
-        def whole(places: list[int]) -> list[Any]:
-            wholes.update({i: explain_long(model, encodings[i], options.only(i)) for i in places})
+        def explain(places: list[int]) -> list[Any]:
+            results.update({i: explain_long(model, encodings[i], options.only(i)) for i in places})
             return []
 
         for place in sorted(long):
-            self._halving(whole, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
-        return _gathered(model, prepared, parts, wholes, problems)
+            self._halving(explain, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
+        return Explained(prepared.shard, prepared.rows, encodings, batches, results, problems)
 
 
 def _check_settings(model: TaskModel, settings: Settings) -> None:
@@ -209,111 +191,3 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
     except InputError:  # the tokenizer knows nothing of it: the rows will show
         return
     layer_numbers(settings.layers, model)
-
-
-def _gathered(
-    model: TaskModel,
-    prepared: Prepared,
-    parts: list[tuple[list[int], ScoreColumns]],
-    wholes: dict[int, Attribution],
-    problems: dict[int, str],
-) -> Explained:
-    """Bring what batches and long texts gave into the order of the rows."""
-    encodings = prepared.encodings
-    done = sorted([*(i for places, _ in parts for i in places), *wholes])
-    place_of = {old: new for new, old in enumerate(done)}
-    kept = encodings if len(done) == len(encodings) else encodings.take(done)
-    shape, labelled, layers, contrast = _axes(parts, wholes)
-    subtracted = None if contrast is None else name_of(model, contrast)
-    scores = np.zeros((int(kept.bounds[-1]), *shape), np.float32)  # (N, K, L)
-    ids = np.zeros((len(done), shape[0]), np.float32)  # (R, K)
-    said = np.full((len(done), 3), np.nan, np.float32)  # (R, 3)
-    positions = np.full(len(done), np.nan, np.float32)  # (R,)
-    spans: dict[int, Prediction] = {}
-    measured: dict[int, dict[str, Any]] = {}
-    notes = dict(kept.notes)
-    for places, part in parts:
-        rows = [place_of[i] for i in places]
-        scores[places_of(kept.bounds, rows)] = part.scores
-        ids[rows] = part.ids
-        if part.said is not None:
-            said[rows] = part.said
-        if contrast is not None:
-            same = {row: same_as_contrast(ids[row].astype(int).tolist(), contrast, subtracted) for row in rows}
-            notes |= {row: (*notes.get(row, ()), *note) for row, note in same.items() if note}
-        if part.places is not None:
-            positions[rows] = _single(part.places, part.ids)
-        spans |= dict(zip(rows, part.spans or (), strict=False))
-        for name, values in part.diagnostics.items():
-            for row, value in zip(rows, values, strict=True):
-                measured.setdefault(row, {})[name] = value if part.target.labelled else value[0]
-    for place, result in wholes.items():
-        row = place_of[place]
-        own = result.scores.reshape(*shape, -1)  # (K, L, T)
-        scores[places_of(kept.bounds, [row])] = own.transpose(2, 0, 1)
-        ids[row] = result.target.ids
-        spans[row] = result.prediction
-        chance = result.prediction.probability
-        said[row] = (result.prediction.value, result.prediction.id, np.nan if chance is None else chance)
-        positions[row] = np.nan if result.target.position is None else result.target.position
-        if result.diagnostics:
-            measured[row] = dict(result.diagnostics)
-        notes[row] = result.notes
-    besides = _besides(parts, wholes, place_of, shape)
-    for row in {place_of[i] for places, _ in parts for i in places} & besides[2].keys():
-        where = places_of(kept.bounds, [row])
-        tokens, special = readable_tokens(model.tokenizer, kept.ids[where].tolist()), kept.sequences[where] == SPECIAL
-        notes[row] = (*notes.get(row, ()), *sink_note(tokens, special.tolist(), besides[2][row]))
-    kept = replace(kept, notes=notes)
-    rows = [prepared.rows[i] for i in done]
-    about = (labelled, layers, ids, contrast, positions, said, spans, measured)
-    return Explained(prepared.shard, rows, kept, scores, *about, *besides, problems)
-
-
-def _besides(
-    parts: list[tuple[list[int], ScoreColumns]],
-    wholes: dict[int, Attribution],
-    place_of: Mapping[int, int],
-    shape: tuple[int, int],
-) -> tuple[FloatArray | None, FloatArray | None, dict[int, tuple[int, ...]]]:
-    """Return bias and sink, (R, K, L) each, and which tokens are attention sinks, of what `_gathered` puts together."""
-    every = [*(part for _, part in parts), *wholes.values()]
-    arrays: dict[str, FloatArray | None] = {}
-    for name in ("bias", "sink"):
-        there = any(getattr(part, name) is not None for part in every)
-        arrays[name] = np.full((len(place_of), *shape), np.nan, np.float32) if there else None  # (R, K, L)
-        for places, part in [*parts, *(([i], whole) for i, whole in wholes.items())]:
-            array, own = arrays[name], getattr(part, name)
-            if array is not None and own is not None:
-                array[[place_of[i] for i in places]] = own.reshape(len(places), *shape)
-    sinks = {place_of[i]: whole.sinks for i, whole in wholes.items() if whole.sinks}
-    for places, part in parts:
-        if part.sinks is not None:
-            bounds = np.cumsum(part.lengths)[:-1]
-            each = (own.nonzero()[0].tolist() for own in np.split(part.sinks, bounds))
-            sinks |= {place_of[i]: tuple(own) for i, own in zip(places, each, strict=True) if own}
-    return arrays["bias"], arrays["sink"], sinks
-
-
-def _axes(
-    parts: list[tuple[list[int], ScoreColumns]], wholes: dict[int, Attribution]
-) -> tuple[tuple[int, int], bool, tuple[int, ...], int | None]:
-    if parts:
-        part = parts[0][1]
-        other = None if part.contrast is None else int(part.contrast[0])
-        return part.scores.shape[1:], part.target.labelled, part.layers, other
-    if wholes:
-        result = next(iter(wholes.values()))
-        labels = len(result.target.ids)
-        layers = result.layers or ()
-        return (labels, max(len(layers), 1)), result.has_label_axis, layers, result.target.contrast_id
-    return (1, 1), False, (), None
-
-
-def _single(places: FloatArray, ids: FloatArray) -> FloatArray:
-    """Return the one position that a row explains, (B,); NaN where its labels have several."""
-    if places.ndim == 1:
-        return places
-    own = np.take_along_axis(places, ids.astype(np.int64), 1)  # (B, K), of (B, 2) for start and end
-    found: FloatArray = np.where((own == own[:, :1]).all(1), own[:, 0], np.nan).astype(np.float32)
-    return found

@@ -31,6 +31,7 @@ __all__ = [
     "result_states",
     "result_table",
     "source_row",
+    "text_row",
 ]
 
 METADATA = b"normxlogit"
@@ -145,7 +146,7 @@ def result_table(results: "Sequence[Result]") -> Any:
     if len(families) > 1:
         raise DataError("sources have columns of their own in Parquet: save them apart from others, or all as .json")
     of_sources = families == {True}
-    row_of: Callable[[Any], dict[str, Any]] = _saved_sources if of_sources else _saved_text
+    row_of: Callable[[Any], dict[str, Any]] = _saved_sources if of_sources else text_row
     types = arrow_types(SAVED_SOURCES if of_sources else SAVED_TEXTS, ("words", "word_scores"))
     rows = [{"row": place, "id": str(place), **row_of(result)} for place, result in enumerate(results)]
     schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps({"format_version": FORMAT_VERSION})})
@@ -179,7 +180,12 @@ def _saved_sources(result: "Sources") -> dict[str, Any]:
     return source_row(result) | {"own": json_text(plain(own))}
 
 
-def _saved_text(result: "Result") -> dict[str, Any]:
+def text_row(result: "Result") -> dict[str, Any]:
+    """Return a text with scores of its tokens as a row, without `row` and `id`.
+
+    Args:
+        result: The result.
+    """
     state = {"kind": result.kind, **_fields(result)}
     scores, prediction, target = result.scores, state.pop("prediction", None), state.get("target")
     row = {"shape": scores.shape, "diagnostics": json_text(plain(state.pop("diagnostics")))}
