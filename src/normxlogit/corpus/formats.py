@@ -36,6 +36,7 @@ __all__ = [
     "row_names",
     "rows_of_lines",
     "sliced",
+    "text_column",
 ]
 
 PROBLEM = "\0problem"
@@ -239,7 +240,7 @@ def _csv(file: Any, kind: str, size: int) -> Reader:
                 good += indices[-1] is not None
                 row += 1
             places = arrow.array(indices, arrow.int64())
-            table = {name: _text_column(arrow, batch.column(name).take(places)) for name in columns}
+            table = {name: text_column(arrow, batch.column(name).take(places)) for name in columns}
             table[PROBLEM] = arrow.array(problems, arrow.string())
             yield Block(arrow.table(table), min(file.tell() / max(size, 1), 1.0))
         if not ended:
@@ -362,7 +363,7 @@ def _column(arrow: Any, values: list[Any]) -> Any:
         return arrow.array([None if value is None else _marked(value) for value in values], arrow.string())
 
 
-def _text_column(arrow: Any, cells: Any) -> Any:
+def text_column(arrow: Any, cells: Any) -> Any:
     """Return an array of bytes as text, marked by `ODD` where it is not UTF-8."""
     try:
         return cells.cast(arrow.string())
@@ -376,7 +377,7 @@ def _marked(value: Any) -> str:
         try:
             return value.decode("utf-8")
         except UnicodeDecodeError as error:
-            return f"{ODD}not UTF-8 at byte {error.start}"
+            return f"{ODD}bytes that are not UTF-8, at {error.start}"
     if not isinstance(value, str):
         return ODD + json.dumps(value, default=str)
     try:

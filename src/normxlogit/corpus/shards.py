@@ -1,4 +1,4 @@
-"""Shards of the input: tables of as many rows each, with the same columns for every format."""
+"""Rows of any source as shards: as many rows each, with the same columns, whatever they were read from."""
 
 import hashlib
 import json
@@ -11,26 +11,26 @@ import numpy as np
 from ..errors import DataError
 from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS
 from ..results.schema import Index
-from .formats import ODD, PROBLEM, Block, arrow_module, check_columns
+from .formats import ODD, PROBLEM, Block, arrow_module, check_columns, text_column
 from .reading import Source
 
 __all__ = ["KEPT", "Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
 
 KEPT = "kept "
-"""Prefix of the names of kept columns in a shard, which has columns of other meanings by the same names."""
+"""What the names of kept columns begin with in a shard, whose own columns may be called the same."""
 
 
 @dataclass(frozen=True)
 class InputColumns:
-    """Names of the columns of the input by what they hold.
+    """Which columns of the input are what.
 
     Attributes:
         text: The texts.
         pair: Their second texts.
-        completion: The completions, where the texts are prompts.
-        id: Names of the rows; by default their numbers.
-        target: The target of each row.
-        keep: Columns that are copied to the results.
+        completion: What follows each text, where they are prompts.
+        id: What the rows are called; by default their numbers.
+        target: What is explained in each row.
+        keep: Columns that are handed on to the results.
         prompts: Whether the texts are prompts: strings, or lists of chat messages.
     """
 
@@ -51,15 +51,15 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class Done:
-    """A written shard.
+    """A shard that is written.
 
     Attributes:
         shard: Its number.
         first: The number of its first row.
-        rows: How many input rows it has.
+        rows: How many rows it was made of.
         errors: How many of them have no result.
         tokens: Tokens explained.
-        digest: Of its input rows.
+        digest: Of the rows that it was made of.
     """
 
     shard: Index
@@ -72,7 +72,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Shard:
-    """Contiguous rows of the input.
+    """Some rows in a row.
 
     Attributes:
         index: Its number.
@@ -92,29 +92,29 @@ class Shard:
 
 
 def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
-    """Check the columns against the input, and choose that of the texts where none was named.
+    """Check the columns against the input, and find the texts where no column was named.
 
     Raises:
-        DataError: If a column does not exist, or a kept one has the name of a column of the results.
+        DataError: If a column is not there, or a kept one would be taken for one of the results.
     """
     names = source.names()
-    chosen = columns
+    found = columns
     if not columns.text:
         default = "prompt" if columns.prompts and names != ["text"] else "text"
         if names and default not in names:
             what = f"{default}s"
             raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
-        chosen = replace(columns, text=default)
-    for name in chosen.all:
+        found = replace(columns, text=default)
+    for name in found.all:
         if names and name not in names:
-            or_written = "; max_new_tokens lets the model write the completions" if name == chosen.completion else ""
+            or_written = "; max_new_tokens lets the model write the completions" if name == found.completion else ""
             raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
     if names:
-        check_columns(names, chosen.all)
-    for name in chosen.keep:
+        check_columns(names, found.all)
+    for name in found.keep:
         if name in (CORPUS_SOURCES if columns.prompts else CORPUS_TEXTS):
             raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
-    return chosen
+    return found
 
 
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
@@ -151,14 +151,14 @@ def left_shards(
     done: Mapping[int, Done],
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Read the shards that are not done; check that the others are of the same rows.
+    """Read the shards that are not done; those that are must be of the same rows.
 
     Args:
         source: Where to read.
         columns: Which columns.
         size: Rows of a shard.
         done: The shards that are written.
-        skipped: Called with the share of the input that is done.
+        skipped: Is told the share of the input that is done.
 
     Raises:
         DataError: If rows have changed, or there are fewer than before.
@@ -191,24 +191,24 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 def _digest(table: Any) -> str:
     """Return a digest of the values, the same for the same values however they were read."""
-    digest = hashlib.blake2b(digest_size=12)
+    found = hashlib.blake2b(digest_size=12)
     for name in table.column_names:
         column = table[name]
-        digest.update(name.encode())
+        found.update(name.encode())
         if str(column.type) != "string":
             arrow = arrow_module()
             sink = arrow.BufferOutputStream()
             with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
                 writer.write_table(arrow.table({name: column}))
-            digest.update(sink.getvalue())
+            found.update(sink.getvalue())
             continue
         for chunk in column.chunks:
             _, bounds, data = chunk.buffers()
             places = np.frombuffer(bounds, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            digest.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
+            found.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
             if data is not None:
-                digest.update(memoryview(data)[places[0] : places[-1]])
-    return digest.hexdigest()
+                found.update(memoryview(data)[places[0] : places[-1]])
+    return found.hexdigest()
 
 
 def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept: dict[str, Any]) -> Any:
@@ -220,37 +220,37 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     else:
         problem = arrow.nulls(count, arrow.string())
     rows = arrow.array(np.arange(first, first + count), arrow.int64())
-    values: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
+    found: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     if columns.id is not None:
-        values["id"] = arrow.compute.coalesce(_named(arrow, table[columns.id], columns.id), values["id"])
+        found["id"] = arrow.compute.coalesce(_named(arrow, table[columns.id], columns.id), found["id"])
     if columns.prompts:
-        values["text"], values["messages"], problem = _prompts(arrow, table[columns.text], columns.text, problem)
+        found["text"], found["messages"], problem = _prompts(arrow, table[columns.text], columns.text, problem)
     for name, column in (
         ("text", None if columns.prompts else columns.text),
         ("text_pair", columns.pair),
         ("completion", columns.completion),
     ):
         if column is not None:
-            values[name], problem = _texts(arrow, table[column], column, problem)
+            found[name], problem = _texts(arrow, table[column], column, problem)
     if columns.target is not None:
-        values["target"] = _named(arrow, table[columns.target], columns.target)
+        found["target"] = _named(arrow, table[columns.target], columns.target)
     for name in columns.keep:
-        values[KEPT + name], problem = _kept(arrow, table[name], name, kept, problem)
-    return arrow.table({**values, "problem": problem})
+        found[KEPT + name], problem = _kept(arrow, table[name], name, kept, problem)
+    return arrow.table({**found, "problem": problem})
 
 
 def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
-    """Return a column of texts, and the problems of rows without one."""
-    compute = arrow.compute
-    kind = column.type.value_type if arrow.types.is_dictionary(column.type) else column.type
+    """Return a column of texts, and the reasons of rows that have none."""
+    compute, types = arrow.compute, arrow.types
+    cells = column.combine_chunks()
+    kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
     missing = f"no text: column {name!r} is null"
-    if arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind) or arrow.types.is_binary_view(kind):
-        column, problem = _decoded(arrow, column, problem)
-        kind = column.type
-    if not (arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or arrow.types.is_string_view(kind)):
-        wrong = compute.if_else(column.is_null(), missing, f"not text: column {name!r} holds {kind}")
-        return arrow.nulls(len(column), arrow.string()), compute.coalesce(problem, wrong.combine_chunks())
-    texts = column.cast(arrow.string()).combine_chunks()
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        cells, kind = text_column(arrow, cells), arrow.string()
+    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+        wrong = compute.if_else(cells.is_null(), missing, f"not text: column {name!r} holds {kind}")
+        return arrow.nulls(len(cells), arrow.string()), compute.coalesce(problem, wrong)
+    texts = cells.cast(arrow.string())
     wrong = compute.if_else(texts.is_null(), missing, arrow.scalar(None, arrow.string()))
     odd = compute.fill_null(compute.starts_with(texts, ODD), False)
     if compute.any(odd).as_py():
@@ -260,27 +260,8 @@ def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
     return texts, compute.coalesce(problem, wrong)
 
 
-def _decoded(arrow: Any, column: Any, problem: Any) -> tuple[Any, Any]:
-    """Decode a column of bytes as UTF-8; return the texts and the problems."""
-    try:
-        return column.cast(arrow.string()), problem
-    except arrow.ArrowInvalid:
-        pass
-    texts, wrong = zip(*map(_decode, column.to_pylist()), strict=True)
-    problems = arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
-    return arrow.chunked_array([arrow.array(texts, arrow.string())]), problems
-
-
-def _decode(value: bytes | None) -> tuple[str | None, str | None]:
-    """Decode bytes as UTF-8; return the text, and the problem if there is one."""
-    try:
-        return None if value is None else value.decode("utf-8"), None
-    except UnicodeDecodeError as error:
-        return "", f"not text: bytes that are not UTF-8, at {error.start}"
-
-
 def _prompts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any, Any]:
-    """Return a column of prompts, which of them are chat messages (as JSON), and the problems of the others."""
+    """Return a column of prompts, which of them are chat messages (as JSON), and why some are neither."""
     read = [_prompt(value, name) for value in column.to_pylist()]
     texts, chats, wrong = zip(*read, strict=True) if read else ((), (), ())
     problems = arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
@@ -288,7 +269,7 @@ def _prompts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any
 
 
 def _prompt(value: Any, name: str) -> tuple[str | None, bool, str | None]:
-    """Return a prompt as text, whether that is JSON of chat messages, and its problem if there is one."""
+    """Return a prompt as text, whether that is JSON of chat messages, and what is wrong with it."""
     if value is None:
         return None, False, f"no prompt: column {name!r} is null"
     if isinstance(value, str) and value.startswith(ODD):  # rows of several types
