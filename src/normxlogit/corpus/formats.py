@@ -24,8 +24,6 @@ from ..results.tables import optional_module
 __all__ = [
     "BLOCK",
     "FORMATS",
-    "ODD",
-    "PROBLEM",
     "Block",
     "Reader",
     "Row",
@@ -36,14 +34,7 @@ __all__ = [
     "row_names",
     "rows_of_lines",
     "sliced",
-    "text_column",
 ]
-
-PROBLEM = "\0problem"
-"""The column of a block that says why a row cannot be read."""
-
-ODD = "\0!"
-"""The prefix of a value that is not text, in a column of texts."""
 
 BLOCK = 4096
 """Rows read at a time."""
@@ -68,15 +59,23 @@ Row = Mapping[str, Any] | str
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a file.
+    """Some rows of a source.
 
     Attributes:
-        table: The requested columns; a column PROBLEM where rows of this format may be broken.
-        fraction: Share of the file read so far, 0 if that is not known.
+        columns: The requested columns: Arrow arrays, or lists of Python values where rows may hold any.
+        problems: Why a row cannot be read, None for each that can.
+        fraction: Share of the source read so far, 0 if that is not known.
     """
 
-    table: Any
+    columns: Mapping[str, Any]
+    problems: Sequence[str | None]
     fraction: float
+
+    @classmethod
+    def of(cls, table: Any, fraction: float) -> "Block":
+        """Return the rows of an Arrow table."""
+        columns = {name: table[name].combine_chunks() for name in table.column_names}
+        return cls(columns, [None] * len(table), fraction)
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def _parquet(file: Any) -> Reader:
         done = 0
         for batch in reader.iter_batches(batch_size=BLOCK, columns=list(columns)):
             done += batch.num_rows
-            yield Block(from_batches([batch]).select(list(columns)), done / total)
+            yield Block.of(from_batches([batch]).select(list(columns)), done / total)
 
     return Reader(list(reader.schema_arrow.names), blocks)
 
@@ -153,7 +152,7 @@ def _arrow(file: Any, size: int) -> Reader:
         for number, batch in enumerate(batches, 1):
             fraction = number / count if is_file else file.tell() / max(size, 1)
             for table in sliced(arrow.Table.from_batches([batch]).select(list(columns))):
-                yield Block(table, min(fraction, 1.0))
+                yield Block.of(table, min(fraction, 1.0))
 
     return Reader(list(reader.schema.names), blocks)
 
@@ -240,13 +239,20 @@ def _csv(file: Any, kind: str, size: int) -> Reader:
                 good += indices[-1] is not None
                 row += 1
             places = arrow.array(indices, arrow.int64())
-            table = {name: text_column(arrow, batch.column(name).take(places)) for name in columns}
-            table[PROBLEM] = arrow.array(problems, arrow.string())
-            yield Block(arrow.table(table), min(file.tell() / max(size, 1), 1.0))
+            cells = {name: _decoded(arrow, batch.column(name).take(places)) for name in columns}
+            yield Block(cells, problems, min(file.tell() / max(size, 1), 1.0))
         if not ended:
             raise DataError("a quote is not closed: the rows after it were read as one, or not at all")
 
     return Reader(names, blocks)
+
+
+def _decoded(arrow: Any, cells: Any) -> Any:
+    """Return an array of bytes as one of texts; as a list where some are not UTF-8."""
+    try:
+        return cells.cast(arrow.string())
+    except arrow.ArrowInvalid:
+        return cells.to_pylist()
 
 
 class _WithLine:
@@ -346,45 +352,10 @@ def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[
         columns: The names of the values; a row that lacks one has null there.
         fraction: Returns the share of the rows that is read.
     """
-    arrow, rows = arrow_module(), iter(rows)
+    rows = iter(rows)
     while part := list(islice(rows, BLOCK)):
-        table = {name: [None if isinstance(row, str) else row.get(name) for row in part] for name in columns}
-        table[PROBLEM] = [row if isinstance(row, str) else None for row in part]
-        yield Block(arrow.table({name: _column(arrow, values) for name, values in table.items()}), fraction())
-
-
-def _column(arrow: Any, values: list[Any]) -> Any:
-    """Return Python values as an Arrow array; what has no type in common becomes text, marked by `ODD`."""
-    try:
-        if any(isinstance(value, bytes) for value in values):
-            return arrow.array(values, arrow.binary()).cast(arrow.string())
-        return arrow.array(values)
-    except (arrow.ArrowInvalid, arrow.ArrowTypeError, UnicodeError, OverflowError):
-        return arrow.array([None if value is None else _marked(value) for value in values], arrow.string())
-
-
-def text_column(arrow: Any, cells: Any) -> Any:
-    """Return an array of bytes as text, marked by `ODD` where it is not UTF-8."""
-    try:
-        return cells.cast(arrow.string())
-    except arrow.ArrowInvalid:
-        return _column(arrow, cells.to_pylist())
-
-
-def _marked(value: Any) -> str:
-    """Return a text as it is, and anything else marked."""
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError as error:
-            return f"{ODD}bytes that are not UTF-8, at {error.start}"
-    if not isinstance(value, str):
-        return ODD + json.dumps(value, default=str)
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return f"{ODD}half a character (a lone surrogate)"
-    return value
+        values = {name: [None if isinstance(row, str) else row.get(name) for row in part] for name in columns}
+        yield Block(values, [row if isinstance(row, str) else None for row in part], fraction())
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:

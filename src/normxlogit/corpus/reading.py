@@ -271,12 +271,13 @@ class FileSource:
         kinds = self._partition_types(columns)
         inside = [name for name in columns if name not in kinds]
         for file in self.files:
-            for table, fraction in ((block.table, block.fraction) for block in file.blocks(inside)):
-                for name, kind in kinds.items():
-                    value = file.partitions.get(name)
-                    cells = [value if value is None or kind == "string" else int(value)] * len(table)
-                    table = table.append_column(name, arrow_module().array(cells, kind))
-                yield Block(table, (done + fraction * file.size) / total)
+            values = {name: file.partitions.get(name) for name in kinds}
+            for block in file.blocks(inside):
+                shared = {
+                    name: arrow_module().array([values[name]] * len(block.problems), "string").cast(kind)
+                    for name, kind in kinds.items()
+                }
+                yield Block({**block.columns, **shared}, block.problems, (done + block.fraction * file.size) / total)
             done += file.size
 
     def _partition_types(self, columns: Sequence[str]) -> dict[str, str]:
@@ -316,7 +317,7 @@ class DatasetSource:
             for table in part.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
                 table = table if isinstance(table, arrow.Table) else arrow.table(table)
                 done += len(table)
-                yield Block(table.combine_chunks(), (number + (done / total if total else 0)) / len(self.parts))
+                yield Block.of(table, (number + (done / total if total else 0)) / len(self.parts))
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return their names and the fingerprints that `datasets` keeps."""
@@ -347,7 +348,7 @@ class TableSource:
     def blocks(self, columns: Sequence[str]) -> Iterator[Block]:
         """Read some of its columns, block by block."""
         for number, table in enumerate(sliced(self._table.select(list(columns))), 1):
-            yield Block(table, min(number * BLOCK / len(self._table), 1.0))
+            yield Block.of(table, min(number * BLOCK / len(self._table), 1.0))
 
     def fingerprint(self) -> list[dict[str, Any]]:
         """Return that it is in memory: its rows are compared as they come."""

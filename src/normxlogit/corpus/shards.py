@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from ..errors import DataError
 from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS
 from ..results.schema import Index
-from .formats import ODD, PROBLEM, Block, arrow_module, check_columns, text_column
+from .formats import Block, arrow_module, check_columns
 from .reading import Source
 
 __all__ = ["KEPT", "Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
@@ -138,7 +139,7 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
         while count >= size:
             table = arrow.concat_tables(waiting)
             waiting, count, index = [table.slice(size)], count - size, index + 1
-            left = min(count / max(len(block.table), 1), 1.0)
+            left = min(count / max(len(block.problems), 1), 1.0)
             yield _shard(table.slice(0, size), index - 1, fraction - left * (fraction - before))
     if count:
         yield _shard(arrow.concat_tables(waiting), index, fraction)
@@ -212,114 +213,125 @@ def _digest(table: Any) -> str:
 
 
 def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept: dict[str, Any]) -> Any:
-    """Return a block with the columns of a shard."""
-    table = block.table
-    count = len(table)
-    if PROBLEM in table.column_names:
-        problem = table[PROBLEM].cast(arrow.string()).combine_chunks()
-    else:
-        problem = arrow.nulls(count, arrow.string())
-    rows = arrow.array(np.arange(first, first + count), arrow.int64())
-    found: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
+    """Return a block as a table with the columns of a shard.
+
+    Args:
+        arrow: pyarrow.
+        block: The rows.
+        columns: Which columns are what.
+        first: The number of the first row.
+        kept: The types of the kept columns, as the first block has them.
+    """
+    problems = list(block.problems)
+
+    def read(name: str, parse: Callable[[Any, str], Any]) -> Any:
+        """Parse the values of a column; the first that is wrong in a row is the row's problem."""
+        values: list[Any] = []
+        for row, value in enumerate(_values(block.columns[name])):
+            try:
+                values.append(parse(value, name))
+            except ValueError as error:  # noqa: PERF203  # of this row alone
+                values.append(None)
+                problems[row] = problems[row] or str(error)
+        return arrow.array(values, arrow.string())
+
+    rows = arrow.array(np.arange(first, first + len(problems)), arrow.int64())
+    table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     if columns.id is not None:
-        found["id"] = arrow.compute.coalesce(_named(arrow, table[columns.id], columns.id), found["id"])
+        table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), table["id"])
     if columns.prompts:
-        found["text"], found["messages"], problem = _prompts(arrow, table[columns.text], columns.text, problem)
+        table["text"] = read(columns.text, _prompt)
+        table["messages"] = arrow.array([isinstance(value, list) for value in _values(block.columns[columns.text])])
     for name, column in (
         ("text", None if columns.prompts else columns.text),
         ("text_pair", columns.pair),
         ("completion", columns.completion),
     ):
         if column is not None:
-            found[name], problem = _texts(arrow, table[column], column, problem)
+            table[name] = read(column, _text)
     if columns.target is not None:
-        found["target"] = _named(arrow, table[columns.target], columns.target)
+        table["target"] = _named(arrow, block.columns[columns.target], columns.target)
     for name in columns.keep:
-        found[KEPT + name], problem = _kept(arrow, table[name], name, kept, problem)
-    return arrow.table({**found, "problem": problem})
+        table[KEPT + name] = _kept(arrow, block.columns[name], name, kept, problems)
+    return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
 
 
-def _texts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any]:
-    """Return a column of texts, and the reasons of rows that have none."""
-    compute, types = arrow.compute, arrow.types
-    cells = column.combine_chunks()
-    kind = cells.type.value_type if types.is_dictionary(cells.type) else cells.type
-    missing = f"no text: column {name!r} is null"
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
-        cells, kind = text_column(arrow, cells), arrow.string()
-    if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
-        wrong = compute.if_else(cells.is_null(), missing, f"not text: column {name!r} holds {kind}")
-        return arrow.nulls(len(cells), arrow.string()), compute.coalesce(problem, wrong)
-    texts = cells.cast(arrow.string())
-    wrong = compute.if_else(texts.is_null(), missing, arrow.scalar(None, arrow.string()))
-    odd = compute.fill_null(compute.starts_with(texts, ODD), False)
-    if compute.any(odd).as_py():
-        reason = compute.binary_join_element_wise("not text: ", compute.utf8_slice_codeunits(texts, 2, 80), "")
-        wrong = compute.if_else(odd, reason, wrong)
-        texts = compute.if_else(odd, arrow.scalar(None, arrow.string()), texts)
-    return texts, compute.coalesce(problem, wrong)
+def _values(column: Any) -> list[Any]:
+    return column if isinstance(column, list) else column.to_pylist()
 
 
-def _prompts(arrow: Any, column: Any, name: str, problem: Any) -> tuple[Any, Any, Any]:
-    """Return a column of prompts, which of them are chat messages (as JSON), and why some are neither."""
-    read = [_prompt(value, name) for value in column.to_pylist()]
-    texts, chats, wrong = zip(*read, strict=True) if read else ((), (), ())
-    problems = arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
-    return arrow.array(texts, arrow.string()), arrow.array(chats, arrow.bool_()), problems
+def _text(value: Any, name: str) -> str:
+    """Return a value as text.
 
-
-def _prompt(value: Any, name: str) -> tuple[str | None, bool, str | None]:
-    """Return a prompt as text, whether that is JSON of chat messages, and what is wrong with it."""
+    Raises:
+        ValueError: If it is not text.
+    """
     if value is None:
-        return None, False, f"no prompt: column {name!r} is null"
-    if isinstance(value, str) and value.startswith(ODD):  # rows of several types
-        try:
-            value = json.loads(value[len(ODD) :])
-        except ValueError:
-            return None, False, f"no prompt: {value[len(ODD) :][:80]}"
-    elif isinstance(value, str):
-        return value, False, None
+        raise ValueError(f"no text: column {name!r} is null")
+    if not isinstance(value, str | bytes):
+        raise ValueError(f"not text: column {name!r} holds {str(value)[:80]!r}")
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not text: bytes that are not UTF-8, at {error.start}") from None
+    except UnicodeEncodeError:
+        raise ValueError("not text: half a character (a lone surrogate)") from None
+
+
+def _prompt(value: Any, name: str) -> str:
+    """Return a text as it is, and chat messages as JSON.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if isinstance(value, str):
+        return _text(value, name)
+    if value is None:
+        raise ValueError(f"no prompt: column {name!r} is null")
     if not isinstance(value, list):
-        return None, False, f"no prompt: column {name!r} holds {str(value)[:80]!r}"
+        raise ValueError(f"no prompt: column {name!r} holds {str(value)[:80]!r}")
     # A struct of Arrow has the fields of all rows, null where a message has none.
-    messages = [{k: v for k, v in m.items() if v is not None} if isinstance(m, dict) else m for m in value]
-    return json.dumps(messages), True, None
+    return json.dumps(
+        [{k: v for k, v in m.items() if v is not None} if isinstance(m, dict) else m for m in value], default=str
+    )
+
+
+def _array(arrow: Any, column: Any) -> Any:
+    """Return a column as an Arrow array; Python values that are bytes, or without a type in common, become strings."""
+    if not isinstance(column, list):
+        return column
+    if not any(isinstance(value, bytes) for value in column):
+        with suppress(arrow.ArrowInvalid, arrow.ArrowTypeError, UnicodeError, OverflowError):
+            return arrow.array(column)
+    texts = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in column)
+    strings = (text if text is None or isinstance(text, str) else json.dumps(text, default=str) for text in texts)
+    return arrow.array([text and text.encode("utf-8", "replace").decode("utf-8") for text in strings], arrow.string())
 
 
 def _named(arrow: Any, column: Any, name: str) -> Any:
     """Return ids or targets as strings, numbers in digits."""
+    values = _array(arrow, column)
     try:
-        return _unmarked(arrow, column.cast(arrow.string()).combine_chunks())
+        return values.cast(arrow.string())
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
-        raise DataError(f"column {name!r} holds {column.type}; ids and targets are strings or numbers") from None
+        raise DataError(f"column {name!r} holds {values.type}; ids and targets are strings or numbers") from None
 
 
-def _unmarked(arrow: Any, strings: Any) -> Any:
-    odd = arrow.compute.fill_null(arrow.compute.starts_with(strings, ODD), False)
-    return arrow.compute.if_else(odd, arrow.compute.utf8_slice_codeunits(strings, 2), strings)
-
-
-def _kept(arrow: Any, column: Any, name: str, kept: dict[str, Any], problem: Any) -> tuple[Any, Any]:
+def _kept(arrow: Any, column: Any, name: str, kept: dict[str, Any], problems: list[str | None]) -> Any:
     """Return a kept column in the type that it had first; what does not fit is a problem of its row."""
-    plain = column.combine_chunks()
-    if arrow.types.is_string(plain.type):
-        plain = _unmarked(arrow, plain)
-    kind = kept.setdefault(name, arrow.string() if arrow.types.is_null(plain.type) else plain.type)
+    array = _array(arrow, column)
+    kind = kept.setdefault(name, arrow.string() if arrow.types.is_null(array.type) else array.type)
+    refused = (arrow.ArrowInvalid, arrow.ArrowNotImplementedError)
     try:
-        return plain.cast(kind), problem
-    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
+        return array.cast(kind)
+    except refused:
         pass
-    values = [_cast(arrow, value, kind) for value in plain.to_pylist()]
-    wrong = [
-        f"column {name!r} holds {str(value)[:60]!r}, where it held {kind} before" if new is None and value else None
-        for value, new in zip(plain.to_pylist(), values, strict=True)
-    ]
-    return arrow.array(values, kind), arrow.compute.coalesce(problem, arrow.array(wrong, arrow.string()))
-
-
-def _cast(arrow: Any, value: Any, kind: Any) -> Any:
-    """Return a value as another type holds it, None if it cannot."""
-    try:
-        return arrow.scalar(value).cast(kind).as_py()
-    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError):
-        return None
+    values: list[Any] = []
+    for row, value in enumerate(array):
+        try:
+            values.append(value.cast(kind).as_py())
+        except refused:  # noqa: PERF203  # of this row alone
+            values.append(None)
+            reason = f"column {name!r} holds {str(value)[:60]!r}, where it held {kind} before"
+            problems[row] = problems[row] or reason
+    return arrow.array(values, kind)
