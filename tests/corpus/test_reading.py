@@ -193,3 +193,22 @@ def test_quotes_in_a_table_that_is_written_without_make_no_cell_of_several_rows(
 def test_a_csv_file_may_end_as_it_likes_and_hold_quotes_inside(tmp_path, end):
     (tmp_path / "in.csv").write_text(f'text,more\r\n5" pipe,x\r\n"two ""quoted""",y{end}', newline="")
     assert [row["text"] for row in rows(read(open_source(tmp_path / "in.csv")))] == ['5" pipe', 'two "quoted"']
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_text_that_is_not_utf8_in_a_damaged_file_is_refused(tmp_path, kind):
+    path = write(tmp_path, kind)
+    if kind == "parquet":
+        pq.write_table(pq.read_table(path), path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace("\u00e9".encode(), b"\xff\xff"))
+    with pytest.raises(DataError, match=rf"in\.{kind}: not {kind}: .*UTF8"):
+        read(open_source(path))
+
+
+def test_a_text_may_begin_with_anything(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"text": "\0!a", "n": "\0!b"}) + "\n" + json.dumps({"text": "b", "n": 1}) + "\n")
+    assert [(row["text"], row[KEPT + "n"]) for row in rows(read(open_source(path), keep=("n",)))] == [
+        ("\0!a", "\0!b"),
+        ("b", "1"),
+    ]

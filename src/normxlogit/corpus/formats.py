@@ -129,13 +129,13 @@ def open_reader(file: Any, kind: str, size: int) -> Reader:
 
 def _parquet(file: Any) -> Reader:
     reader = optional_module("pyarrow.parquet", "").ParquetFile(file, page_checksum_verification=True)
-    from_batches, total = arrow_module().Table.from_batches, max(reader.metadata.num_rows, 1)
+    total = max(reader.metadata.num_rows, 1)
 
     def blocks(columns: Sequence[str]) -> Iterator[Block]:
         done = 0
         for batch in reader.iter_batches(batch_size=BLOCK, columns=list(columns)):
             done += batch.num_rows
-            yield Block.of(from_batches([batch]).select(list(columns)), done / total)
+            yield Block.of(_checked(batch, columns), done / total)
 
     return Reader(list(reader.schema_arrow.names), blocks)
 
@@ -151,10 +151,21 @@ def _arrow(file: Any, size: int) -> Reader:
         batches = map(reader.get_batch, range(count)) if is_file else reader
         for number, batch in enumerate(batches, 1):
             fraction = number / count if is_file else file.tell() / max(size, 1)
-            for table in sliced(arrow.Table.from_batches([batch]).select(list(columns))):
+            for table in sliced(_checked(batch, columns)):
                 yield Block.of(table, min(fraction, 1.0))
 
     return Reader(list(reader.schema.names), blocks)
+
+
+def _checked(batch: Any, columns: Sequence[str]) -> Any:
+    """Return some columns of a batch as a table.
+
+    Raises:
+        ArrowInvalid: If they are damaged, such as by text that is not UTF-8.
+    """
+    table = arrow_module().Table.from_batches([batch]).select(list(columns))
+    table.validate(full=True)
+    return table
 
 
 def sliced(table: Any) -> Iterator[Any]:

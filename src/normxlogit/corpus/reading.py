@@ -172,9 +172,9 @@ class File:
         except DataError as error:
             raise DataError(f"{self.name}: {error}") from None
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-            raise DataError(f"cannot read {self.name}: {getattr(error, 'strerror', None) or error}") from None
+            raise DataError(f"cannot read {self.name}: {_reason(error)}") from None
         except (ValueError, arrow_module().ArrowException) as error:
-            raise DataError(f"{self.name}: not {self.kind}: {str(error).splitlines()[0]}") from None
+            raise DataError(f"{self.name}: not {self.kind}: {_reason(error)}") from None
 
     def names(self) -> list[str]:
         """Return the names of the columns that the file holds."""
@@ -198,8 +198,13 @@ class File:
                     file.seek(self.size - ENDS)
                 digest.update(file.read(ENDS))
         except OSError as error:
-            raise DataError(f"cannot read {self.name}: {error.strerror or error}") from None
+            raise DataError(f"cannot read {self.name}: {_reason(error)}") from None
         return digest.hexdigest()
+
+
+def _reason(error: Exception) -> str:
+    """Return what went wrong in one line."""
+    return getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _files(name: str, kind: str | None) -> list[File]:
@@ -222,7 +227,7 @@ def _files(name: str, kind: str | None) -> list[File]:
             return [File(system, path, name, kind or _kind(path), int(system.size(path) or 0), {})]
         files = [File(system, p, p, kind or _kind(p), int(system.size(p) or 0), _partitions(p, path)) for p in paths]
     except (OSError, ImportError, ValueError) as error:
-        raise DataError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from None
+        raise DataError(f"cannot read {name}: {_reason(error)}") from None
     if not files:
         raise DataError(f"{name}: no such file")
     return files
@@ -335,10 +340,9 @@ class TableSource:
         try:
             self._table = arrow.table(table)
         except (arrow.ArrowException, TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise DataError(
-                f"cannot read this {type(table).__name__} as an Arrow table: {reason}; give its rows as mappings such "
-                'as {"text": "..."}'
+                f"cannot read this {type(table).__name__} as an Arrow table: {_reason(error)}; give its rows as "
+                'mappings such as {"text": "..."}'
             ) from None
 
     def names(self) -> list[str]:
