@@ -1,4 +1,4 @@
-"""Rows of any source as shards: as many rows each, with the same columns, whatever they were read from."""
+"""Shards of the input: tables of as many rows each, with the same columns for every format."""
 
 import hashlib
 import json
@@ -18,20 +18,20 @@ from .reading import Source
 __all__ = ["KEPT", "Done", "InputColumns", "Shard", "choose_columns", "left_shards", "read_shards"]
 
 KEPT = "kept "
-"""What the names of kept columns begin with in a shard, whose own columns may be called the same."""
+"""Prefix of the names of kept columns in a shard, which has columns of other meanings by the same names."""
 
 
 @dataclass(frozen=True)
 class InputColumns:
-    """Which columns of the input are what.
+    """Names of the columns of the input by what they hold.
 
     Attributes:
         text: The texts.
         pair: Their second texts.
-        completion: What follows each text, where they are prompts.
-        id: What the rows are called; by default their numbers.
-        target: What is explained in each row.
-        keep: Columns that are handed on to the results.
+        completion: The completions, where the texts are prompts.
+        id: Names of the rows; by default their numbers.
+        target: The target of each row.
+        keep: Columns that are copied to the results.
         prompts: Whether the texts are prompts: strings, or lists of chat messages.
     """
 
@@ -52,15 +52,15 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class Done:
-    """A shard that is written.
+    """A written shard.
 
     Attributes:
         shard: Its number.
         first: The number of its first row.
-        rows: How many rows it was made of.
+        rows: How many input rows it has.
         errors: How many of them have no result.
         tokens: Tokens explained.
-        digest: Of the rows that it was made of.
+        digest: Of its input rows.
     """
 
     shard: Index
@@ -73,7 +73,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Shard:
-    """Some rows in a row.
+    """Contiguous rows of the input.
 
     Attributes:
         index: Its number.
@@ -93,29 +93,29 @@ class Shard:
 
 
 def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
-    """Check the columns against the input, and find the texts where no column was named.
+    """Check the columns against the input, and choose that of the texts where none was named.
 
     Raises:
-        DataError: If a column is not there, or a kept one would be taken for one of the results.
+        DataError: If a column does not exist, or a kept one has the name of a column of the results.
     """
     names = source.names()
-    found = columns
+    chosen = columns
     if not columns.text:
         default = "prompt" if columns.prompts and names != ["text"] else "text"
         if names and default not in names:
             what = f"{default}s"
             raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
-        found = replace(columns, text=default)
-    for name in found.all:
+        chosen = replace(columns, text=default)
+    for name in chosen.all:
         if names and name not in names:
-            or_written = "; max_new_tokens lets the model write the completions" if name == found.completion else ""
+            or_written = "; max_new_tokens lets the model write the completions" if name == chosen.completion else ""
             raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
     if names:
-        check_columns(names, found.all)
-    for name in found.keep:
+        check_columns(names, chosen.all)
+    for name in chosen.keep:
         if name in (CORPUS_SOURCES if columns.prompts else CORPUS_TEXTS):
             raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
-    return found
+    return chosen
 
 
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
@@ -152,14 +152,14 @@ def left_shards(
     done: Mapping[int, Done],
     skipped: Callable[[float], None] | None = None,
 ) -> Iterator[Shard]:
-    """Read the shards that are not done; those that are must be of the same rows.
+    """Read the shards that are not done; check that the others are of the same rows.
 
     Args:
         source: Where to read.
         columns: Which columns.
         size: Rows of a shard.
         done: The shards that are written.
-        skipped: Is told the share of the input that is done.
+        skipped: Called with the share of the input that is done.
 
     Raises:
         DataError: If rows have changed, or there are fewer than before.
@@ -192,24 +192,24 @@ def _shard(table: Any, index: int, fraction: float) -> Shard:
 
 def _digest(table: Any) -> str:
     """Return a digest of the values, the same for the same values however they were read."""
-    found = hashlib.blake2b(digest_size=12)
+    digest = hashlib.blake2b(digest_size=12)
     for name in table.column_names:
         column = table[name]
-        found.update(name.encode())
+        digest.update(name.encode())
         if str(column.type) != "string":
             arrow = arrow_module()
             sink = arrow.BufferOutputStream()
             with arrow.ipc.new_stream(sink, arrow.schema([(name, column.type)])) as writer:
                 writer.write_table(arrow.table({name: column}))
-            found.update(sink.getvalue())
+            digest.update(sink.getvalue())
             continue
         for chunk in column.chunks:
             _, bounds, data = chunk.buffers()
             places = np.frombuffer(bounds, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-            found.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
+            digest.update(np.diff(places).tobytes() + chunk.is_null().to_numpy(zero_copy_only=False).tobytes())
             if data is not None:
-                found.update(memoryview(data)[places[0] : places[-1]])
-    return found.hexdigest()
+                digest.update(memoryview(data)[places[0] : places[-1]])
+    return digest.hexdigest()
 
 
 def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept: dict[str, Any]) -> Any:
