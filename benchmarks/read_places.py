@@ -109,7 +109,7 @@ def read(explainer: Explainer, texts: Sequence[tuple[str, Sequence[str]]]) -> It
     Yields:
         One for each text of three tokens and more.
     """
-    module: Any = explainer.model.module
+    module: Any = explainer._model.module
     for text, words in texts:
         (ids,) = (encoding.ids for encoding in explainer.encode([text]))
         if len(ids) < LEAST:

@@ -75,7 +75,7 @@ def sign_table(explainer: Explainer, output: Path, *, text: str = TEXT) -> str:
     said = f"{product.prediction.label}, {product.prediction.probability:.3f}" if product.prediction else ""
     own = int((product.scores > 0).sum())
     return (
-        f"{explainer.model.name}: {said}\n\n" + "\n".join(lines) + "\n\n"
+        f"{explainer._model.name}: {said}\n\n" + "\n".join(lines) + "\n\n"
         f"Scores above zero: {own} of {len(product.scores)} tokens here, {above / count:.3f} of the {count} tokens of "
         f"the {len(found)} sentences in the package.\n"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from normxlogit.errors import DataError
 from normxlogit.evaluation.minimal_pairs import Item, Pair, encode_pairs
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.models.task_classes import TaskName
+from normxlogit.tasks import TaskName
 
 from .blimp import PARADIGMS, SPLIT_SEED, Counts, Half, is_plural, load_pairs
 from .evidence import evidence_of

@@ -182,7 +182,7 @@ def run_columns(
             column = f"{TITLES[task]}/{model}"
             examples = load_examples(task, data_dir=data_dir, limit=limits.get(task, limits.get("all")))
             explainer = Explainer.from_pretrained(checkpoints[task], **options)
-            check_head(explainer.model, TASKS[task])
+            check_head(explainer._model, TASKS[task])
             step = under(column, on_progress)
             found = run_methods(
                 explainer, examples, methods, folder=output / "runs", protocol=protocol, on_progress=step

@@ -11,7 +11,7 @@ CHANGED_WHILE_MADE = {
     "corpus.folder.Manifest",
     "methods.decomposition.layer_calls.LayerCall",
     "models.frozen_model._Listening",
-    "models.seq2seq._Encoded",
+    "tasks.seq2seq._Encoded",
     "surgery.frozen.Report",
     "surgery.readout.Readout",
     "surgery.trace.Call",

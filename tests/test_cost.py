@@ -84,7 +84,7 @@ def test_one_trunk_call_for_a_batch(layer_calls, options):
     e = explainer(num_labels=3)
     texts = ["the movie is not good", "a cat sat on the mat", "the plot was very bad"]
     e(texts)
-    calls = layer_calls(e.model.module.bert.encoder.layer)
+    calls = layer_calls(e._model.module.bert.encoder.layer)
     e(texts, **options)
     assert len(calls) == 3
 
@@ -92,26 +92,26 @@ def test_one_trunk_call_for_a_batch(layer_calls, options):
 def test_one_trunk_call_for_a_generated_text(layer_calls):
     e = explainer("llama", "CausalLM")
     e.explain_completion("the movie", " is good", method="normxlogit")
-    calls = layer_calls(e.model.module.model.layers)
+    calls = layer_calls(e._model.module.model.layers)
     e.explain_completion("the cat sat", " on the mat .", layers=ALL, method="normxlogit")
     assert len(calls) == 3
 
 
 def test_one_trunk_call_for_a_language_model(layer_calls):
     e = warm(explainer("roberta", "MaskedLM"))
-    calls = layer_calls(e.model.module.roberta.encoder.layer)
+    calls = layer_calls(e._model.module.roberta.encoder.layer)
     e(tiny.MASKED, target=["are", "is"], layers=ALL, method="normxlogit")
     assert len(calls) == 3
 
 
 def test_from_outputs_runs_the_embeddings_and_no_attention(layer_calls):
     e = explainer()
-    inputs = e.model.tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
+    inputs = e._model.tokenizer(tiny.TEXTS, return_tensors="pt", padding=True)
     with torch.inference_mode():
-        outputs = e.model.module(**inputs, output_hidden_states=True)
+        outputs = e._model.module(**inputs, output_hidden_states=True)
     e.from_outputs(inputs, outputs)
-    calls = layer_calls(e.model.module.bert.encoder.layer)
-    outputs_of_attention = layer_calls([layer.attention.output for layer in e.model.module.bert.encoder.layer])
+    calls = layer_calls(e._model.module.bert.encoder.layer)
+    outputs_of_attention = layer_calls([layer.attention.output for layer in e._model.module.bert.encoder.layer])
     e.from_outputs(inputs, outputs, layers=ALL)
     assert len(calls) <= 1, "the first layer is where the embeddings arrive"
     assert not outputs_of_attention
@@ -123,15 +123,15 @@ def test_from_outputs_runs_the_embeddings_and_no_attention(layer_calls):
 def test_the_head_costs_its_operations_on_real_tokens():
     e = warm(explainer(num_labels=3))
     encodings = e.encode(["the movie is not good", "a cat sat on the mat ."])
-    batch = e.model.batch(encodings, [0, 1])
+    batch = e._model.batch(encodings, [0, 1])
     assert batch.padded, "else the test would not notice padding"
     e(encodings)  # once, to see that the one does not change beside the other
-    bare = flops(lambda: e.model.module(**batch.inputs))
+    bare = flops(lambda: e._model.module(**batch.inputs))
     tokens, width = sum(map(len, encodings)), e.model.config.hidden_size
     head = 2 * tokens * (width * width + 3 * width)  # pooler and classifier
     assert flops(lambda: e(encodings)) == bare + head
     assert flops(lambda: e(encodings, target=ALL)) == bare + head, "more labels are read off the same logits"
-    below = e.model.parts.layers - 1
+    below = e._model.parts.layers - 1
     assert flops(lambda: e(encodings, layers=ALL)) == bare + (1 + below) * head
 
 
@@ -139,7 +139,7 @@ def test_the_head_costs_its_operations_on_real_tokens():
 def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
     e = warm(explainer(family, kind, vocab_size=WIDE))
     texts = [tiny.MASKED, tiny.MASKED + " and there"]
-    with Operations(e.model.module) as operations:
+    with Operations(e._model.module) as operations:
         e(texts, layers=ALL, method="normxlogit")
         e(texts, target=["are", "is"], contrast="was", method="normxlogit")
     assert 0 < operations.rows_of(WIDE) <= len(texts)
@@ -147,15 +147,15 @@ def test_the_vocabulary_meets_only_the_explained_positions(family, kind):
 
 def test_a_wide_vocabulary_makes_it_cheaper_than_the_models_own_pass():
     e = warm(explainer("bert", "MaskedLM", vocab_size=WIDE))
-    inputs = e.model.tokenizer(tiny.MASKED, return_tensors="pt")
-    assert flops(lambda: e(inputs, target="are", method="normxlogit")) < 0.5 * flops(lambda: e.model.module(**inputs))
+    inputs = e._model.tokenizer(tiny.MASKED, return_tensors="pt")
+    assert flops(lambda: e(inputs, target="are", method="normxlogit")) < 0.5 * flops(lambda: e._model.module(**inputs))
 
 
 def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
     e = explainer("llama", "CausalLM", vocab_size=WIDE)
     prompt, ids = "the movie is good and the cat sat on the mat", [10, 11, 12]
     e.explain_completion(prompt, ids, method="normxlogit")
-    with Operations(e.model.module) as operations:
+    with Operations(e._model.module) as operations:
         e.explain_completion(prompt, ids, method="normxlogit")
     assert operations.rows_of(WIDE) == len(ids)
 
@@ -165,18 +165,18 @@ def test_a_completion_meets_the_vocabulary_once_for_each_generated_token():
 
 def test_states_are_kept_only_for_layers():
     e = warm(explainer())
-    batch = e.model.batch(e.encode([tiny.TEXTS[0]]), [0])
+    batch = e._model.batch(e.encode([tiny.TEXTS[0]]), [0])
     with torch.inference_mode():
-        assert e.model.run(batch).states is None
-        assert len(e.model.run(batch, layers=True).states) == 4
+        assert e._model.run(batch).states is None
+        assert len(e._model.run(batch, layers=True).states) == 4
 
 
 def test_scores_are_made_in_inference_mode_and_in_few_operations():
     e = warm(explainer())
     seen = []
-    run = e.model.run
-    e.model.run = lambda *a, **k: seen.append(run(*a, **k)) or seen[-1]
-    with Operations(e.model.module) as operations:
+    run = e._model.run
+    e._model.run = lambda *a, **k: seen.append(run(*a, **k)) or seen[-1]
+    with Operations(e._model.module) as operations:
         e(tiny.TEXTS[0])
     assert seen[0].hidden.is_inference()
     assert seen[0].hidden.grad_fn is None
@@ -193,22 +193,22 @@ def hooks(model):
 
 def test_no_hook_is_left_behind_that_would_slow_later_passes():
     e = explainer()
-    assert hooks(e.model.module) == 0
+    assert hooks(e._model.module) == 0
     e(tiny.TEXTS)
-    assert hooks(e.model.module) == 2, "one at the trunk, one where the embeddings pass by"
+    assert hooks(e._model.module) == 2, "one at the trunk, one where the embeddings pass by"
     for method in ("normxlogit", "value-zeroing", "attention-rollout"):
         e(tiny.TEXTS, method=method, layers=ALL)
     for method in ("decompx", "occlusion"):
         e(tiny.TEXTS, method=method)
-    assert hooks(e.model.module) == 2
+    assert hooks(e._model.module) == 2
     for _ in range(2):
         e(tiny.TEXTS, method="gradient-x-input")
-    assert hooks(e.model.module) == 3, "one more where gradients put vectors in the place of words"
+    assert hooks(e._model.module) == 3, "one more where gradients put vectors in the place of words"
 
 
 def test_one_tokenizer_call_for_a_list(monkeypatch):
     e = warm(explainer())
-    kind, call = type(e.model.tokenizer), type(e.model.tokenizer).__call__
+    kind, call = type(e._model.tokenizer), type(e._model.tokenizer).__call__
     calls = []
     monkeypatch.setattr(kind, "__call__", lambda self, *a, **k: calls.append(a) or call(self, *a, **k))
     e(tiny.TEXTS * 20)
@@ -265,7 +265,7 @@ def small_memory(monkeypatch):
     def build(tokens, error):
         e = warm(explainer())
         e(tiny.TEXTS)  # what padding does is tried over these lengths too
-        kind, forward = type(e.model.module.bert), type(e.model.module.bert).forward
+        kind, forward = type(e._model.module.bert), type(e._model.module.bert).forward
         sizes = []
 
         def limited(self, input_ids, *args, **kwargs):
@@ -288,7 +288,7 @@ def test_half_the_budget_when_memory_runs_out_and_it_is_remembered(small_memory,
     found = e(texts)
     for a, scores in zip(found, expected, strict=True):
         np.testing.assert_allclose(a.scores, scores, rtol=1e-5, atol=1e-5)
-    assert e.model.batch_tokens <= 30
+    assert e._model.batch_tokens <= 30
     assert max(sizes) > 30
     sizes.clear()
     e(texts)

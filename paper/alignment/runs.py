@@ -82,11 +82,11 @@ def run_studies(
     studies = []
     for name, source in models:
         explainer = Explainer.from_pretrained(source, **options)
-        model = explainer.model
+        model = explainer._model
         items, counts = load_items(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
-        cache = ResultCache(folder, [model_digest(explainer.model), _described(items), protocol], Alignment)
+        cache = ResultCache(folder, [model_digest(explainer._model), _described(items), protocol], Alignment)
         found: list[Alignment] = []
         missing: dict[str, str] = {}
         for method in methods:

@@ -13,7 +13,7 @@ from normxlogit.inputs.batching import collate
 from normxlogit.inputs.encoder import Encoder
 from normxlogit.models.input_limits import position_limit
 from normxlogit.models.loading import load
-from normxlogit.models.tasks import task_of
+from normxlogit.tasks import task_of
 
 from ..sentence_pairs import load_items
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     )
     from .explainer import Explainer
     from .methods import Method, MethodInfo, Request, Scores, list_methods, register
-    from .models.targets import ALL
     from .results.attribution import Attribution, Prediction, TargetInfo, Token
     from .results.citations import Citation, Citations
     from .results.collection import Attributions
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from .results.similarity import Similarity
     from .results.sources import Sources
     from .results.words import Word
+    from .tasks.targets import ALL
 
 __all__ = [
     "ALL",
@@ -65,7 +65,7 @@ __all__ = [
 
 _HOMES = (
     {
-        "ALL": "models.targets",
+        "ALL": "tasks.targets",
         "Explainer": "explainer",
         "Attributions": "results.collection",
         "Comparison": "results.comparison",

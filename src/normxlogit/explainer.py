@@ -1,42 +1,50 @@
 """The front door: texts in, attributions out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import nn
 
 from .errors import InputError
+from .inputs.chat import Prompt
 from .inputs.encoder import LongText
 from .inputs.encoding import Encoding
 from .inputs.texts import Text
-from .methods import Method, method_named
-from .methods.defaults import default_methods, first_working, named_or_default, use_for
-from .models.factory import check_answers, model_summary, module_and_reader, task_model
+from .methods import Method
+from .methods.defaults import default_methods, named_or_default, use_for
 from .models.layers import Layers
 from .models.loading import load
-from .models.positions import Position
-from .models.sentence_embedding import Pooling
-from .models.signals import SignalModel
-from .models.targets import Choice, TargetSpec
-from .models.task_classes import TaskName, is_bare
-from .models.tasks import label_names
-from .models.zero_shot import ZeroShotModel, hypotheses_of
+from .models.task_model import TaskModel
+from .models.wrappers import module_and_reader
 from .pipeline.arguments import checked_arguments
-from .pipeline.language import LanguageMixin
-from .pipeline.multiple_choice import Question, explain_questions
-from .pipeline.options import ExplainOptions, Options, check_comparison
-from .pipeline.retrieval import RetrievalMixin
-from .pipeline.signals import explain_signals
-from .pipeline.texts import explain_outputs, explain_texts
-from .pipeline.zero_shot import explain_hypotheses
+from .pipeline.cite import cite
+from .pipeline.given_completion import explain_generation
+from .pipeline.options import CompletionOptions, ExplainOptions, Options, check_comparison
+from .pipeline.prompts import explain_generated, explain_written
+from .pipeline.similarity import explain_similarity
+from .pipeline.sources import explain_sources
+from .pipeline.texts import explain_by_default, explain_inputs, explain_outputs
+from .pipeline.writing import read_completion
 from .results.attribution import Attribution
+from .results.citations import Citations
 from .results.collection import Attributions
 from .results.comparison import Comparison
+from .results.generation import GenerationAttribution
+from .results.similarity import Similarity
+from .results.sources import Merging, Sources
+from .results.spans import By, Of
 from .surgery.clone import unwrapped
 from .surgery.recorders import without_recorders
+from .tasks import TaskName, is_bare
+from .tasks.base import label_names
+from .tasks.choice import Question
+from .tasks.positions import Position
+from .tasks.sentence_embedding import Pooling
+from .tasks.targets import Choice, TargetSpec
+from .tasks.zero_shot import hypotheses_of
 
 if TYPE_CHECKING:
     from transformers import Pipeline
@@ -45,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["Explainer"]
 
 
-class Explainer(LanguageMixin, RetrievalMixin):
+class Explainer:
     """Explains a model's answers token by token.
 
     The model is only read: its parameters, mode, hooks, configuration and device stay as they are. It is explained in
@@ -65,6 +73,9 @@ class Explainer(LanguageMixin, RetrievalMixin):
             its sentence-transformers files say.
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
+
+    Attributes:
+        model: The module that is explained, as it was given; of a pipeline its model.
 
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind.
@@ -90,24 +101,21 @@ class Explainer(LanguageMixin, RetrievalMixin):
     ) -> None:
         module, reader = module_and_reader(model, tokenizer)
         labels = None if labels is None else label_names(labels)
-        about = {"name": name, "batch_tokens": batch_tokens, "task": task, "labels": labels, "pooling": pooling}
-        self._take_apart({"model": module, "tokenizer": reader, **about, "hypotheses": hypotheses_of(model, labels)})
-
-    def _take_apart(self, given: dict[str, Any]) -> None:
-        self._given = given
-        about = {name: value for name, value in given.items() if name != "tokenizer"}
-        self.model = task_model(reader=given["tokenizer"], **about)
+        about = {"task": task, "labels": labels, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
+        self.__setstate__({"model": module, "tokenizer": reader, **about, "hypotheses": hypotheses_of(model, labels)})
 
     def __repr__(self) -> str:
-        return f"Explainer({model_summary(self.model)})"
+        return f"Explainer({self._model!r})"
 
     def __getstate__(self) -> dict[str, Any]:
         """Keep what the explainer was made of; the model is taken apart anew where it is read back."""
-        return self._given | {"model": without_recorders(self._given["model"])}
+        return self._arguments | {"model": without_recorders(self.model)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make the explainer anew."""
-        self._take_apart(state)
+        """Take the model apart."""
+        self._arguments = state
+        self.model: nn.Module = state["model"]
+        self._model = TaskModel(**state)
 
     @classmethod
     @checked_arguments
@@ -146,27 +154,15 @@ class Explainer(LanguageMixin, RetrievalMixin):
             InputError: If there is no such model, or weights are missing.
             UnsupportedModelError: If it has no head of a supported kind.
         """
-        model, tokenizer = load(
-            name,
-            task=task,
-            dtype=dtype,
-            device=device,
-            trust_remote_code=trust_remote_code,
-            allow_pickle=allow_pickle,
-            allow_missing_weights=allow_missing_weights,
-            **options,
-        )
-        about = str(name or "normxlogit/default")
-        embedding: TaskName | None = "embedding" if is_bare(unwrapped(model)) else None  # no class of its own says so
-        return cls(
-            model,
-            tokenizer,
-            task=embedding,
-            labels=labels,
-            pooling=pooling,
-            name=about,
-            batch_tokens=batch_tokens,
-        )
+        allowed = {
+            "trust_remote_code": trust_remote_code,
+            "allow_pickle": allow_pickle,
+            "allow_missing_weights": allow_missing_weights,
+        }
+        model, reader = load(name, task=task, dtype=dtype, device=device, **allowed, **options)
+        about: dict[str, Any] = {"labels": labels, "pooling": pooling, "batch_tokens": batch_tokens}
+        kind: TaskName | None = "embedding" if is_bare(unwrapped(model)) else None  # which no class of its own says
+        return cls(model, reader, task=kind, name=str(name or "normxlogit/default"), **about)
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -226,28 +222,9 @@ class Explainer(LanguageMixin, RetrievalMixin):
             MethodError: If the method or a setting does not exist, or it cannot give layers.
             HeadMismatchError: If the model's head cannot be applied by itself.
         """
-        check_answers(self.model)
-
-        def explain(chosen: Method) -> Attribution | Attributions[Attribution]:
-            return self._explain(
-                inputs,
-                Options(target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress),
-            )
-
-        if method is not None:
-            return explain(method_named(method))
-        # Each default method that is tried reads both.
-        inputs, targets = (list(some) if isinstance(some, Iterator) else some for some in (inputs, targets))
-        return _noted(*first_working(use_for(self.model.task.vocabulary), explain))
-
-    def _explain(self, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-        if isinstance(self.model, SignalModel):
-            return explain_signals(self.model, inputs, options)
-        if isinstance(self.model, ZeroShotModel):
-            return explain_hypotheses(self.model, inputs, options)
-        if self.model.task.kind == "choice":
-            return explain_questions(self.model, inputs, options)
-        return explain_texts(self.model, inputs, options)
+        chosen = named_or_default(method, use_for(self._model.task.vocabulary))
+        options = Options(target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress)
+        return (explain_by_default if method is None else explain_inputs)(self._model, inputs, options)
 
     @checked_arguments
     def compare(
@@ -260,35 +237,24 @@ class Explainer(LanguageMixin, RetrievalMixin):
         position: Position = None,
         long_text: LongText | None = None,
     ) -> Comparison:
-        """Explain one text by several methods, side by side.
+        """Explain one text by several methods, by default `normxlogit` and `frozen-gradient`, side by side.
 
-        Args:
-            text: One input, as `__call__` takes it.
-            methods: What to compare; by default `normxlogit` and `frozen-gradient`.
-            target: One label or token; None for the prediction.
-            contrast: As in `__call__`.
-            position: As in `__call__`.
-            long_text: As in `__call__`.
-
-        Returns:
-            One result for each method, which say how far their rankings agree.
+        The other arguments are those of a call, with at most one target.
 
         Raises:
             InputError: If more than one input is given.
         """
         methods = default_methods("shown") if methods is None else methods
         check_comparison(methods, target)
-        results = [
-            self(text, method=method, target=target, contrast=contrast, position=position, long_text=long_text)
-            for method in methods
-        ]
+        about: dict[str, Any] = {"target": target, "contrast": contrast, "position": position, "long_text": long_text}
+        results = [self(text, method=method, **about) for method in methods]
         if not all(isinstance(result, Attribution) for result in results):
             raise InputError("methods are compared on one text; pass a single one")
         return Comparison(results)
 
     @checked_arguments
     def encode(self, texts: Text | Iterable[Text], *, max_length: int | None = None) -> list[Encoding]:
-        """Encode texts once, to explain them with several methods; `__call__` takes the result.
+        """Encode texts once, to explain them with several methods; a call takes the result.
 
         Args:
             texts: Strings or pairs, in any container; a bare string or pair is one text.
@@ -297,8 +263,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
         Raises:
             InputError: If a text cannot be read.
         """
-        self.model.refresh()
-        return self.model.encoder(texts, max_length=max_length)
+        self._model.refresh()
+        return self._model.encoder(texts, max_length=max_length)
 
     @checked_arguments
     def from_outputs(
@@ -314,7 +280,7 @@ class Explainer(LanguageMixin, RetrievalMixin):
         position: Position = None,
         token_predictions: bool | None = None,
     ) -> Attributions[Attribution]:
-        """Explain a forward pass that was already run, without another.
+        """Explain a forward pass that was already run, by default by `normxlogit`, which needs no other.
 
         Only the embedding layer runs again, to see that the outputs are of these inputs. So checked are the number of
         hidden states, the first (it is of these ids) and the last (the head makes these logits of it). What no check
@@ -323,16 +289,8 @@ class Explainer(LanguageMixin, RetrievalMixin):
         the texts, which takes a small forward pass. Layers of the few architectures whose `hidden_states` cannot be
         brought to the head take a pass each.
 
-        Args:
-            inputs: What the model was given.
-            outputs: What it returned, called with `output_hidden_states=True` in evaluation mode.
-            target: As in `__call__`.
-            targets: As in `__call__`.
-            contrast: As in `__call__`.
-            layers: As in `__call__`.
-            method: As in `__call__`; by default `normxlogit`, which needs no other pass.
-            position: As in `__call__`.
-            token_predictions: As in `__call__`.
+        `inputs` is what the model was given, and `outputs` what it returned, called with `output_hidden_states=True` in
+        evaluation mode; the other arguments are those of a call.
 
         Raises:
             InputError: If the outputs hold no hidden states or are of another shape.
@@ -340,19 +298,259 @@ class Explainer(LanguageMixin, RetrievalMixin):
         """
         chosen = named_or_default(method, "recorded")
         options = Options(target, targets, contrast, layers, chosen, position, None, token_predictions)
-        check_answers(self.model)
-        if self.model.task.kind == "choice":
-            raise InputError(
-                f"{self.model.task.purpose} compares several forward passes, and is explained from texts: call the "
-                "explainer on them"
-            )
-        return explain_outputs(self.model, inputs, outputs, options)
+        return explain_outputs(self._model, inputs, outputs, options)
 
+    @overload
+    def generate(self, prompt: Prompt, **options: Any) -> GenerationAttribution: ...
+    @overload
+    def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[GenerationAttribution]: ...
 
-def _noted(
-    results: Attribution | Attributions[Attribution], note: tuple[str, ...]
-) -> Attribution | Attributions[Attribution]:
-    """Return results with a note added to each."""
-    if isinstance(results, Attribution):
-        return replace(results, notes=(*results.notes, *note)) if note else results
-    return Attributions(replace(result, notes=(*result.notes, *note)) for result in results) if note else results
+    @checked_arguments
+    def generate(
+        self,
+        prompt: Prompt | Iterable[Prompt],
+        *,
+        max_new_tokens: int = 40,
+        target: Choice | None = None,
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str | Method | None = None,
+        **options: Any,
+    ) -> GenerationAttribution | Attributions[GenerationAttribution]:
+        """Let a language model continue prompts, and explain every token that it generated.
+
+        Args:
+            prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
+                which are read in batches, each with the tokens and scores that it has alone.
+            max_new_tokens: Most tokens to generate.
+            target: As in `explain_completion`, like the following.
+            contrast: A token whose logit is subtracted.
+            layers: Which layers, as in a call.
+            method: The method.
+            **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
+                With any but a few of them, several prompts are continued one after the other.
+
+        Returns:
+            One result, or a list in the order of the prompts.
+
+        Raises:
+            InputError: If the prompt is empty, leaves no room, or the tokenizer has no template for messages.
+            TargetError: If a token asked for does not exist.
+            UnsupportedModelError: If the model is not a language model.
+        """
+        wanted = Options(target, None, contrast, layers, named_or_default(method, "completions"))
+        return explain_generated(self._language_model, prompt, max_new_tokens, wanted, options)
+
+    @overload
+    def explain_completion(  # type: ignore[overload-overlap]
+        self, prompt: Prompt, completion: str | Sequence[int], **options: "Unpack[CompletionOptions]"
+    ) -> GenerationAttribution: ...
+    @overload
+    def explain_completion(
+        self,
+        prompt: Iterable[Prompt],
+        completion: Iterable[str] | Iterable[Sequence[int]],
+        **options: "Unpack[CompletionOptions]",
+    ) -> Attributions[GenerationAttribution]: ...
+
+    @checked_arguments
+    def explain_completion(
+        self,
+        prompt: Prompt | Iterable[Prompt],
+        completion: Any,
+        *,
+        target: Choice | None = None,
+        targets: Any = None,
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str | Method | None = None,
+        sources: Any = None,
+    ) -> GenerationAttribution | Attributions[GenerationAttribution]:
+        """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
+
+        Args:
+            prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
+                which are read in batches. Then `completion`, and `targets` and `sources` where they are given, are
+                lists with one for each.
+            completion: The text that follows as it is (mind the space), or its token ids.
+            target: A token or index that is explained at every place; None explains each token itself.
+            targets: A token or index for each place.
+            contrast: A token whose logit is subtracted.
+            layers: Which layers, as in a call.
+            method: By default `frozen-gradient`, with a backward pass for each generated token.
+            sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
+                (start, end) of its characters, in a list of messages (message, start, end).
+
+        Returns:
+            One result, or a list in the order of the prompts.
+
+        Raises:
+            InputError: If prompt or completion is empty, both are longer than the model reads, a source is no span, or
+                the lists differ in length.
+            TargetError: If a token asked for does not exist.
+            UnsupportedModelError: If the model is not a language model.
+        """
+        wanted = Options(target, targets, contrast, layers, named_or_default(method, "completions"))
+        return explain_written(self._language_model, prompt, completion, wanted, sources)
+
+    @checked_arguments
+    def explain_sources(
+        self,
+        prompt: Prompt,
+        completion: str | Sequence[int],
+        *,
+        by: By | Mapping[str, Sequence[int]] = "sentence",
+        of: Of = None,
+        method: str | Method | None = None,
+        merge: Merging = "sum",
+    ) -> Sources:
+        """Explain which sources of a prompt a completion rests on, at the least cost that the method allows.
+
+        The frozen gradient takes a backward pass for each part of the completion, not for each token. Perturbation
+        methods take out sources instead of tokens: `occlusion` leaves out one at a time, `lime` is ContextCite's
+        estimator.
+
+        Args:
+            prompt: A text, or a list of chat messages for the tokenizer's template.
+            completion: As in `explain_completion`.
+            by: "sentence", "paragraph", "message" or "word", or named spans as `sources` of `explain_completion`.
+            of: The part of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
+            method: As in `explain_completion`.
+            merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
+
+        Raises:
+            InputError: If prompt or completion is empty or too long, or there is no such source or part.
+            MethodError: If the method does not score sources.
+            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
+        """
+        model, options = self._language_model, Options(method=named_or_default(method, "completions"))
+        completed = read_completion(model, prompt, completion)
+        completed = completed if isinstance(by, str) else completed.naming(by)
+        return explain_sources(model, completed, options, by if isinstance(by, str) else completed.named, of, merge)
+
+    @checked_arguments
+    def from_generation(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        *,
+        target: Choice | None = None,
+        contrast: Choice | None = None,
+        layers: Layers = None,
+        method: str | Method | None = None,
+    ) -> Attributions[GenerationAttribution]:
+        """Explain what your own call of the model's `generate` returned, from the states that it left.
+
+        Only the embedding layer runs again, and the head on the generated tokens. Call `generate` with
+        `return_dict_in_generate=True, output_hidden_states=True, output_logits=True`.
+
+        Args:
+            inputs: What `generate` was given, padded on the left or not.
+            outputs: What it returned.
+            target: As in `explain_completion`.
+            contrast: As in `explain_completion`.
+            layers: Which layers, as in a call.
+            method: One that reads each token's own states: `normxlogit`, the default, `logat` or `input-norm`.
+
+        Raises:
+            InputError: If the outputs lack something, are of several beams, or are not of these inputs.
+            HeadMismatchError: If the hidden states and the logits do not belong together.
+            MethodError: If the method needs a pass of its own.
+        """
+        wanted = Options(target, None, contrast, layers, named_or_default(method, "recorded"))
+        return explain_generation(self._language_model, inputs, outputs, wanted)
+
+    @checked_arguments
+    def cite(
+        self,
+        question: str | None = None,
+        documents: Any = None,
+        *,
+        messages: Prompt | None = None,
+        answer: str | None = None,
+        system: str | None = None,
+        max_new_tokens: int = 200,
+        method: str | Method | None = None,
+        verify: int | Literal["auto"] = 0,
+    ) -> Citations:
+        """Cite the sentences of documents that an answer rests on: the model's own answer, or one written elsewhere.
+
+        The sources are the documents' sentences. The default method takes one forward pass over the finished answer
+        and one backward pass for each of its sentences. Of an answer that was written elsewhere, the citations say what
+        this model finds it to rest on when it reads it.
+
+        Args:
+            question: The question.
+            documents: Texts by name, a list of texts, files (`pathlib.Path`) or a retriever's documents: see
+                `normxlogit.inputs.documents`. With `messages` spans by name, (message, start, end) in characters.
+            messages: A prompt of your own, with the documents in it, instead of `question`: a list of chat messages, or
+                a text.
+            answer: The answer to be cited; None lets the model write one.
+            system: What the system message says; by default what the model's chat template puts there.
+            max_new_tokens: Most tokens to generate.
+            method: As in `explain_sources`.
+            verify: Measure for this many of the first sources what the answer loses without them, a pass each; "auto"
+                measures until the others can no longer come first. The measured ones are ranked by it.
+
+        Raises:
+            InputError: If there is no question, document or answer, or they leave no room for an answer.
+            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
+
+        Example:
+            >>> answer = explainer.cite("Who won?", {"news.txt": "It rained. The home team won."})  # doctest: +SKIP
+            >>> answer.citations()[0].text  # doctest: +SKIP
+            'The home team won.'
+        """
+        chosen = named_or_default(method, "completions")
+        about: dict[str, Any] = {"system": system, "max_new_tokens": max_new_tokens, "verify": verify}
+        about |= {"messages": messages, "answer": answer}
+        return cite(self._language_model, question, documents, method=chosen, **about)
+
+    @overload
+    def similarity(  # type: ignore[overload-overlap]  # a string is one text, not its letters
+        self, first: str, second: str, *, method: str | Method | None = ..., matrix: bool = ...
+    ) -> Similarity: ...
+    @overload
+    def similarity(
+        self, first: str, second: Iterable[str], *, method: str | Method | None = ..., matrix: bool = ...
+    ) -> Attributions[Similarity]: ...
+
+    @checked_arguments
+    def similarity(
+        self,
+        first: str,
+        second: str | Iterable[str],
+        *,
+        method: str | Method | None = None,
+        matrix: bool = False,
+    ) -> Similarity | Attributions[Similarity]:
+        """Explain the cosine of two texts, or of a query with each of many documents.
+
+        With the frozen gradient the scores of either text's tokens and its bias sum to the cosine, from one forward and
+        one backward pass through each text.
+
+        Args:
+            first: A text, such as a query.
+            second: Another, or several such as documents, which are read in batches.
+            method: By default `frozen-gradient`; perturbation methods take tokens out of one text while the other
+                stays.
+            matrix: Score pairs of tokens too; frozen gradient only. It takes a backward pass through the first text for
+                each dimension of its vector, and through each other text one for each token of the first.
+
+        Returns:
+            One result, or a list in the order of the documents.
+
+        Raises:
+            InputError: If a text is empty or none is given.
+            MethodError: If pairs are asked of another method.
+            UnsupportedModelError: If the model does not embed texts, or the method does not work on it.
+
+        Example:
+            >>> result = explainer.similarity("Who built the pool?", "It was built by Karl Brenner.")  # doctest: +SKIP
+            >>> result.cosine, result.top(3)  # doctest: +SKIP
+        """
+        return explain_similarity(self._model, first, second, named_or_default(method, "similarity"), matrix=matrix)
+
+    @cached_property
+    def _language_model(self) -> TaskModel:
+        return self._model.generating()

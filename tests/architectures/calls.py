@@ -165,7 +165,7 @@ class TextCalls:
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.explainer = Explainer(model, tokenizer)
-        self.task = self.explainer.model.task.name  # XLM's language model is in two mappings
+        self.task = self.explainer._model.task.name  # XLM's language model is in two mappings
         self.inputs = INPUTS.get(self.task, TEXTS)
 
     def each(self) -> dict[str, tuple[Call, Call]]:

@@ -11,10 +11,10 @@ from transformers import PreTrainedModel
 from normxlogit import ALL, Attribution, Explainer
 from normxlogit.inputs.batching import Batch
 from normxlogit.methods import NormXLogit, Request
-from normxlogit.models.targets import resolve
-from normxlogit.models.tasks import at
 from normxlogit.surgery.headpiece import answer_of
 from normxlogit.surgery.proofs import EXCLUDED
+from normxlogit.tasks.positions import at
+from normxlogit.tasks.targets import resolve
 from tests.architectures.base import SIGNALS, TOLERANCE, Broken, build, near, stir, tokenizer_for, tokens_read
 from tests.architectures.known import ALIKE
 from tests.architectures.signals import check_signal
@@ -45,7 +45,7 @@ def check(task: str, family: str) -> dict[str, Any]:
         model = build(task, family)
         stir(model, strength)
         explainer = Explainer(model, tokenizer)
-        name = explainer.model.task.name  # XLM's language model stands in two mappings
+        name = explainer._model.task.name  # XLM's language model stands in two mappings
         texts: list[Any] = {"masked-lm": MASKED, "question-answering": PAIRS, "multiple-choice": PAIRS}.get(name, TEXTS)
         with torch.no_grad():
             if family in ALIKE or _told_apart(explainer, model, texts):
@@ -55,23 +55,23 @@ def check(task: str, family: str) -> dict[str, Any]:
     facts: dict[str, Any] = {"class": type(model).__name__, "strength": strength}
     with torch.no_grad():
         _whole(explainer, model, texts)
-        facts["trunk"] = explainer.model.parts.trunk
+        facts["trunk"] = explainer._model.parts.trunk
         facts["reads"] = _read(explainer, texts)
         _loop(explainer, model, texts)
-        facts["padding"] = "tells" if explainer.model.copy.padding.refuted else "same"
+        facts["padding"] = "tells" if explainer._model.copy.padding.refuted else "same"
     facts["layers"] = _layers(explainer, texts[0])
-    facts["resting"] = explainer.model.parts.early_exit is not None
+    facts["resting"] = explainer._model.parts.early_exit is not None
     return facts
 
 
 def _batch(explainer: Explainer, texts: list[Any]) -> Batch:
-    return explainer.model.batch(explainer.model.encoder(texts), list(range(len(texts))))
+    return explainer._model.batch(explainer._model.encoder(texts), list(range(len(texts))))
 
 
 def _own(explainer: Explainer, model: PreTrainedModel, batch: Batch, **options: Any) -> tuple[torch.Tensor, Any]:
     """The plain model's logits and outputs; every row of a multiple-choice batch as a question of one choice."""
     inputs = batch.inputs
-    if explainer.model.task.name == "multiple-choice":
+    if explainer._model.task.name == "multiple-choice":
         inputs = {name: value[:, None] for name, value in inputs.items()}
     outputs = model(**inputs, **options)
     logits = answer_of(outputs)
@@ -83,10 +83,10 @@ def _own(explainer: Explainer, model: PreTrainedModel, batch: Batch, **options: 
 def _told_apart(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> bool:
     """Whether the model's answers to different texts (to different tokens) differ by far more than the tolerance."""
     batch = _batch(explainer, texts)
-    explainer.model.run(batch)
-    assert explainer.model.head, "refused, or proved"
+    explainer._model.run(batch)
+    assert explainer._model.head, "refused, or proved"
     own, _ = _own(explainer, model, batch)
-    rows = own[0][batch.mask[0]] if explainer.model.task.per_token else own  # (N, C)
+    rows = own[0][batch.mask[0]] if explainer._model.task.per_token else own  # (N, C)
     rows = rows.masked_fill(rows.abs() > EXCLUDED, 0.0)
     apart = (rows.max(0).values - rows.min(0).values).max().item()
     return apart > APART * TOLERANCE * max(1.0, rows.abs().max().item())
@@ -96,30 +96,30 @@ def _whole(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> No
     """The head on the trunk's output gives the model's logits, padding and all; and on each token the token's."""
     batch = _batch(explainer, texts)
     own, _ = _own(explainer, model, batch)
-    run = explainer.model.run(batch)
-    if explainer.model.parts.token_pooling is None:
-        near(explainer.model.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
+    run = explainer._model.run(batch)
+    if explainer._model.parts.token_pooling is None:
+        near(explainer._model.head.whole(run.hidden, batch.inputs), own, "whole-sequence logits")
     if run.positions is None:
         near(run.logits, own, "logits")
     else:
         near(run.logits, at(own, run.positions), "logits at the position explained")
-        found, wanted = explainer.model.read(run.hidden, batch), own[batch.mask]  # (N, C)
+        found, wanted = explainer._model.read(run.hidden, batch), own[batch.mask]  # (N, C)
         kept = wanted.abs() < EXCLUDED  # BigBird's reader pushes the question's tokens out of the choice
         near(found[kept], wanted[kept], "head on each token")
 
 
 def _read(explainer: Explainer, texts: list[Any]) -> str:
     """Which positions the head reads, by the gradient; where it is one, the head on it alone gives the output."""
-    if explainer.model.task.per_token:
-        return "each token" if explainer.model.parts.tokenwise else "each token among the others"
+    if explainer._model.task.per_token:
+        return "each token" if explainer._model.parts.tokenwise else "each token among the others"
     batch = _batch(explainer, texts[:1])
-    run = explainer.model.run(batch)
-    return tokens_read(explainer.model.head, run.hidden, batch.inputs, run.logits)
+    run = explainer._model.run(batch)
+    return tokens_read(explainer._model.head, run.hidden, batch.inputs, run.logits)
 
 
 def _explained(explainer: Explainer, texts: list[Any]) -> list[tuple[Any, Attribution]]:
     """Texts with their explanations; of a multiple-choice question, the text with the predicted choice."""
-    if explainer.model.task.name != "multiple-choice":
+    if explainer._model.task.name != "multiple-choice":
         return list(zip(texts, explainer(texts, method="normxlogit"), strict=True))
     prompt, choices = texts[0][0], [choice for _, choice in texts]
     result = explainer((prompt, choices), method="normxlogit")
@@ -133,23 +133,23 @@ def _loop(explainer: Explainer, model: PreTrainedModel, texts: list[Any]) -> Non
         logits, outputs = _own(explainer, model, batch, output_hidden_states=True)
         states = outputs.get("encoder_hidden_states") or outputs["hidden_states"]
         embedded = states[0]  # (1, T, H)
-        if embedded.ndim != 3 or explainer.model.parts.states_late:  # several streams, or a layer late
+        if embedded.ndim != 3 or explainer._model.parts.states_late:  # several streams, or a layer late
             embedded = model.get_input_embeddings()(batch.inputs["input_ids"])
-        hidden = explainer.model.run(batch).hidden  # (1, T, H)
-        label = 0 if explainer.model.task.name == "multiple-choice" else together.target.ids[0]
+        hidden = explainer._model.run(batch).hidden  # (1, T, H)
+        label = 0 if explainer._model.task.name == "multiple-choice" else together.target.ids[0]
         alone_logits = (
-            None if explainer.model.task.per_token else _each_alone(explainer, model, batch, hidden)
+            None if explainer._model.task.per_token else _each_alone(explainer, model, batch, hidden)
         )  # (T, C)
         wanted = []
         for place in range(len(together.tokens)):
             logit = logits[0, place, label] if alone_logits is None else alone_logits[place, label]
             if logit.abs() > EXCLUDED:
-                logit = explainer.model.head.tokens(hidden[:, place])[0, label]
+                logit = explainer._model.head.tokens(hidden[:, place])[0, label]
             wanted.append(embedded[0, place].norm() * logit)
         loop = torch.stack(wanted)  # (T,)
-        run = explainer.model.run(batch)
-        target = resolve(explainer.model, run, label)
-        alone = NormXLogit().score(Request(explainer.model, run, target)).values[0, 0, 0]  # (T,)
+        run = explainer._model.run(batch)
+        target = resolve(explainer._model, run, label)
+        alone = NormXLogit().score(Request(explainer._model, run, target)).values[0, 0, 0]  # (T,)
         near(alone, loop, "NormXLogit against a plain loop")
         near(torch.tensor(together.scores), loop, "NormXLogit among others")
 
@@ -211,7 +211,7 @@ def _hooked(modules: Iterable[torch.nn.Module], hook: Any) -> Iterator[None]:
 
 def _layers(explainer: Explainer, text: Any) -> int:
     """Every layer's scores are finite, and the last layer's are the default ones."""
-    if explainer.model.task.name == "multiple-choice":
+    if explainer._model.task.name == "multiple-choice":
         text = (text[0], [text[1], "a film"])
     layered = torch.tensor(explainer(text, method="normxlogit", layers=ALL).scores)  # (L, T)
     if not layered.isfinite().all():

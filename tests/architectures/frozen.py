@@ -84,7 +84,7 @@ def _input(task: str, family: str, model: Any, shadow: nn.Module) -> tuple[dict[
     if task == "multiple-choice":
         one_choice_each(shadow)
     explainer = Explainer(model, tokenizer_for(task, family))
-    found = dict(explainer.model.batch(explainer.model.encoder([text]), [0]).inputs)
+    found = dict(explainer._model.batch(explainer._model.encoder([text]), [0]).inputs)
     vars(shadow)["config"] = explainer.model.config  # which knows what padding is
     return found, None
 

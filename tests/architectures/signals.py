@@ -7,7 +7,6 @@ from transformers import PreTrainedModel
 
 from normxlogit import ALL, Explainer
 from normxlogit.errors import UnsupportedModelError
-from normxlogit.pipeline.signals import _encoding  # the names of patches do not matter here
 from tests.architectures.base import Broken, build, near, stir, tokens_read
 
 SAMPLES = 4000
@@ -43,10 +42,10 @@ def check_signal(task: str, family: str) -> dict[str, Any]:
     model = build(task, family)
     stir(model, 2.0)
     explainer = Explainer(model, unread)  # what a processor would make is given as it is
-    taken, values = explainer.model, samples_for(model)
-    rows = [{model.main_input_name: value} for value in values]
+    taken, values = explainer._model, samples_for(model)
     with torch.no_grad():
-        batch = taken.signal_batch(rows, [_encoding(taken, rows[0])] * 2, [0, 1])
+        encodings, _ = taken.task.encode(taken, {model.main_input_name: values})
+        batch = taken.batch(encodings, [0, 1])
         own = model(**{model.main_input_name: values}, output_hidden_states=True)
         run = taken.run(batch)
         head = taken.head

@@ -62,7 +62,7 @@ def outputs(name: str, says: str, error: type[NormXLogitError] = InputError, **c
         made = explainer("bert")
         inputs = {"input_ids": torch.tensor([[2, 5, 6, 3]])}
         with torch.no_grad():
-            found = dict(made._given["model"](**inputs, output_hidden_states=True))
+            found = dict(made.model(**inputs, output_hidden_states=True))
         return made.from_outputs(inputs, found | changes)
 
     return Call(f"outputs {name}", do, error, says)

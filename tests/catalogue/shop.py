@@ -42,7 +42,7 @@ def explainer(name: str) -> Explainer:
 
 def state_of(made: Explainer) -> tuple[object, object]:
     """Return what must stay as it was: the caller's model and tokenizer."""
-    given = made._given
+    given = made._arguments
     return fingerprint(given["model"]), tokenizer_state(given["tokenizer"])
 
 
@@ -55,7 +55,7 @@ def listing(folder: Path) -> dict[Path, int]:
 
 
 def saved(folder: Path, name: str) -> Path:
-    model = explainer(name)._given
+    model = explainer(name)._arguments
     copy.deepcopy(model["model"]).save_pretrained(folder / name)  # which writes into the configuration
     model["tokenizer"].save_pretrained(folder / name)
     return folder / name

@@ -10,7 +10,7 @@ from .shop import KINDS, LONGEST, STEERING, explainer, listing, state_of
 @pytest.fixture(scope="module")
 def before():
     with torch.no_grad():  # transformers hangs up recorders of its own when it is first asked for states
-        explainer("bert")._given["model"](torch.tensor([[2, 5, 3]]), output_hidden_states=True)
+        explainer("bert").model(torch.tensor([[2, 5, 3]]), output_hidden_states=True)
     return {name: state_of(explainer(name)) for name in KINDS}
 
 

@@ -163,7 +163,7 @@ def test_prompts_are_read_from_a_stream(writer, tmp_path, monkeypatch):
 
 
 def test_a_tokenizer_that_cannot_tell_places_stops_the_run(writer, tmp_path, monkeypatch):
-    monkeypatch.setattr(type(writer.model.tokenizer), "is_fast", False)
+    monkeypatch.setattr(type(writer._model.tokenizer), "is_fast", False)
     with pytest.raises(InputError, match="character offsets"):
         attribute(writer, ROWS[:1], tmp_path / "out", sources="sentence")
     assert not (tmp_path / "out").exists()
@@ -228,8 +228,8 @@ def test_the_command(writer, tmp_path):
 
     from normxlogit.cli import app
 
-    writer.model.module.save_pretrained(tmp_path / "model")
-    writer.model.tokenizer.save_pretrained(tmp_path / "model")
+    writer._model.module.save_pretrained(tmp_path / "model")
+    writer._model.tokenizer.save_pretrained(tmp_path / "model")
     path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
     command = ["attribute", str(path), "--model", str(tmp_path / "model"), "--sources", "sentence", "--of", "word"]
     command += ["--method", "frozen-gradient:read_at=-1", "--output", str(tmp_path / "out")]

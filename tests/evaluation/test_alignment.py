@@ -167,7 +167,7 @@ def test_the_published_protocol_counts_first_pieces(bert):
 def test_causal_models_score_every_token_of_the_prefix():
     explainer = Explainer(tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2"))
     made = items(explainer, causal=True)
-    (target, _) = align(explainer.model, made, "logat")
+    (target, _) = align(explainer._model, made, "logat")
     shares = []
     for item in made:
         (a,) = explainer([item.encoding], method="logat", target=item.target)
@@ -175,7 +175,7 @@ def test_causal_models_score_every_token_of_the_prefix():
         shares.append(dot_product(a.scores, known))
     assert target.figures["all"]["softmax"][-1] == pytest.approx(np.mean(shares), abs=1e-5)
     with pytest.raises(UnsupportedModelError, match="normxlogit"):
-        align(explainer.model, made, "globenc:rollout=false")
+        align(explainer._model, made, "globenc:rollout=false")
 
 
 def test_accuracy_is_that_of_the_models_own_logits(bert):

@@ -9,7 +9,7 @@ import torch
 
 from normxlogit import DataError, Explainer, UnsupportedModelError
 from normxlogit.evaluation.deletion import DeletionCurve, deletion_curve
-from normxlogit.models.signals import SignalModel
+from normxlogit.tasks.image import ImageClassification
 from tests import tiny
 
 TEXT = tiny.TEXTS[2]
@@ -183,7 +183,6 @@ def test_what_has_no_curve_says_why():
     chooser = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
     with pytest.raises(UnsupportedModelError, match="not of multiple-choice"):
         deletion_curve(chooser, own)
-    painter = object.__new__(SignalModel)
-    painter.task = SimpleNamespace(kind="single-label", name="image-classification")
+    painter = SimpleNamespace(task=ImageClassification())
     with pytest.raises(UnsupportedModelError, match="not of image-classification"):
-        deletion_curve(SimpleNamespace(model=painter), own)
+        deletion_curve(SimpleNamespace(_model=painter), own)

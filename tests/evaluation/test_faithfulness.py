@@ -111,10 +111,10 @@ def test_regression_gives_pearson_with_gold():
 def test_autoregressive_models_lose_tokens_instead():
     explainer = Explainer(tiny.model("gpt2"), tiny.tokenizer_for("gpt2"))
     (encoding,) = explainer.encode(["the movie is not good"])
-    shorter = remove_tokens(explainer.model, encoding, [1, 3])
+    shorter = remove_tokens(explainer._model, encoding, [1, 3])
     words = [tiny.VOCABULARY[w] for w in ("the", "is", "good")]
     assert shorter.ids == words
-    everything = remove_tokens(explainer.model, encoding, range(5))
+    everything = remove_tokens(explainer._model, encoding, range(5))
     assert everything.ids == [tiny.VOCABULARY["[SEP]"]], "a text of no tokens has no answer"
     (result,) = faithfulness.evaluate(explainer, EXAMPLES, ["normxlogit"])
     assert np.isfinite(result.aopc)
@@ -123,7 +123,7 @@ def test_autoregressive_models_lose_tokens_instead():
 def test_masked_models_keep_their_length():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     (encoding,) = explainer.encode(["the movie is not good"])
-    masked = remove_tokens(explainer.model, encoding, [2])
+    masked = remove_tokens(explainer._model, encoding, [2])
     assert masked.ids == [2, tiny.VOCABULARY["the"], 4, *encoding.ids[3:]]
     assert encoding.ids[2] == tiny.VOCABULARY["movie"], "the original stays"
 
@@ -186,7 +186,7 @@ def test_each_distinct_text_is_asked_once():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     encodings = explainer.encode(["bad movie", "bad movie", "good movie"])
     rows = []
-    handle = explainer.model.module.register_forward_pre_hook(
+    handle = explainer._model.module.register_forward_pre_hook(
         lambda _, __, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
     answers = faithfulness.Answers(explainer)
@@ -267,7 +267,7 @@ def test_what_was_asked_before_is_not_asked_again():
     explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     answers = faithfulness.Answers(explainer)
     first = faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers)
-    explainer.model.answer = None
+    explainer._model.answer = None
     assert faithfulness.evaluate(explainer, EXAMPLES, ["random"], answers=answers) == first
 
 

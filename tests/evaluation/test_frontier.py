@@ -56,7 +56,7 @@ def tokens_as_time(monkeypatch):
     def watch(explainer):
         now = [0.0]
         read = lambda _, __, kwargs: now.__setitem__(0, now[0] + kwargs["input_ids"].numel())  # noqa: E731
-        explainer.model.module.register_forward_pre_hook(read, with_kwargs=True)
+        explainer._model.module.register_forward_pre_hook(read, with_kwargs=True)
         monkeypatch.setattr(clock.time, "perf_counter", lambda: now[0])
         return now
 
@@ -116,12 +116,13 @@ def test_a_round_has_five_plain_passes_over_the_texts_as_they_are_batched(explai
 
     monkeypatch.setattr(module, "in_turn", in_turn)
     for refuted in (False, True):  # a model that takes no padding reads each text alone
-        explainer.model.copy.padding.refuted = refuted
+        explainer._model.copy.padding.refuted = refuted
         measure_cost(explainer, encodings, Random(), rounds=1)
     alone = sum(map(len, encodings))
     assert read[2:] == [5 * alone] * 2
     assert read[0] == 5 * sum(
-        max(len(encodings[i]) for i in group) * len(group) for group in batches(encodings, explainer.model.batch_tokens)
+        max(len(encodings[i]) for i in group) * len(group)
+        for group in batches(encodings, explainer._model.batch_tokens)
     )
 
 
@@ -189,7 +190,7 @@ def test_a_stopped_run_goes_on(explainer, tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 5
     assert all((tmp_path / name).read_text() == text for name, text in kept.items())
     monkeypatch.setattr(module, "measure_cost", None)
-    monkeypatch.setattr(explainer.model, "answer", None)
+    monkeypatch.setattr(explainer._model, "answer", None)
     assert run_frontier(explainer, EXAMPLES, methods, folder=tmp_path, rounds=1) == first
     assert first[2].reason
 
@@ -219,7 +220,7 @@ def test_settings_fit_the_model(explainer, monkeypatch):
     def refuses():
         raise UnsupportedModelError("no layers")
 
-    monkeypatch.setattr(explainer.model, "layer_count", refuses)
+    monkeypatch.setattr(explainer._model, "layer_count", refuses)
     assert specs(explainer) == [name for name in wanted if "read_at=-2" not in name], "its rows will say so"
 
 

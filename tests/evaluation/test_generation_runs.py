@@ -155,7 +155,7 @@ def test_a_real_run_goes_on_as_if_it_had_not_stopped(tmp_path, monkeypatch):
 def test_what_another_model_of_the_name_gave_is_measured_anew(explainer, prompts, tmp_path):
     evaluate_sources(explainer, QUESTIONS[:1], ["logat"], folder=tmp_path)
     other = Explainer(tiny.model("llama", "CausalLM", seed=1), tiny.tokenizer_for("llama"))
-    assert other.model.name == explainer.model.name
+    assert other.model.name == explainer._model.name
     prompts.asked.clear()
     evaluate_sources(other, QUESTIONS[:1], ["logat"], folder=tmp_path)
     assert len(prompts.asked) == 1

@@ -43,7 +43,7 @@ def test_finished_cells_are_not_measured_again(explainer, tmp_path, refusing):
     assert first[0].aopc != first[1].aopc
     assert len(list(tmp_path.iterdir())) == 3
     calls = []
-    explainer.model.run = lambda *_, **__: calls.append(1)
+    explainer._model.run = lambda *_, **__: calls.append(1)
     told = []
     again = runs.run_methods(
         explainer, EXAMPLES, methods, folder=tmp_path, on_progress=lambda name, done, total: told.append((name, done))
@@ -89,7 +89,7 @@ def test_a_cell_is_of_its_texts_model_and_protocol(explainer, tmp_path):
     runs.run_methods(explainer, EXAMPLES, [Random()], folder=tmp_path, protocol="published")
     other = Explainer(tiny.model("bert", seed=1), tiny.tokenizer_for("bert"))
     runs.run_methods(other, EXAMPLES, [Random()], folder=tmp_path)
-    named = Explainer(explainer.model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
+    named = Explainer(explainer._model.module, tiny.tokenizer_for("bert"), labels=["no", "yes"])
     runs.run_methods(named, EXAMPLES, [Random()], folder=tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
     assert not list(tmp_path.glob("*.part"))

@@ -48,7 +48,7 @@ def test_padded_texts_are_read_with_the_models_padding_id():
     model = tiny.model("bert", pad_token_id=7)
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
     seen = []
-    explainer.model.module.register_forward_pre_hook(lambda _, __, given: seen.append(given), with_kwargs=True)
+    explainer._model.module.register_forward_pre_hook(lambda _, __, given: seen.append(given), with_kwargs=True)
     explainer(["the cat", "the cat sat on the mat"])
     padded = [given for given in seen if not given["attention_mask"].all()]
     assert padded

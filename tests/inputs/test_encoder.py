@@ -239,7 +239,7 @@ def test_a_tokenizer_of_another_model():
     with pytest.raises(InputError, match=f"input 1 holds token id {last} and the model knows 0 to 63"):
         explainer(["the cat", "zebra9"])
     with pytest.raises(InputError, match="the prompt holds token id"):
-        explainer.model.encoder.opening("zebra9", special=True)
+        explainer._model.encoder.opening("zebra9", special=True)
 
 
 def test_texts_of_which_nothing_is_left():

@@ -24,7 +24,7 @@ from normxlogit.methods import (
     registry,
 )
 from normxlogit.methods import run_method as run
-from normxlogit.models.targets import resolve
+from normxlogit.tasks.targets import resolve
 from tests import tiny
 
 
@@ -302,7 +302,7 @@ def answering(values):
     ],
 )
 def test_scores_of_another_shape_are_refused(explainer, values):
-    model = explainer.model
+    model = explainer._model
     forward = model.run(model.batch(explainer.encode(tiny.TEXTS[:2]), [0, 1]))
     request = Request(model, forward, resolve(model, forward, ALL))
     width = forward.batch.mask.shape[1]
@@ -346,8 +346,8 @@ def test_what_stands_at_padding_does_not_matter(explainer):
 
 def test_states_that_are_not_finite_are_said(explainer, monkeypatch):
     explainer(tiny.TEXTS[0])
-    read = type(explainer.model).read
-    monkeypatch.setattr(type(explainer.model), "read", lambda *a, **k: read(*a, **k) + torch.tensor([0, torch.nan, 0]))
+    read = type(explainer._model).read
+    monkeypatch.setattr(type(explainer._model), "read", lambda *a, **k: read(*a, **k) + torch.tensor([0, torch.nan, 0]))
     said = r"normxlogit gives scores that are not finite: a weight or a state of BertForSequenceClassification"
     with pytest.raises(MethodError, match=said):
         explainer(tiny.TEXTS[0], target=1)

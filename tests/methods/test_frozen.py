@@ -154,10 +154,10 @@ def test_it_follows_the_model():
     e = explainer("bert")
     before = e(TEXT, method="frozen-gradient", target=0).scores
     with torch.no_grad():
-        e._given["model"].classifier.weight.mul_(2.0)
+        e.model.classifier.weight.mul_(2.0)
     np.testing.assert_allclose(e(TEXT, method="frozen-gradient", target=0).scores, 2 * before, **CLOSE)
-    e._given["model"].classifier = nn.Linear(32, 2)
-    fresh = Explainer(e._given["model"], e._given["tokenizer"])
+    e.model.classifier = nn.Linear(32, 2)
+    fresh = Explainer(e.model, e._model.tokenizer)
     wanted = fresh(TEXT, method="frozen-gradient", target=0).scores
     np.testing.assert_allclose(e(TEXT, method="frozen-gradient", target=0).scores, wanted, **CLOSE)
 
@@ -166,7 +166,7 @@ def test_the_frozen_pass_is_the_only_one(monkeypatch):
     e = explainer("bert")
     e(TEXT, method="frozen-gradient")
     calls, run = [], FrozenModel.run
-    e.model.module.register_forward_pre_hook(lambda *_: calls.append("plain"))
+    e._model.module.register_forward_pre_hook(lambda *_: calls.append("plain"))
     monkeypatch.setattr(FrozenModel, "run", lambda *a, **k: calls.append("frozen") or run(*a, **k))
     for settings in ("", ":read_at=-1", ":read_at=0,baseline=mask"):
         calls.clear()

@@ -151,7 +151,7 @@ def test_several_targets_share_the_perturbed_texts(monkeypatch):
     e = Explainer(*bert(num_labels=3))
     single = [e(TEXT, method="guided-lime:samples=8", target=k) for k in range(3)]
     rows = []
-    answer = e.model.answer
+    answer = e._model.answer
     monkeypatch.setattr(e.model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
     everything = e(TEXT, method="guided-lime:samples=8", target=ALL)
     assert sum(rows) == 8
@@ -164,7 +164,7 @@ def test_no_pass_but_the_priors_comes_before(monkeypatch):
     e = Explainer(*bert())
     e(FOUR, method="guided-lime:prior=frozen-gradient")
     calls = []
-    run = e.model.run
+    run = e._model.run
     monkeypatch.setattr(e.model, "run", lambda *a, **k: calls.append(1) or run(*a, **k))
     e(FOUR, method="guided-lime:prior=frozen-gradient")
     assert not calls, "the frozen pass is the forward pass"

@@ -298,7 +298,7 @@ def test_inputs_are_asked_in_batches_and_each_once():
 def test_the_same_text_is_asked_once(monkeypatch):
     e = Explainer(*bert())
     rows = []
-    answer = e.model.answer
+    answer = e._model.answer
     monkeypatch.setattr(e.model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
     e(FOUR, method="kernel-shap", target=ALL)
     assert sum(rows) == 16, "four tokens have sixteen subsets, whatever the number of targets and samples"

@@ -134,7 +134,7 @@ def test_labels_that_are_numbers_become_names(whole, tmp_path):
         with pytest.raises(InputError, match="id2label"):
             load(folder)
         return
-    assert Explainer.from_pretrained(folder).model.task.labels == ("3", "4")
+    assert Explainer.from_pretrained(folder)._model.task.labels == ("3", "4")
 
 
 def test_a_missing_gguf_package(whole, monkeypatch):

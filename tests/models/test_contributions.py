@@ -8,16 +8,15 @@ import torch
 from normxlogit import ALL, UnsupportedModelError
 from normxlogit.models import frozen_model
 from normxlogit.models.frozen_model import FrozenModel
-from normxlogit.models.signals import SignalModel
-from normxlogit.models.targets import Target, resolve
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.clone import clone
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.run import Site
 from normxlogit.surgery.trace import tensor_of
+from normxlogit.tasks.targets import Target, resolve
 from tests import plain, tiny
 from tests.architectures.base import build
-from tests.models.test_signals import batch_of, vit
+from tests.tasks.test_signals import batch_of, vit
 
 TEXTS = ["the cat sat", "a movie is not good", "bad"]
 MANY = [7, 8, 9, 10, 11, 12, 13, 14, 15, 40]  # more than are backpropagated from at once
@@ -124,13 +123,13 @@ def test_other_vectors_take_the_place_of_the_word_embeddings():
 
 
 def test_pictures_are_read_where_their_patches_are_embedded():
-    task = SignalModel(vit(), None)
+    task = TaskModel(vit(), None)
     pictures, batch = batch_of(task)
     task.prepare(batch)
     frozen = FrozenModel.of(task)
     run = frozen.run(batch, (0, 2))
     with torch.no_grad():
-        own = task.given(torch.stack([p["pixel_values"] for p in pictures]), output_hidden_states=True)
+        own = task.given(pictures, output_hidden_states=True)
     torch.testing.assert_close(run.logits, own.logits, rtol=1e-4, atol=1e-5)
     found = frozen.contributions(run, resolve(task, run, 1), (0, 2))
     assert all(values.abs().sum(-1).all() for values in found.values.values())
@@ -202,7 +201,7 @@ def test_a_pass_of_another_kind_has_no_contributions(place):
     [(2, "outputs", "the output of layer 2"), (0, "embedding_output", "the embeddings as"), (0, "outputs", None)],
 )
 def test_a_place_that_no_module_returns_is_named(place, field, said):
-    task = SignalModel(vit(), None)
+    task = TaskModel(vit(), None)
     _, batch = batch_of(task)
     task.prepare(batch)
     frozen = FrozenModel.of(task)

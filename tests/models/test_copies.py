@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from normxlogit.models.model_copy import ModelCopy
-from normxlogit.models.padding import NO_ID
-from normxlogit.models.tasks import task_of
+from normxlogit.models.task_model import TaskModel
+from normxlogit.tasks.base import NO_ID
 from tests import plain, tiny
 
 
@@ -41,8 +41,7 @@ def test_activations_that_are_quantised_by_batch_mix_texts():
 def test_what_is_changed_on_the_copy(family, kind, pad, adapted, after):
     model = tiny.model(family, kind)
     model.config.pad_token_id = pad
-    copy, task = ModelCopy(model), task_of(model)
-    assert copy.adapt(task) is task
+    copy = TaskModel(model, tiny.tokenizer_for(family)).copy
     assert copy.adapted is adapted
     assert (copy.module.config.pad_token_id, model.config.pad_token_id) == (after, pad)
     assert copy.outputs is None
@@ -52,8 +51,8 @@ def test_what_is_changed_on_the_copy(family, kind, pad, adapted, after):
 
 def test_a_plain_module_is_called_once_to_see_what_it_answers():
     module = plain.grown(plain.Transformer(4))
-    copy = ModelCopy(module)
-    task = copy.adapt(task_of(module, "sequence-classification"))
+    model = TaskModel(module, tiny.tokenizer(), task="sequence-classification")
+    copy, task = model.copy, model.task
     assert copy.outputs == 4
     assert task.labels == ("LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3")
     assert copy.adapted is False

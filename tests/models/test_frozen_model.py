@@ -7,9 +7,9 @@ import torch
 
 from normxlogit import Explainer, UnsupportedModelError
 from normxlogit.models.frozen_model import FrozenModel
-from normxlogit.models.targets import resolve
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.frozen import FrozenNetwork
+from normxlogit.tasks.targets import resolve
 from tests import tiny
 
 

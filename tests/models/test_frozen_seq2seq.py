@@ -7,24 +7,25 @@ import torch
 from torch import nn
 
 from normxlogit import UnsupportedModelError
+from normxlogit.inputs.append_tokens import append_tokens
 from normxlogit.models import frozen_seq2seq as room
-from normxlogit.models.append_tokens import append_tokens
 from normxlogit.models.embeddings import table_of
 from normxlogit.models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
-from normxlogit.models.seq2seq import Seq2SeqModel
-from normxlogit.models.targets import Target
+from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.frozen import FrozenNetwork
 from normxlogit.surgery.layer_outputs import LayerOutput
+from normxlogit.tasks.targets import Target
 from tests import tiny
-from tests.models.test_seq2seq import writer
+from tests.tasks.test_seq2seq import begin, writer
 
 FAMILIES = ("t5", "bart")
 
 
 def made(family="t5", source="the cat sat", ids=(7, 8)):
     """A model, its frozen form, and a source with what the decoder wrote."""
-    model = Seq2SeqModel(writer(family), tiny.tokenizer())
-    batch = model.with_source(append_tokens(model.tokenizer, model.begin(source), list(ids)))
+    model = TaskModel(writer(family), tiny.tokenizer(), task="seq2seq-lm")
+    decoder = append_tokens(model.tokenizer, begin(model, source), list(ids))
+    batch = model.batch([decoder], [0], encode_sources=False)
     return model, FrozenSeq2Seq.of(model), batch
 
 

@@ -112,7 +112,7 @@ def test_a_longer_text_is_cut_with_a_note(task, family):
     tokenizer = tiny.tokenizer(specials=False)
     tokenizer.model_max_length = 10**30
     explainer = Explainer(build(task, family), tokenizer)
-    limit = explainer.model.encoder.limit
+    limit = explainer._model.encoder.limit
     fits, longer = explainer(["the " * limit, "the " * (limit + 1)], target=1)
     assert (len(fits), fits.notes) == (limit, ())
     assert len(longer) == limit

@@ -12,7 +12,7 @@ from tests import tiny
 def model():
     e = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
     e("the cat")
-    return e.model
+    return e._model
 
 
 @pytest.mark.parametrize(

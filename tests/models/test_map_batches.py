@@ -26,7 +26,7 @@ def bert():
 
 
 def groups(explainer, encodings, work=lambda places: places):
-    return [places for places, _ in run_batches(explainer.model, encodings, work)]
+    return [places for places, _ in run_batches(explainer._model, encodings, work)]
 
 
 @pytest.mark.parametrize(("family", "ignores"), [("fnet", False), ("funnel", False), ("bert", True)])
@@ -35,7 +35,7 @@ def test_scores_are_the_same_alone_and_among_others_even_if_padding_tells(family
     stir(model, 2.0)
     explainer = Explainer(model, tiny.tokenizer())
     together = explainer(TEXTS, target=1)
-    assert explainer.model.copy.padding.refuted is not ignores
+    assert explainer._model.copy.padding.refuted is not ignores
     for text, among in zip(TEXTS, together, strict=True):
         np.testing.assert_allclose(explainer(text, target=1).scores, among.scores, rtol=1e-4, atol=1e-5)
 
@@ -44,12 +44,12 @@ def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_
     explainer = bert()
     explainer([TEXTS[0]] * 3)
     encodings = explainer.encode(TEXTS)
-    lengths, proved = [len(e) for e in encodings], explainer.model.copy.padding
+    lengths, proved = [len(e) for e in encodings], explainer._model.copy.padding
     assert not proved.cover(min(lengths), max(lengths)), "texts of one length say nothing"
     explainer(encodings)
     assert proved.cover(min(lengths), max(lengths))
-    read, run = [], explainer.model.run
-    explainer.model.run = lambda batch, **options: read.append(len(batch.encodings)) or run(batch, **options)
+    read, run = [], explainer._model.run
+    explainer._model.run = lambda batch, **options: read.append(len(batch.encodings)) or run(batch, **options)
     explainer(encodings)
     explainer(encodings[:2])
     assert sum(read) == len(TEXTS) + 2, "nothing is tried again"
@@ -62,9 +62,9 @@ def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_
 def test_another_model_is_tried_anew():
     explainer = bert()
     explainer(TEXTS)
-    explainer.model.given.classifier = torch.nn.Linear(32, 2)
-    explainer.model.refresh()
-    assert not explainer.model.copy.padding.cover(4, 5)
+    explainer._model.given.classifier = torch.nn.Linear(32, 2)
+    explainer._model.refresh()
+    assert not explainer._model.copy.padding.cover(4, 5)
 
 
 def test_every_text_is_worked_on_once():
@@ -97,7 +97,7 @@ def test_half_the_tokens_when_memory_runs_out():
 
     assert sorted(i for group in groups(explainer, encodings, work) for i in group) == list(range(8))
     assert tried == [8, 4, 2, 2, 2, 2]
-    assert explainer.model.batch_tokens == 2 * len(encodings[0])
+    assert explainer._model.batch_tokens == 2 * len(encodings[0])
 
 
 def test_no_memory_for_one_text_and_other_errors():

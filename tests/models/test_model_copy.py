@@ -165,14 +165,14 @@ def test_training_and_weights_in_place_need_no_new_copy(monkeypatch):
     model = tiny.model("bert")
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
     explainer(TEXT)
-    copy = explainer.model.copy
+    copy = explainer._model.copy
     model.train()
     in_place(model)
     with torch.no_grad():
-        model(**explainer.model.tokenizer(TEXT, return_tensors="pt"), output_hidden_states=True)
+        model(**explainer._model.tokenizer(TEXT, return_tensors="pt"), output_hidden_states=True)
     model.eval()
     explainer(TEXT)
-    assert explainer.model.copy is copy
+    assert explainer._model.copy is copy
 
 
 def test_the_first_call_of_two_threads_at_once():
@@ -233,6 +233,6 @@ def test_a_copy_that_answers_otherwise_is_refused(monkeypatch):
     model, tokenizer = tiny.model("gpt2", num_labels=3), tiny.tokenizer(specials=False)
     model.config.pad_token_id = None
     tokenizer.pad_token = tokenizer.eos_token
-    monkeypatch.setattr("normxlogit.models.model_copy.NO_ID", 3)
+    monkeypatch.setattr("normxlogit.tasks.base.NO_ID", 3)
     with pytest.raises(HeadMismatchError, match="differ from the model's own"):
         Explainer(model, tokenizer)("the movie is not good [SEP]")

@@ -16,7 +16,7 @@ def model():
 
 
 def digest(model, tokenizer=None, **options):
-    return model_digest(Explainer(model, tokenizer or tiny.tokenizer(), **options).model)
+    return model_digest(Explainer(model, tokenizer or tiny.tokenizer(), **options)._model)
 
 
 def changed_weight(model):

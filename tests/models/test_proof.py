@@ -12,7 +12,9 @@ from normxlogit.inputs.encoding import Encoding
 from normxlogit.models import proof
 from normxlogit.models.proof import TOKENS, compare, failed_inside, first_alone, reading, sample_of
 from normxlogit.models.task_model import TaskModel
-from normxlogit.models.tasks import Task
+from normxlogit.tasks.classification import Classification
+from normxlogit.tasks.image import ImageClassification
+from normxlogit.tasks.language import CausalLM
 from tests import tiny
 from tests.architectures.base import build
 
@@ -120,7 +122,7 @@ def by_hand(lengths, *, left=False, **more):
     return Batch(inputs | more, mask, texts, list(range(len(lengths))))
 
 
-CLASSIFIER, WRITER = Task("sequence-classification", "single-label", ()), Task("causal-lm", "token", ())
+CLASSIFIER, WRITER = Classification(), CausalLM()
 
 
 def test_a_sample_is_the_first_text_and_the_second_if_it_is_as_long():
@@ -139,7 +141,7 @@ def test_a_sample_of_one_token_gets_another_behind_it_where_there_are_words():
         "attention_mask": [[1, 1]],
         "position_ids": [[4, 5]],
     }
-    picture = sample_of(batch, Task("image-classification", "single-label", ()))
+    picture = sample_of(batch, ImageClassification())
     assert picture["input_ids"].tolist() == [[1]]
 
 

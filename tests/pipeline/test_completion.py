@@ -19,7 +19,7 @@ from normxlogit import (
     TargetError,
     UnsupportedModelError,
 )
-from normxlogit.models.append_tokens import append_tokens
+from normxlogit.inputs.append_tokens import append_tokens
 from tests import tiny
 
 PROMPT = "once upon a time"
@@ -160,7 +160,7 @@ def test_one_pass_of_the_trunk_explains_them_all(monkeypatch):
     completion = " a movie is not good , but this film was great"
     explainer.explain_completion(PROMPT, completion)  # the proofs of the first call of this length
     calls = Counter()
-    trunk = explainer.model.module.get_submodule(explainer.model.parts.trunk)
+    trunk = explainer._model.module.get_submodule(explainer._model.parts.trunk)
     forward = type(trunk).forward
 
     def counted(self, *args, **kwargs):
@@ -353,7 +353,7 @@ def byte_tokenizer():
 def test_generated_bytes_become_the_characters_they_spell(text):
     tokenizer = byte_tokenizer()
     explainer = Explainer(tiny.model("llama", "CausalLM", vocab_size=257), tokenizer)
-    before = explainer.model.encoder.opening("π: ", special=True)
+    before = explainer._model.encoder.opening("π: ", special=True)
     ids = tokenizer(text).input_ids
     encoding = append_tokens(tokenizer, before, [*ids, tokenizer.eos_token_id])
     assert encoding.text == "π: " + text

@@ -24,7 +24,7 @@ from normxlogit.models import frozen_seq2seq
 from normxlogit.pipeline.writing import read_completion
 from tests import tiny
 from tests.commands import run
-from tests.models.test_seq2seq import CONFIGS, writer
+from tests.tasks.test_seq2seq import CONFIGS, writer
 
 DOCUMENT = "The movie is good. The cat sat on the mat. A plot with charm!"
 ANSWER = "the cat sat"
@@ -46,7 +46,7 @@ def logits_of(explainer, source, written):
     """Return what the caller's own model says after each of its tokens, (T, V)."""
     ids = torch.tensor([list(source)])
     with torch.inference_mode():
-        return explainer.model.given(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits[0]
+        return explainer._model.given(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits[0]
 
 
 def split(g):
@@ -113,7 +113,7 @@ def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attent
     family, contrast, layer, monkeypatch
 ):
     explainer = explainer_for(family)
-    model, softmax = explainer.model.given, torch.nn.functional.softmax
+    model, softmax = explainer._model.given, torch.nn.functional.softmax
     for module in model.modules():
         if hasattr(module, "activation_fn"):
             module.activation_fn = torch.nn.ReLU()  # whose slope times its input is its output
@@ -225,9 +225,8 @@ def test_a_long_source_gives_the_same_scores_and_keeps_less(family, monkeypatch)
         monkeypatch.setattr(frozen_seq2seq, "LONG", long)
         sizes = []
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            batch = explainer._language_model.with_source(
-                read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
-            )
+            encoding = read_completion(explainer._language_model, DOCUMENT, ANSWER).encoding
+            batch = explainer._language_model.batch([encoding], [0], encode_sources=False)
             frozen_seq2seq.FrozenSeq2Seq.of(explainer._language_model).run_both(batch, (0,))
         kept[long] = sum(sizes)
         for layer in (0, 1):
@@ -294,8 +293,8 @@ def test_settings_that_are_not_for_two_sides(method, layers):
 def test_the_commands(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(measuring, "MATTERS", -1e9)
     explainer = explainer_for("t5")
-    explainer.model.given.save_pretrained(tmp_path / "model")
-    explainer.model.tokenizer.save_pretrained(tmp_path / "model")
+    explainer._model.given.save_pretrained(tmp_path / "model")
+    explainer._model.tokenizer.save_pretrained(tmp_path / "model")
     code, out, err = run(capsys, "generate", DOCUMENT, "--model", tmp_path / "model", "--max-new-tokens", 3)
     assert code == 0, err
     assert "frozen-gradient (read_at=all" in out

@@ -26,7 +26,7 @@ def test_the_states_of_a_generation_give_what_a_pass_gives(family, method, monke
     model, tokenizer, inputs, outputs = written(family)
     explainer = Explainer(model, tokenizer)
     explainer.generate("bad", max_new_tokens=2)  # the head is proved
-    monkeypatch.setattr(type(explainer.model), "run", None)
+    monkeypatch.setattr(type(explainer._model), "run", None)
     many = explainer.from_generation(inputs, outputs, method=method)
     monkeypatch.undo()
     for found, prompt in zip(many, PROMPTS, strict=True):

@@ -59,7 +59,7 @@ def test_only_what_layers_are_given_is_kept(monkeypatch):
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-            frozen_model.FrozenModel.of(explainer.model).run(explainer.model.batch(encodings, [0]), (0,))
+            frozen_model.FrozenModel.of(explainer._model).run(explainer._model.batch(encodings, [0]), (0,))
         return sum(sizes)
 
     assert kept(1) < kept(10_000) / 10

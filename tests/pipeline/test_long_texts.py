@@ -32,7 +32,7 @@ def explainer():
 
 
 def test_windows_share_a_quarter_and_end_with_the_text(explainer):
-    encoding = explainer.model.encoder([LONG], long_text="window")[0]
+    encoding = explainer._model.encoder([LONG], long_text="window")[0]
     found = windows(encoding, LIMIT)
     assert found == by_hand(len(encoding), 1, len(encoding) - 2)
     assert all(len(places) == LIMIT for places in found)
@@ -81,7 +81,7 @@ def test_scores_are_the_mean_over_windows_and_the_prediction_that_of_the_mean_lo
 
 def windows_of(explainer, text, **options):
     """Each window of a text by itself, through the explainer, with its places in the whole."""
-    (encoding,) = explainer.model.encoder([text], long_text="window")
+    (encoding,) = explainer._model.encoder([text], long_text="window")
     kept = by_hand(len(encoding), 1, len(encoding) - 2)
     return kept, explainer([encoding.take(places) for places in kept], **options)
 
@@ -198,7 +198,7 @@ def test_an_answer_comes_from_the_window_that_has_the_best_one():
     explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
     question = "is the cat here ?"
     a = explainer((question, LONG), long_text="window", target="start")
-    encoding = explainer.model.encoder([(question, LONG)], long_text="window")[0]
+    encoding = explainer._model.encoder([(question, LONG)], long_text="window")[0]
     first = encoding.sequence_ids.index(1)
     values = []
     for places in by_hand(len(encoding), first, len(encoding) - 2):

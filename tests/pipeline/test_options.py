@@ -148,9 +148,9 @@ def test_targets_of_a_column_of_a_long_text_and_of_questions():
 
 def test_targets_of_a_forward_pass_that_was_already_run():
     e = of_three()
-    inputs = e.model.tokenizer(tiny.TEXTS, padding=True, return_tensors="pt")
+    inputs = e._model.tokenizer(tiny.TEXTS, padding=True, return_tensors="pt")
     with torch.no_grad():
-        outputs = e.model.module(**inputs, output_hidden_states=True)
+        outputs = e._model.module(**inputs, output_hidden_states=True)
     for found, expected in zip(
         e.from_outputs(inputs, outputs, targets=[2, 0, 1]), e(tiny.TEXTS, targets=[2, 0, 1]), strict=True
     ):

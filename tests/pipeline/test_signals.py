@@ -209,7 +209,7 @@ def test_the_first_call_of_a_convolutional_trunk_needs_no_trial_and_later_ones_o
     explainer = Explainer(wav2vec2(), transformers.Wav2Vec2FeatureExtractor())
     explainer(sound())
     calls = []
-    kind = type(explainer.model.module.get_submodule(explainer.model.parts.trunk))
+    kind = type(explainer._model.module.get_submodule(explainer._model.parts.trunk))
     forward = kind.forward
     monkeypatch.setattr(kind, "forward", lambda self, *a, **k: calls.append(1) or forward(self, *a, **k))
     explainer(sound(5000))

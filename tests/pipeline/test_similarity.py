@@ -11,15 +11,23 @@ import transformers
 from normxlogit import Explainer, InputError, MethodError, UnsupportedModelError
 from normxlogit.errors import DataError
 from normxlogit.evaluation.similarity import evaluate_similarity, similarity_table
-from normxlogit.models.sentence_embedding import SentenceEmbedding, Steps
 from normxlogit.results.collection import Attributions
 from normxlogit.results.similarity import Similarity
+from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from tests import tiny
 from tests.commands import run
 
 A, B, C = "the movie is not good", "a great film with charm and wit !", "bad"
 POOLED = [("bert", "mean"), ("bert", "first"), ("bert", "last"), ("modernbert", "mean"), ("deberta-v2", "first")]
 POOLED += [("llama", "last"), ("gemma2", "mean")]
+
+
+def vectors(model, texts):
+    """Return the vectors of texts, at length 1 where the model's files say so."""
+    batch = model.batch(model.task.encode_texts(model, texts), list(range(len(texts))))
+    with torch.inference_mode():
+        logits = model.run(batch).logits
+    return torch.nn.functional.normalize(logits, dim=-1) if model.task.steps.normalize else logits
 
 
 def bare(family="bert", **options):
@@ -162,13 +170,13 @@ def test_a_folder_is_pooled_as_its_files_say(tmp_path):
         config_sentence_transformers={"prompts": {"q": "here "}, "default_prompt_name": "q"},
     )
     explainer = Explainer.from_pretrained(folder)
-    assert explainer.model.task.name == "embedding"
+    assert explainer._model.task.name == "embedding"
     s = explainer.similarity("GOOD", B)
     assert s.text == "here good"
     assert len(s.tokens) - s.first_tokens == 6
     assert s.notes
     model, tokenizer = bare(), tiny.tokenizer_for("bert")
-    found = explainer.model.embed(explainer.model.batch(explainer.model.read_texts(["good"]), [0]))[0]
+    found = vectors(explainer._model, ["good"])[0]
     wanted = vector_of(model, tokenizer, "here good", "first")
     torch.testing.assert_close(found, wanted / wanted.norm(), atol=1e-5, rtol=1e-4)
     assert Explainer.from_pretrained(folder, task="embedding", pooling="mean").similarity(A, B).cosine != s.cosine
@@ -197,8 +205,8 @@ def test_sentence_transformers_gives_the_same_vectors(tmp_path):
         model.save(str(tmp_path / str(name)))
         wanted = model.encode([A, B, C], convert_to_tensor=True)
         for explainer in (Explainer(model), Explainer.from_pretrained(tmp_path / str(name))):
-            inner = explainer.model
-            found = inner.embed(inner.batch(inner.read_texts([A, B, C]), [0, 1, 2]))
+            inner = explainer._model
+            found = vectors(inner, [A, B, C])
             torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
             s = explainer.similarity(A, B, matrix=True)
             assert s.matrix.sum() == pytest.approx(float(wanted[0] @ wanted[1]), abs=1e-4)
@@ -333,4 +341,4 @@ def test_steps_of_a_wrapped_model_are_taken_as_they_are():
     model = SentenceEmbedding(bare(), Steps(("cls",)))
     explainer = Explainer(model, tiny.tokenizer_for("bert"))
     assert explainer.similarity(A, B).cosine == pytest.approx(made(pooling="first").similarity(A, B).cosine, abs=1e-6)
-    assert isinstance(explainer.model.tokenizer, transformers.PreTrainedTokenizerFast)
+    assert isinstance(explainer._model.tokenizer, transformers.PreTrainedTokenizerFast)

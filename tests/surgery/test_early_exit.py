@@ -24,7 +24,7 @@ def test_a_layer_is_what_the_model_cut_short_there_says(family):
     stir(model, 2.0)
     explainer = Explainer(model, tiny.tokenizer(specials=False))
     found = explainer(tiny.TEXTS[0], method="logat", target=5, layers=ALL)
-    assert explainer.model.parts.early_exit is not None
+    assert explainer._model.parts.early_exit is not None
     ids = torch.tensor([found.token_ids])  # (1, T)
     for layer, scores in zip(found.layers, torch.tensor(found.scores), strict=True):
         short = copy.deepcopy(model)

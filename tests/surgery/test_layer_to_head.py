@@ -77,7 +77,7 @@ def test_scores_of_a_layer_are_the_head_on_its_normed_output():
     plain = tiny.model("llama")
     explainer = Explainer(plain, tiny.tokenizer_for("llama"))
     scores = explainer(tiny.TEXTS[0], layers=ALL, target=0).scores  # (L, T)
-    ids = explainer.model.tokenizer(tiny.TEXTS[0], return_tensors="pt").input_ids
+    ids = explainer._model.tokenizer(tiny.TEXTS[0], return_tensors="pt").input_ids
     with torch.no_grad():
         states = plain(input_ids=ids, output_hidden_states=True).hidden_states
         for layer in (1, 2, 3):

@@ -70,7 +70,7 @@ def test_a_head_that_compares_tokens_is_read_in_the_text():
     norms = outputs.hidden_states[0][0].norm(dim=-1)  # (T,)
     kept = own.abs() < 1e4
     torch.testing.assert_close(torch.tensor(result.scores)[kept], (norms * own)[kept], atol=1e-4, rtol=1e-4)
-    assert not explainer.model.parts.tokenwise
+    assert not explainer._model.parts.tokenwise
 
 
 def test_latents_that_stand_for_no_token_are_refused():

@@ -13,8 +13,6 @@ from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..evaluation.deletion import DeletionCurve, deletion_curve
 from ..explainer import Explainer
 from ..models.devices import synchronise
-from ..models.signals import SignalModel
-from ..models.targets import ALL, choice_from_text
 from ..render.collection_blocks import cards
 from ..render.comparison_blocks import curves_card
 from ..render.curves import Curve
@@ -23,6 +21,7 @@ from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.comparison import Comparison
 from ..results.files import json_text
+from ..tasks.targets import ALL, choice_from_text
 from .limits import LIMITS, Limits
 from .models import LoadedModels
 
@@ -69,7 +68,7 @@ class App:
 
     def labels(self, model: str | None) -> list[str]:
         """Return the labels of a model; none of a language model, whose targets are tokens."""
-        task = self.models(model).model.task
+        task = self.models(model)._model.task
         return [] if task.vocabulary else list(task.labels)
 
     def explain(
@@ -104,8 +103,9 @@ class App:
         if pair and pair.strip():
             given = (given, self.limits.text(pair, "second text"))
         explainer = self.models(model)
-        if explainer.model.task.kind == "choice" or isinstance(explainer.model, SignalModel):
-            raise UnsupportedModelError(f"the app explains texts, and {explainer.model.name} is for {_task(explainer)}")
+        read = explainer._model
+        if read.task.compares or not read.task.reads_tokens:
+            raise UnsupportedModelError(f"the app explains texts, and {read.name} is for {_task(explainer)}")
         options = self._targets(explainer, targets, contrast) | ({"layers": ALL} if every_layer else {})
         results: list[Attribution] = []
         taken, curves, refused = [], [], {}
@@ -194,8 +194,8 @@ class App:
 
     def _writer(self, model: str | None) -> Explainer:
         explainer = self.models(model)
-        if explainer.model.task.name not in ("causal-lm", "seq2seq-lm"):
-            own = "the model of this app" if not (model or "").strip() else explainer.model.name
+        if not explainer._model.task.generates:
+            own = "the model of this app" if not (model or "").strip() else explainer._model.name
             raise UnsupportedModelError(
                 f"type the name or folder of a causal language model: {own} does not write, "
                 f"it is for {_task(explainer)}"
@@ -208,12 +208,12 @@ class App:
         return int(wanted)
 
     def _targets(self, explainer: Explainer, targets: Sequence[str], contrast: str | None) -> dict[str, Any]:
-        read = [choice_from_text(explainer.model, target) for target in targets if target.strip()]
+        read = [choice_from_text(explainer._model, target) for target in targets if target.strip()]
         options: dict[str, Any] = {}
         if read:
             options["target"] = read[0] if len(read) == 1 else read
         if contrast and contrast.strip():
-            options["contrast"] = choice_from_text(explainer.model, contrast)
+            options["contrast"] = choice_from_text(explainer._model, contrast)
         return options
 
 
@@ -229,7 +229,7 @@ def split_documents(text: str) -> list[str]:
 
 
 def _task(explainer: Explainer) -> str:
-    return explainer.model.task.name.replace("-", " ")
+    return explainer._model.task.name.replace("-", " ")
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -246,7 +246,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 def _forward_seconds(explainer: Explainer, given: Any) -> float:
     """Return what a plain forward pass over the text takes."""
-    model = explainer.model
+    model = explainer._model
     batch = model.batch(explainer.encode([given]), [0])
     model.prepare(batch)
     with torch.inference_mode():

@@ -158,10 +158,10 @@ def make(
     from .page import blocks, theme
 
     app = App(LoadedModels(model, limits.models, load), limits)
-    task = app.models(None).model.task
+    task = app.models(None)._model.task
     shown = default_methods("tokens")[:1] if task.vocabulary else default_methods("shown")
     names = [method.spec for method in (limits.chosen(methods) if methods else shown)]
-    writes = app.models(None).model.task.name in ("causal-lm", "seq2seq-lm")
+    writes = app.models(None)._model.task.generates
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),

@@ -43,4 +43,4 @@ def alignment(
             text = alignment_text(
                 explainer, pairs, evidence, cells, words=words.split(), protocol=protocol.value, on_progress=step
             )
-    write_report(f"data: {data.name}, model: {explainer.model.name}, protocol: {protocol.value}\n\n{text}")
+    write_report(f"data: {data.name}, model: {explainer._model.name}, protocol: {protocol.value}\n\n{text}")

@@ -147,7 +147,7 @@ def layers_of(layers: str | None) -> "Layers":
     if layers is None:
         return None
     if layers == "all":
-        from ..models.targets import ALL
+        from ..tasks.targets import ALL
 
         return ALL
     try:

@@ -115,10 +115,10 @@ def explain(
         explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
         # People are shown several methods, one under the other; files for programs hold the default.
-        several = drawn and not explainer.model.task.vocabulary
+        several = drawn and not explainer._model.task.vocabulary
         calls: Sequence[Method | None] = named or (default_methods("shown") if several else [None])
         common: ExplainOptions = {"layers": chosen}
-        if explainer.model.task.kind != "choice" or long_text is not LongText.truncate:
+        if not explainer._model.task.compares or long_text is not LongText.truncate:
             common["long_text"] = long_text.value
         common |= targets_of(explainer, target or [], contrast, all_labels=all_labels)
         pairs = inputs if pair is None else [(text, pair) for text in inputs]
@@ -201,10 +201,10 @@ def targets_of(
     explainer: "Explainer", targets: Sequence[str], contrast: str | None, *, all_labels: bool = False
 ) -> "ExplainOptions":
     """Return the targets of a command line: a string of digits is an index where nothing has that name."""
-    from ..models.targets import ALL, choice_from_text
+    from ..tasks.targets import ALL, choice_from_text
 
     def read(text: str) -> Any:
-        return text if explainer.model.task.kind == "choice" else choice_from_text(explainer.model, text)
+        return text if explainer._model.task.compares else choice_from_text(explainer._model, text)
 
     found: ExplainOptions = {}
     if all_labels:

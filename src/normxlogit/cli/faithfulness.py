@@ -49,7 +49,7 @@ def faithfulness(
         )
         explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
         if dataset in TASKS:
-            check_head(explainer.model, TASKS[dataset])
+            check_head(explainer._model, TASKS[dataset])
         with progress(len(cells)) as step:
             results = run_methods(
                 explainer,
@@ -62,7 +62,7 @@ def faithfulness(
             )
         about = {
             "dataset": Path(dataset).name,
-            "model": explainer.model.name,
+            "model": explainer._model.name,
             "protocol": protocol.value,
         }
         about |= {key: str(n) for key, n in count_texts(explainer, examples, protocol.value).items()}

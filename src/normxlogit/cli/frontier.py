@@ -69,8 +69,8 @@ def frontier(
                 source, **loading(device, dtype, gguf_file if source == model else None)
             )
             if data in TASKS:
-                check_head(explainer.model, TASKS[data])
-            title = f"{Path(data).name}, {name or Path(explainer.model.name).name}"
+                check_head(explainer._model, TASKS[data])
+            title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
             chosen = named or frontier_methods(explainer)
             with progress(len(chosen)) as step:
                 panels[title] = run_frontier(

@@ -77,7 +77,7 @@ def generation(
         ranked = "word" if tokens else "source"
         about = {
             "data": Path(data).name,
-            "model": explainer.model.name,
+            "model": explainer._model.name,
             "questions": str(len(questions)),
             f"of them some {ranked} matters in": str(matter),
         }

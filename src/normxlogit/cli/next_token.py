@@ -53,7 +53,7 @@ def next_token(
                 folder=None if output is None else output / "runs",
                 on_progress=step,
             )
-        about = {"data": Path(data).name, "split": split, "model": explainer.model.name, "texts": results[0].texts}
+        about = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
         if output is not None:
             write_next_token(output, results, about, seed)
     write_report(

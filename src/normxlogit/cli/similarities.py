@@ -46,5 +46,5 @@ def similarities(
             results = evaluate_similarity(
                 explainer, [pairs[i] for i in order], methods.split(), seed=seed, on_progress=step
             )
-    about = f"dataset: {Path(dataset).name}, pairs: {len(order)} of {len(pairs)}, model: {explainer.model.name}"
+    about = f"dataset: {Path(dataset).name}, pairs: {len(order)} of {len(pairs)}, model: {explainer._model.name}"
     write_report(f"{about}\n\n{similarity_table(results)}")

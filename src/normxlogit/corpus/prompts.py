@@ -7,12 +7,11 @@ from typing import Any
 from ..errors import InputError
 from ..inputs.chat import Prompt
 from ..methods import method_named
-from ..models.factory import as_language_model
 from ..models.task_model import TaskModel
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
-from ..pipeline.writing import check_writes, generate_each, opened, read_completion
+from ..pipeline.writing import generate_each, opened, read_completion
 from ..results.sources import Sources
 from ..results.spans import Level
 from .halving import Halving
@@ -74,8 +73,8 @@ class PromptWorker:
     """
 
     def __init__(self, model: TaskModel, settings: Settings) -> None:
-        self.model = as_language_model(model)
-        check_writes(self.model)
+        self.model = model.generating()
+        self.model.task.check_generates(self.model)
         if not self.model.tokenizer.is_fast:
             raise InputError("sources need a tokenizer that reports character offsets")
         self.settings = settings

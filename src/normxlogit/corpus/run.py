@@ -13,11 +13,11 @@ from ..methods import Method
 from ..methods.defaults import default_methods, first_working, use_for
 from ..models.layers import Layers
 from ..models.model_digest import model_digest
-from ..models.targets import Choice, TargetSpec
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
 from ..results.spans import Kind, Level
 from ..results.words import Merge
+from ..tasks.targets import Choice, TargetSpec
 from .folder import Folder, Manifest
 from .local import run_local
 from .progress import Clock, Progress, Watcher
@@ -129,7 +129,7 @@ def attribute(
     columns = InputColumns(
         text_column or "", pair_column, id_column, target_column, tuple(keep), completion_column, sources is not None
     )
-    model = explainer.model
+    model = explainer._model
     if method is None:
         method = default_methods("completions")[0] if sources else _default_method(explainer, layers)
     settings = Settings(
@@ -207,12 +207,12 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
     """Return the first default method that works on the model, which a short text shows if there are several."""
-    model = explainer.model
+    model = explainer._model
     use = use_for(model.task.vocabulary)
     methods = default_methods(use)
     if len(methods) == 1:
         return methods[0]
-    text = f"{TRIAL} {model.tokenizer.mask_token}" if model.task.name == "masked-lm" else TRIAL
+    text = f"{TRIAL} {model.tokenizer.mask_token}" if model.task.explains_mask else TRIAL
 
     def explain(method: Method) -> Method:
         explainer(text, layers=layers, method=method, progress=False)

@@ -10,10 +10,10 @@ from ..inputs.encoder import LongText
 from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..models.layers import Layers
-from ..models.targets import All, Choice, TargetSpec
 from ..pipeline.options import Options
 from ..results.spans import Kind, Level
 from ..results.words import MERGES, Merge
+from ..tasks.targets import All, Choice, TargetSpec
 from .shards import InputColumns
 
 __all__ = ["PROMPT_ROWS", "SHARD_ROWS", "Settings"]

@@ -11,7 +11,6 @@ from .._version import __version__
 from ..inputs.columns import SPECIAL, EncodingColumns
 from ..inputs.encoding import Encoding, readable_tokens
 from ..methods import method_named
-from ..models.targets import index_of, name_of, output_count, same_as_contrast
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.attribution import Attribution
@@ -22,6 +21,7 @@ from ..results.schema import plain
 from ..results.sources import Sources
 from ..results.versions import FORMAT_VERSION
 from ..results.words import merge_words
+from ..tasks.targets import index_of, name_of, output_count, same_as_contrast
 from .formats import arrow_module
 from .prompts import ExplainedPrompts
 from .settings import Settings
@@ -67,7 +67,7 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         "version": __version__,
         "labels": list(model.task.labels),
         "target": {
-            "kind": {"token": "token", "regression": "value"}.get(model.task.kind, "label"),
+            "kind": model.task.target_kind,
             "contrast": None if contrast is None else name_of(model, contrast),
             "contrast_id": contrast,
         },

@@ -7,14 +7,13 @@ import numpy as np
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.columns import EncodingColumns
-from ..models.factory import check_answers
 from ..models.layers import layer_numbers
 from ..models.map_batches import run_batches
-from ..models.targets import Choice, check_target, choice_from_text, index_of, output_count
 from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, score_batch
 from ..pipeline.long_texts import explain_long
 from ..results.attribution import Attribution
+from ..tasks.targets import Choice, check_target, choice_from_text, index_of, output_count
 from .halving import Halving
 from .settings import Settings
 from .shards import Shard
@@ -175,9 +174,9 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
         TargetError: If the target or the contrast is none of the model's.
         MethodError: If the model has no such layer.
     """
-    check_answers(model)
+    model.task.check_explains_inputs(model)
     model.refresh()
-    if not hasattr(model, "encoder") or model.task.kind == "choice":
+    if model.task.compares or not model.task.reads_tokens:
         raise UnsupportedModelError(
             f"a corpus is explained by models of texts and of pairs, not of {model.task.purpose}"
         )

@@ -14,8 +14,8 @@ from ..errors import DataError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, Request, check_finite, method_named, run_method
 from ..models.map_batches import map_batches
-from ..models.targets import Target, index_of
 from ..models.task_model import TaskModel
+from ..tasks.targets import Target, index_of
 from .faithfulness import Protocol
 from .minimal_pairs import Item, Pair, Span, encode_pairs
 from .report import markdown_table
@@ -270,7 +270,7 @@ def alignment_text(
         TargetError: If a word is not one token of the model.
         UnsupportedModelError: If the model is not a masked or causal language model.
     """
-    model = explainer.model
+    model = explainer._model
     encoded = encode_pairs(pairs, model.encoder, model.task.name, evidence)
     items = [item for item in encoded if isinstance(item, Item)]
     dropped = Counter(item for item in encoded if isinstance(item, str))

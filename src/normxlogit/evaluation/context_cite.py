@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import UnsupportedModelError
-from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..pipeline.completed import Completed
 from ..results.spans import Piece
@@ -42,7 +41,7 @@ def published_context_cite(
         DataError: If the package is missing.
         UnsupportedModelError: If the model is an encoder-decoder model.
     """
-    if isinstance(model, Seq2SeqModel):
+    if completed.encoding.source is not None:
         raise UnsupportedModelError(
             "the package context-cite reads causal language models; the method context-cite reads this one, too"
         )

@@ -11,7 +11,6 @@ from ..explainer import Explainer
 from ..inputs.encoding import Encoding
 from ..methods.perturbation import Floats, PerturbedAnswers
 from ..models.masking import masks, moved_position, remove_tokens
-from ..models.signals import SignalModel
 from ..results.attribution import Attribution
 
 __all__ = ["DeletionCurve", "deletion_curve"]
@@ -61,10 +60,10 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         DataError: If there is no text, several scores for each token, or these are not this model's tokens.
         UnsupportedModelError: If the model neither classifies nor predicts a token.
     """
-    a, model = attribution, explainer.model
+    a, model = attribution, explainer._model
     if a.text is None or a.scores.ndim != 1:
         raise DataError("a deletion curve needs the text and one score for each token; choose with select(...)")
-    if model.task.kind in ("span", "choice") or isinstance(model, SignalModel):
+    if not (model.task.head_reads_tokens and model.task.reads_tokens):
         raise UnsupportedModelError(f"deletion curves are of classifiers and language models, not of {model.task.name}")
     (encoding,) = explainer.encode([a.text if a.text_pair is None else (a.text, a.text_pair)])
     if tuple(encoding.ids) != a.token_ids:
@@ -83,7 +82,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
     (label,) = a.target.labels
     return DeletionCurve(
         target=label,
-        quantity="value" if model.task.kind == "regression" else "probability",
+        quantity="value" if a.target.kind == "value" else "probability",
         units=tuple(name for name, _, _ in order),
         shares=tuple(n / len(order) for n in counts),
         highest_first=tuple(values[: len(counts)]),
@@ -105,7 +104,7 @@ def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
 
 def _perturbed(explainer: Explainer, a: Attribution, encoding: Encoding) -> PerturbedAnswers[tuple[int, ...]]:
     """Return the target's probability (or value) as a function of the tokens that are removed from the text."""
-    model, (target,), position = explainer.model, a.target.ids, a.target.position
+    model, (target,), position = explainer._model, a.target.ids, a.target.position
 
     def read(encodings: list[Encoding], removed: list[tuple[int, ...]]) -> Floats:
         batch = model.batch(encodings, list(range(len(encodings))))
@@ -115,11 +114,8 @@ def _perturbed(explainer: Explainer, a: Attribution, encoding: Encoding) -> Pert
             places = [moved_position(model, position, tokens) for tokens in removed]
             positions = torch.tensor(places, device=batch.mask.device)  # (B,)
         logits = model.answer(batch.inputs, positions)  # (B, C)
-        if model.task.kind == "multi-label":
-            logits = logits.sigmoid()
-        elif model.task.kind != "regression":
-            logits = logits.softmax(-1)
-        probabilities: Floats = logits[:, target].double().cpu().numpy()  # (B,)
+        chances = model.task.probabilities(logits)  # (B, C)
+        probabilities: Floats = (logits if chances is None else chances)[:, target].double().cpu().numpy()  # (B,)
         return probabilities
 
     return PerturbedAnswers(model, lambda removed: remove_tokens(model, encoding, removed), read)

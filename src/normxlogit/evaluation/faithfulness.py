@@ -158,7 +158,7 @@ def evaluate(
         UnsupportedModelError: If the model does not classify, or a method does not work on it.
         MethodError: If a method does not exist.
     """
-    labels = checked_labels(explainer.model, examples)
+    labels = checked_labels(explainer._model, examples)
     encodings = encode(explainer, [example.text for example in examples], protocol)
     answers = answers or Answers(explainer)
     results = []
@@ -230,7 +230,7 @@ class Answers:
     """
 
     def __init__(self, explainer: Explainer) -> None:
-        self.model = explainer.model
+        self.model = explainer._model
         self._known: dict[tuple[tuple[int, ...], ...], npt.NDArray[np.float32]] = {}
 
     def __call__(self, encodings: Sequence[Encoding]) -> Floats:
@@ -243,8 +243,8 @@ class Answers:
             batch = self.model.batch([todo[i] for i in places], places)
             with torch.inference_mode():
                 logits = self.model.answer(batch.inputs)  # (B, C)
-            values = logits if self.model.task.kind == "regression" else logits.softmax(1)
-            found: npt.NDArray[np.float32] = values.cpu().numpy()
+            chances = self.model.task.probabilities(logits)  # (B, C)
+            found: npt.NDArray[np.float32] = (logits if chances is None else chances).cpu().numpy()
             return found
 
         self._known.update(zip(new, map_batches(self.model, todo, work), strict=True))
@@ -269,7 +269,7 @@ def measure(
         protocol: As in `evaluate`.
     """
     model = answers.model
-    regression = model.task.kind == "regression"
+    regression = model.task.target_kind == "value"
     whole = answers(encodings)  # (N, C)
     said = whole.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
@@ -358,11 +358,11 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
     Raises:
         UnsupportedModelError: If its head is for something else.
     """
-    if model.task.name != "sequence-classification":
+    if not model.task.classifies_texts:
         raise UnsupportedModelError(
             f"{task.name} needs a model that classifies texts, and {model.name} is for {model.task.name}"
         )
-    regression = model.task.kind == "regression"
+    regression = model.task.target_kind == "value"
     if regression != (not task.labels) or (task.labels and len(task.labels) != len(model.task.labels)):
         wants = f"{len(task.labels)} labels" if task.labels else "one value"
         has = "one value" if regression else f"{len(model.task.labels)} labels"
@@ -376,7 +376,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         DataError: If a label is no class of the model, or there is no example.
         UnsupportedModelError: If the model does not classify texts.
     """
-    if model.task.name != "sequence-classification" or model.task.kind == "multi-label":
+    if not model.task.classifies_texts:
         raise UnsupportedModelError(
             f"faithfulness is measured on classifiers of one label and regression models, not on {model.task.name}"
         )
@@ -384,7 +384,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         raise DataError("no examples to measure on")
     for place, example in enumerate(examples):
         wrong = example.label % 1 or not 0 <= example.label < len(model.task.labels)
-        if model.task.kind != "regression" and wrong:
+        if model.task.target_kind != "value" and wrong:
             known = ", ".join(f"{i} {name}" for i, name in enumerate(model.task.labels))
             raise DataError(f"example {place} has label {example.label}; the model knows {known}")
     return [float(example.label) for example in examples]

@@ -75,10 +75,10 @@ def frontier_methods(explainer: Explainer) -> list[Method]:
     Args:
         explainer: The model: how many layers it has, and whether its tokenizer has a mask, decide what is tried.
     """
-    filler = "pad" if explainer.model.tokenizer.mask_token_id is None else "mask"
-    explainer.model.prepare(explainer.model.batch(explainer.encode("a text"), [0]))
+    filler = "pad" if explainer._model.tokenizer.mask_token_id is None else "mask"
+    explainer._model.prepare(explainer._model.batch(explainer.encode("a text"), [0]))
     try:
-        half = (explainer.model.layer_count() + 1) // 2
+        half = (explainer._model.layer_count() + 1) // 2
     except UnsupportedModelError:  # its rows will say so
         half = 1
     names = [
@@ -141,7 +141,7 @@ def run_frontier(
     """
     runs = Runs(explainer, examples, folder, seed=seed, refusals=(UnsupportedModelError, MethodError))
     timed = _spread_out(encode(explainer, [e.text for e in examples], "default"))
-    shared = [*runs.shared, environment(explainer.model.device), [e.ids for e in timed], rounds]
+    shared = [*runs.shared, environment(explainer._model.device), [e.ids for e in timed], rounds]
     cache = ResultCache(folder, shared, Cost)
     points = []
     for method in methods or frontier_methods(explainer):
@@ -167,7 +167,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
         method: The method.
         rounds: Counted rounds; a third of them where the method takes more than `LONG` forward passes.
     """
-    model, encodings = explainer.model, list(encodings)
+    model, encodings = explainer._model, list(encodings)
     groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     plain = [model.batch([encodings[i] for i in group], group) for group in groups]
 

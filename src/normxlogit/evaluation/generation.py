@@ -16,7 +16,6 @@ from ..methods import ContextCite, Method, method_named
 from ..methods.defaults import default_methods
 from ..methods.perturbation import Perturbation, random_subsets
 from ..models.model_digest import model_digest
-from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, Prior, leave_one_out, score_sources, verified
 from ..pipeline.cite import ask
@@ -81,9 +80,9 @@ class SourceResult:
 
 def source_methods(explainer: Explainer) -> list[Method]:
     """Return what is measured unless other methods are named: those that a model's sources can be scored by."""
-    model = explainer._language_model
+    task = explainer._language_model.task
     found = [*default_methods("completions"), method_named("normxlogit"), method_named("context-cite")]
-    return [method for method in found if not (isinstance(model, Seq2SeqModel) and method.info.tokenwise)]
+    return [method for method in found if task.left_to_right or not method.info.tokenwise]
 
 
 def evaluate_sources(

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from ..errors import DataError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..inputs.encoding import Encoding
-from ..models.task_classes import TaskName
+from ..tasks import TaskName
 
 __all__ = ["Item", "Pair", "Span", "difference", "encode_pairs", "load_minimal_pairs"]
 

@@ -95,10 +95,10 @@ class Runs:
         seed: int = 0,
         refusals: tuple[type[NormXLogitError], ...] = (UnsupportedModelError,),
     ) -> None:
-        checked_labels(explainer.model, examples)
+        checked_labels(explainer._model, examples)
         self.explainer, self.examples, self.protocol, self.seed = explainer, examples, protocol, seed
         self.refusals = refusals
-        self.shared = [model_digest(explainer.model), [(e.text, e.label) for e in examples], protocol, seed]
+        self.shared = [model_digest(explainer._model), [(e.text, e.label) for e in examples], protocol, seed]
         self._cache = ResultCache(folder, self.shared, Faithfulness)
         self._answers = Answers(explainer)
 

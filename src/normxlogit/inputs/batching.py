@@ -41,6 +41,11 @@ class Batch:
         """Whether there is any padding; known without asking the device."""
         return min(lengths_of(self.encodings)) < self.mask.shape[1]
 
+    @property
+    def has_source(self) -> bool:
+        """Whether an encoder reads a source in the same pass as the decoder these tokens."""
+        return "source" in self.inputs
+
     def real(self, values: Tensor) -> Tensor:
         """Take the real tokens of something that runs along all: (B, T, ...) to (N, ...)."""
         return values[self.mask] if self.padded else values.flatten(0, 1)

@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoding", "readable_tokens", "word_indices"]
+__all__ = ["Encoding", "Signal", "readable_tokens", "word_indices"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
@@ -16,8 +17,25 @@ POSITIONS = "position_ids"
 
 
 @dataclass(frozen=True)
+class Signal:
+    """A picture or a sound as the model reads it.
+
+    Attributes:
+        shapes: The shapes of its inputs; those of the same shapes are read together.
+        inputs: What a processor made of it: the model's inputs without the batch axis.
+        grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
+        times: The seconds of each token, start and end; () where it has none.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    inputs: Mapping[str, Tensor]
+    grid: tuple[int, int, int]
+    times: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
 class Encoding:
-    """One text as the model reads it; all but the texts, notes, position and source has an entry for each token.
+    """One input as the model reads it; what is a tuple has an entry for each token, except the notes.
 
     Attributes:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
@@ -31,6 +49,7 @@ class Encoding:
         notes: What was done to the text.
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
         source: What the encoder of an encoder-decoder model reads beside these tokens; None for others.
+        signal: The picture or sound whose patches or frames the tokens are; None for texts.
     """
 
     inputs: Mapping[str, list[int]]
@@ -44,6 +63,7 @@ class Encoding:
     notes: tuple[str, ...] = ()
     position: int | None = None
     source: "Encoding | None" = None
+    signal: Signal | None = None
 
     @property
     def ids(self) -> list[int]:

@@ -18,10 +18,10 @@ from ..errors import MethodError
 from ..inputs.batching import Batch
 from ..models.forward_pass import ForwardPass
 from ..models.layers import Layers
-from ..models.targets import Target
 from ..models.task_model import TaskModel
-from ..models.tasks import Task
 from ..surgery.autocast import without_autocast
+from ..tasks import Task
+from ..tasks.targets import Target
 from .settings import check, format_value, settings_of, unknown
 
 if TYPE_CHECKING:

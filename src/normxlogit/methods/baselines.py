@@ -39,7 +39,7 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
         text = torch.tensor([not s for s in encoding.special], device=ids.device)  # (T,)
         ids[row, batch.mask[row].nonzero()[:, 0][text]] = filler
     positions = request.forward.positions
-    if model.task.name == "masked-lm" and positions is not None:  # the question itself stays
+    if model.task.explains_mask and positions is not None:  # the question itself stays
         rows = torch.arange(len(ids), device=ids.device)
         ids[rows, positions] = batch.inputs["input_ids"][rows, positions]
     with torch.no_grad():

@@ -15,7 +15,6 @@ from ..models.forward_pass import ForwardPass
 from ..models.frozen_model import FrozenModel
 from ..models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
 from ..models.layers import Layers, layer_numbers
-from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..surgery.autocast import without_autocast
 from .base import Method, Request, Scores
@@ -88,7 +87,7 @@ class FrozenGradient(Method):
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
         """Let the frozen pass be the forward pass: its answers are the model's own."""
-        if isinstance(model, Seq2SeqModel):
+        if batch.has_source:
             self._check_both(layers)
             return self._run_both(model, batch) if self._at_the_text else super().forward(model, batch, predict=predict)
         if not self._at_the_text:
@@ -125,7 +124,7 @@ class FrozenGradient(Method):
         changes no probability. Of an encoder-decoder model, the S tokens of the source come before the decoder's:
         (1, K, 1, S + T).
         """
-        if isinstance(request.model, Seq2SeqModel):
+        if request.forward.batch.has_source:
             return self._score_both(request.model, request, places, weights)
         frozen = FrozenModel.of(request.model)
         if not self._at_the_text:
@@ -160,14 +159,14 @@ class FrozenGradient(Method):
                 "layers= is for normxlogit"
             )
 
-    def _run_both(self, model: Seq2SeqModel, batch: Batch, point: float = 1.0) -> ForwardPass:
+    def _run_both(self, model: TaskModel, batch: Batch, point: float = 1.0) -> ForwardPass:
         """Run an encoder-decoder model frozen, the word embeddings of both sides multiplied by a number."""
         frozen = FrozenSeq2Seq.of(model)
         threshold = self.sink_threshold if self._at_the_text else None
         layers = frozen.encoder_layers(batch, self.read_at)
         return frozen.run_both(batch, layers, point=point, sink_threshold=threshold)
 
-    def _score_both(self, model: Seq2SeqModel, request: Request, places: Tensor, weights: Tensor | None) -> Scores:
+    def _score_both(self, model: TaskModel, request: Request, places: Tensor, weights: Tensor | None) -> Scores:
         """Score the source and the decoder's tokens, (1, K, 1, S + T)."""
         frozen, batch = FrozenSeq2Seq.of(model), request.forward.batch
         sources = tuple(SOURCE + layer for layer in frozen.encoder_layers(batch, self.read_at))

@@ -8,8 +8,8 @@ from torch import Tensor
 from ..errors import UnsupportedModelError
 from ..inputs.batching import Batch
 from ..models.embeddings import table_of
-from ..models.tasks import Task
 from ..surgery.trace import tensor_of
+from ..tasks import Task
 from .base import Method, Request, Scores, WordMerge
 from .registry import register
 
@@ -28,7 +28,7 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":
         model = request.model
-        table = None if model.task.signal else table_of(model.module)
+        table = None if not model.task.reads_tokens else table_of(model.module)
         found = None if table is None else tensor_of(table(request.forward.batch.inputs["input_ids"]))  # (B, T, H)
         if found is None:
             raise UnsupportedModelError(
@@ -57,7 +57,7 @@ def head_logits(request: Request) -> Tensor:
         else:
             final = forward.hidden if layer is None else model.final(forward, layer)  # (B, T, H)
             logits = model.read(final, forward.batch, rows)  # (N, C)
-        if target.task.kind == "regression":
+        if target.task.target_kind == "value":
             # The distance to the model's own output: a value has no sign to read evidence from.
             read.append((target.read(logits, texts) - target.read(forward.logits)[texts]).abs())  # (N, K)
         else:
@@ -88,7 +88,7 @@ class NormXLogit(Method):
 
     def signed_on(self, task: Task) -> bool:
         """Return whether scores have a sign: those of a regression model are distances."""
-        return task.kind != "regression"
+        return task.target_kind != "value"
 
     def score(self, request: Request) -> Scores:
         """Score by norm times logit."""
@@ -106,7 +106,7 @@ class LogAt(Method):
 
     def signed_on(self, task: Task) -> bool:
         """Return whether scores have a sign: those of a regression model are distances."""
-        return task.kind != "regression"
+        return task.target_kind != "value"
 
     def score(self, request: Request) -> Scores:
         """Score by the logit."""

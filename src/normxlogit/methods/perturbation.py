@@ -106,10 +106,10 @@ class TokenSubsets:
     def _players(self, row: int) -> list[int]:
         encoding = self.run.batch.encodings[row]
         positions = self._positions(row)
-        if self.model.task.name == "causal-lm":  # what comes later cannot matter
+        if self.model.task.left_to_right:  # what comes later cannot matter
             return [i for i, special in enumerate(encoding.special) if not special and i <= positions[0]]
         # A mask that is the question stays; so does a token whose own label is explained, where it would be deleted.
-        fixed = positions if self.model.task.name == "masked-lm" or not masks(self.model) else []
+        fixed = positions if self.model.task.explains_mask or not masks(self.model) else []
         return [i for i, special in enumerate(encoding.special) if not special and i not in fixed]
 
     def _positions(self, row: int) -> list[int]:

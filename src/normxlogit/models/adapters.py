@@ -10,20 +10,10 @@ from safetensors import safe_open
 from torch import nn
 
 from ..errors import InputError
-from .model_files import find_file, read_json
-from .task_classes import TaskName, task_name
+from ..tasks import TASKS, TaskName, task_name
+from ..tasks.model_files import find_file, read_json
 
 __all__ = ["Adapter", "read_adapter"]
-
-TASKS: dict[str, TaskName] = {
-    "SEQ_CLS": "sequence-classification",
-    "TOKEN_CLS": "token-classification",
-    "CAUSAL_LM": "causal-lm",
-    "SEQ_2_SEQ_LM": "seq2seq-lm",
-    "QUESTION_ANS": "question-answering",
-    "FEATURE_EXTRACTION": "embedding",
-}
-"""Tasks as PEFT writes them."""
 
 HEADS = ("classifier.out_proj.weight", "classifier.out.weight", "classifier.weight", "score.weight")
 """Weights of a head whose rows are its outputs."""
@@ -63,8 +53,7 @@ class Adapter:
 
     def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return what gives the base model a head of as many outputs as the adapter's, unless the caller says it."""
-        classifies = task in ("sequence-classification", "token-classification", "image-classification")
-        if self.labels is None or not classifies or {"num_labels", "id2label", "config"} & options.keys():
+        if self.labels is None or not TASKS[task].labelled or {"num_labels", "id2label", "config"} & options.keys():
             return {}
         return {"num_labels": self.labels}
 
@@ -122,10 +111,15 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
         source,
         str(beside) if not Path(base).exists() and beside.is_dir() else base,
         config.get("revision"),
-        TASKS.get(str(config.get("task_type"))) or task_name(str(mapping.get("base_model_class"))),
+        _task_of_type(config.get("task_type")) or task_name(str(mapping.get("base_model_class"))),
         {} if weights is None else _shapes(source, weights),
         find_file(source, "tokenizer_config.json", options) is not None,
     )
+
+
+def _task_of_type(peft_type: Any) -> TaskName | None:
+    """Return the task that PEFT writes in its own way."""
+    return next((task.name for task in TASKS.values() if task.peft_type == peft_type), None)
 
 
 def _shapes(source: str, file: str) -> dict[str, tuple[int, ...]]:

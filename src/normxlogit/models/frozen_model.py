@@ -22,13 +22,13 @@ from ..surgery.proofs import SUMS, tolerance_for
 from ..surgery.readout import Readout, attention_sinks, read_out
 from ..surgery.run import Replace, Site, in_turn
 from ..surgery.trace import tensor_of, with_tensor
+from ..tasks.positions import at
+from ..tasks.targets import Target
 from .contributions import Contributions, contributions, read_once
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
-from .targets import Target
 from .task_model import TaskModel
-from .tasks import at
 from .token_tables import find_token_tables, replaced_rows
 
 if TYPE_CHECKING:

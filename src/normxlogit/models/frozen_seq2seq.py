@@ -56,7 +56,7 @@ class FrozenSeq2Seq(FrozenModel):
         """Run the frozen network once over a source and a completion; its answers are the model's own.
 
         Args:
-            batch: One text, from `Seq2SeqModel.with_source`.
+            batch: One text, whose encoder has not run.
             layers: Where contributions of the source will be wanted: 0 for its word embeddings, or layers of the
                 encoder. Those of the decoder are read at its word embeddings.
             point: What the word embeddings of both sides are multiplied by.

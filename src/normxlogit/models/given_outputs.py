@@ -11,9 +11,9 @@ from ..surgery.headpiece import answer_of
 from ..surgery.parts import Parts
 from ..surgery.proofs import apart, tolerance_for
 from ..surgery.trace import embedded_of, states_of, tensor_of
+from ..tasks.positions import at
 from .forward_pass import ForwardPass
 from .task_model import TaskModel
-from .tasks import at
 
 __all__ = ["check_layer_count", "check_same", "check_shapes", "read_embedded", "read_outputs"]
 

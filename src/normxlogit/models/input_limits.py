@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.models.auto import modeling_auto as auto
 
 from ..inputs.encoder import UNLIMITED
 
-__all__ = ["SPARE", "input_names", "position_limit", "vocabulary_limit"]
+__all__ = ["SPARE", "autoregressive", "input_names", "position_limit", "vocabulary_limit"]
 
 _TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
 """How tables with a row for each position are called; those of distances between tokens do not bound a text."""
@@ -113,6 +114,13 @@ def _first_row(module: Any) -> int:
         return int(getattr(module, "offset", 0))
     padding = getattr(module, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
+
+
+def autoregressive(config: PretrainedConfig) -> bool:
+    """Return whether a configuration's family is known to transformers as causal and not as masked language models."""
+    kind = config.model_type
+    causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return causal or bool(getattr(config, "is_decoder", False))
 
 
 def vocabulary_limit(model: nn.Module) -> int | None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
 from ..errors import MethodError
-from .targets import All, is_choice
+from ..tasks.targets import All, is_choice
 from .task_model import TaskModel
 
 __all__ = ["Layers", "layer_numbers"]

@@ -13,9 +13,6 @@ import torch
 import transformers
 from transformers import (
     AutoConfig,
-    AutoFeatureExtractor,
-    AutoImageProcessor,
-    AutoTokenizer,
     PretrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -24,10 +21,10 @@ from transformers.models.auto import modeling_auto as auto
 
 from ..errors import InputError, UnsupportedModelError
 from ..surgery.memory import out_of_memory
+from ..tasks import TASKS, TaskName, is_bare, no_head, task_name
+from ..tasks.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
 from .devices import device_named
-from .sentence_embedding import is_embedding_folder
-from .task_classes import NAMES, TaskName, is_bare, no_head, task_name
 
 __all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
 
@@ -85,8 +82,8 @@ def load(
         with _one_line(base, "its configuration"):
             config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
         found = task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in given)
-        if found not in NAMES:
-            raise InputError(f"no task {found!r}; it is one of {', '.join(NAMES)}")
+        if found not in TASKS:
+            raise InputError(f"no task {found!r}; it is one of {', '.join(TASKS)}")
         if dtype is None:
             on_cpu = (place is None or place.type == "cpu") and "device_map" not in given
             dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
@@ -97,7 +94,7 @@ def load(
         if adapter is not None:
             asked |= adapter.head_options(found, options)
         with _one_line(base, "the model"):
-            loader = getattr(transformers, _AUTO[found])
+            loader = getattr(transformers, TASKS[found].auto_class)
             model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **asked)
         if not allow_missing_weights:
             _check_weights(base, model, info, () if adapter is None else adapter.shapes)
@@ -109,9 +106,9 @@ def load(
         if adapter.has_tokenizer:
             base, local = source, {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
     with _one_line(base, TOKENIZER):
-        reader = _READERS.get(found, AutoTokenizer)
-        tokenizer = reader.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
-    if found not in _READERS:
+        processor = TASKS[found].processor_class
+        tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
+    if TASKS[found].reads_tokens:
         _check_tokenizer(base, tokenizer)
     if place is not None:
         model.to(place)
@@ -338,26 +335,6 @@ def _check_tokenizer(source: str, tokenizer: Any) -> None:
         )
 
 
-_AUTO: dict[TaskName, str] = {
-    "sequence-classification": "AutoModelForSequenceClassification",
-    "masked-lm": "AutoModelForMaskedLM",
-    "causal-lm": "AutoModelForCausalLM",
-    "token-classification": "AutoModelForTokenClassification",
-    "question-answering": "AutoModelForQuestionAnswering",
-    "multiple-choice": "AutoModelForMultipleChoice",
-    "image-classification": "AutoModelForImageClassification",
-    "audio-classification": "AutoModelForAudioClassification",
-    "seq2seq-lm": "AutoModelForSeq2SeqLM",
-    "embedding": "AutoModel",
-}
-
-_READERS: dict[TaskName, Any] = {
-    "image-classification": AutoImageProcessor,
-    "audio-classification": AutoFeatureExtractor,
-}
-"""What stands in the tokenizer's place."""
-
-
 def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     """Return the task of a checkpoint by the class that its configuration names."""
     declared = getattr(config, "architectures", None)
@@ -372,7 +349,7 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
         raise UnsupportedModelError(f"{source}: {names[0]} {no_head(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"
-    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(NAMES)}")
+    raise UnsupportedModelError(f"{source} does not say which head it has; pass task= one of {', '.join(TASKS)}")
 
 
 def _looks_like_path(source: str) -> bool:

@@ -16,7 +16,7 @@ def check_words(model: TaskModel) -> None:
     Raises:
         UnsupportedModelError: If it is one.
     """
-    if model.task.signal:
+    if not model.task.reads_tokens:
         raise UnsupportedModelError(
             f"this method needs a text, whose tokens can be left out or replaced, and {type(model.module).__name__} "
             "reads pictures or sounds; frozen-gradient, normxlogit and logat explain these"
@@ -25,7 +25,7 @@ def check_words(model: TaskModel) -> None:
 
 def masks(model: TaskModel) -> bool:
     """Return whether tokens are masked in place; without a mask, and for autoregressive models, they are deleted."""
-    return model.tokenizer.mask_token_id is not None and model.task.name != "causal-lm" and not model.autoregressive
+    return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or model.autoregressive)
 
 
 def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:

@@ -6,18 +6,16 @@ from contextlib import nullcontext
 from functools import cached_property
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..errors import UnsupportedModelError
 from ..surgery.autocast import without_autocast
-from ..surgery.clone import clone, is_wrapped, one_choice_each, unwrapped
+from ..surgery.clone import clone, is_wrapped, unwrapped
 from ..surgery.early_exit import exit_after
 from ..surgery.headpiece import Head
 from ..surgery.layer_to_head import bring_to_head
 from ..surgery.parts import Parts
-from ..surgery.plain_module import as_task_model
 from ..surgery.pool import Pool, model_pool
 from ..surgery.proofs import mixes_by_rounding
 from ..surgery.recorders import know_recorders
@@ -25,9 +23,7 @@ from ..surgery.run import Pass, Replace, Site, run
 from ..surgery.snapshot import Snapshot
 from ..surgery.token_pooling import token_places
 from .embeddings import WordEmbeddings
-from .padding import NO_ID
 from .proved_lengths import ProvedLengths
-from .tasks import Task, answering
 
 __all__ = ["ModelCopy", "Pinned"]
 
@@ -173,27 +169,6 @@ class ModelCopy:
         """
         with self.lock:  # each puts a hook on the module
             return self.__dict__.get("embeddings") or WordEmbeddings(self.module)
-
-    def adapt(self, task: Task) -> Task:
-        """Let `module` be called like any other task model, with token ids of (B, T).
-
-        Returns:
-            The task, with the labels of a model that could not say how many it has before it was called.
-        """
-        module = self.module
-        if not isinstance(module, PreTrainedModel):
-            device = next((p.device for p in module.parameters()), torch.device("cpu"))
-            logits = as_task_model(module, torch.tensor([[0, 1, 1]], device=device))  # (1, C) or (1, 3, C)
-            self.outputs = logits.shape[-1]
-            return answering(task, logits, type(module).__name__)
-        config = module.config.get_text_config()
-        if task.kind == "choice":
-            self.adapted = True
-            one_choice_each(module)
-        if not task.per_token and getattr(config, "pad_token_id", None) is None:
-            config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
-            self.adapted = True
-        return task
 
 
 class Pinned(threading.local):

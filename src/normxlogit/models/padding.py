@@ -2,10 +2,7 @@
 
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["NO_ID", "filler_id", "padding_id"]
-
-NO_ID = -1
-"""A padding id that is no token's: a head that looks for the first padding finds none."""
+__all__ = ["filler_id", "padding_id"]
 
 
 def padding_id(

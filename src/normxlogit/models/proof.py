@@ -15,9 +15,9 @@ from ..surgery.memory import out_of_memory
 from ..surgery.non_finite import is_number
 from ..surgery.pool import private_clone
 from ..surgery.proofs import copy_answers_as_the_model
+from ..tasks import Task
 from .input_limits import SPARE
 from .model_copy import ModelCopy
-from .tasks import Task
 
 __all__ = ["compare", "failed_inside", "first_alone", "reading", "sample_of"]
 
@@ -43,7 +43,7 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
             sample[name] = value[rows]
             continue
         real = value[rows][batch.mask[rows]].view(count, -1)[:, :width]  # (B, T)
-        if width == 1 and not task.signal:  # which axis is the tokens' could not be told
+        if width == 1 and task.reads_tokens:  # which axis is the tokens' could not be told
             real = torch.cat((real, real + (name == "position_ids")), 1)  # (B, 2), the token once more
         sample[name] = real
     return sample

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import HeadMismatchError, NormXLogitError, UnsupportedModelError
-from ..inputs.batching import Batch, collate
+from ..inputs.batching import Batch
 from ..inputs.encoder import Encoder
 from ..inputs.texts import counted
 from ..results.base import FloatArray
@@ -20,20 +20,25 @@ from ..surgery.find_parts import find_parts
 from ..surgery.headpiece import Head, answer_of
 from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts
+from ..surgery.plain_module import as_task_model
 from ..surgery.run import Replace
 from ..surgery.trace import embedded_of, states_of
+from ..tasks import Task, TaskName, choose_task, declared_tasks, task_of
+from ..tasks.positions import at
+from ..tasks.sentence_embedding import Pooling
+from ..tasks.zero_shot import Hypotheses
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, no_states
-from .given_task import check_given_task
-from .input_limits import input_names, position_limit, vocabulary_limit
+from .input_limits import autoregressive, input_names, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
-from .task_classes import TaskName, causal
-from .tasks import Task, at, check_answer, task_of
 from .token_budget import TokenBudget
 
 __all__ = ["ForwardPass", "TaskModel"]
+
+SHOWN_LABELS = 6
+"""Most labels that a summary lists."""
 
 
 class TaskModel:
@@ -41,71 +46,104 @@ class TaskModel:
 
     Args:
         model: The user's model; only read.
-        tokenizer: Its tokenizer.
+        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor.
         name: What to call it in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
         task: Its task; a module that is not of transformers does not say.
         labels: Names for its outputs, in the place of those in its configuration.
+        pooling: How an embedding model pools, in the place of what its files say.
+        hypotheses: What a zero-shot pipeline asks the model.
+
+    Attributes:
+        source: The user's model.
+        given: The same as a task model: an embedding model's trunk with its pooling, all others as they are.
+        task: What it is for, with everything that differs by it.
 
     Raises:
-        UnsupportedModelError: If the model is no task model of a supported kind.
+        UnsupportedModelError: If the model is not a task model of a supported kind.
+        InputError: If there is no such task, or the labels are not as many as the outputs.
     """
 
     def __init__(
         self,
         model: nn.Module,
-        tokenizer: PreTrainedTokenizerBase,
+        tokenizer: Any,
         name: str | None = None,
         *,
         batch_tokens: int = 8192,
         task: TaskName | None = None,
         labels: Sequence[str] | None = None,
+        pooling: Pooling | None = None,
+        hypotheses: Hypotheses | None = None,
     ) -> None:
-        self.given = model
+        self.source = model
+        kind = choose_task(model, task, labels, pooling)
+        self.given = kind.as_task_model(model, pooling)
         self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
         self.tokenizer = tokenizer
-        self._asked = task, labels
+        self._declared = task, labels, hypotheses
         self._lock = threading.RLock()
         self._pinned = Pinned()
         self._newest = self._copied()
         self.name = (
-            (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(model)).__name__
+            (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(self.given)).__name__
         )
 
-    def _copied(self, watched: nn.Module | None = None) -> ModelCopy:
-        """Copy the caller's model, and read from it what depends on its settings; `watched` is as for `ModelCopy`."""
+    def __repr__(self) -> str:
+        labels = self.task.shown_labels
+        parts = [repr(self.name), f"task={self.task.purpose!r}"]
+        if labels:
+            more = [f"... {len(labels) - SHOWN_LABELS} more"] if len(labels) > SHOWN_LABELS else []
+            parts.append(f"labels=[{', '.join([*map(repr, labels[:SHOWN_LABELS]), *more])}]")
+        layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
+        return ", ".join(parts + ([] if layers is None else [f"layers={layers}"]))
+
+    def _copied(self) -> ModelCopy:
+        """Copy the caller's model, and read from it what depends on its settings."""
+        task, labels, hypotheses = self._declared
+        self.given = choose_task(self.source, task).as_task_model(self.source, before=self.given)
         plain = unwrapped(self.given)
-        task = task_of(plain, *self._asked)
-        found = ModelCopy(self.given, watched)
-        own = getattr(found.module, "config", None)
-        self.config: PretrainedConfig = own if isinstance(own, PretrainedConfig) else PretrainedConfig()
-        self.task = self._adapt(found, task)
-        check_given_task(found, plain, self.task, self._asked[0], self.tokenizer)
-        self.encoder = Encoder(
-            self.tokenizer,
-            self.config,
-            self._limit(plain),
-            vocabulary_limit(plain),
-            input_names(self.tokenizer, plain),
-        )
+        made = task_of(plain, task, labels, self.tokenizer, hypotheses)
+        copy = ModelCopy(self.given, self.source)
+        config = getattr(copy.module, "config", None)
+        self.config: PretrainedConfig = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
+        self.task = self._adapt(copy, made, plain, task)
+        limit = self.task.limit(plain, position_limit(None, plain))
+        names, vocabulary = input_names(self.tokenizer, plain), vocabulary_limit(plain)
+        self.encoder = Encoder(self.tokenizer, self.config, limit, vocabulary, names)
         # Trunks whose head takes the last position as it is must have their last token there.
         self.pad_left = getattr(self.config, "summary_type", None) == "last" and hasattr(plain, "sequence_summary")
-        self.pad_id, usable = self._padding(found.module)
+        self.pad_id, usable = (
+            padding_id(copy.module, self.config, self.tokenizer) if self.task.reads_tokens else (0, True)
+        )
         if not (usable or self.task.per_token or self.pad_left):
-            found.padding.refuted = True  # a head that looks for padding would take any other token for the text's
-        return found
+            copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
+        return copy
 
-    def _limit(self, plain: nn.Module) -> int | None:
-        """Return how many tokens the caller's model reads, whatever its tokenizer says."""
-        return position_limit(None, plain)
+    def _adapt(self, copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName | None) -> Task:
+        """Let a copy of the model be called as this class calls it, and check that its head can have the task.
 
-    def _adapt(self, copy: ModelCopy, task: Task) -> Task:
-        """Let a copy of the model be called as this class calls it; see `ModelCopy.adapt`."""
-        return copy.adapt(task)
+        A module that is not of transformers answers once, which tells how many outputs it has; a user's subclass of a
+        known model, whose task is declared to be another than that model's, is called on three tokens.
 
-    def _padding(self, module: PreTrainedModel) -> tuple[int, bool]:
-        """Return the token id to pad with, and whether a head that pools by it finds it."""
-        return padding_id(module, self.config, self.tokenizer)
+        Raises:
+            UnsupportedModelError: If the model's answer is not one of the task.
+        """
+        name, module = type(plain).__name__, copy.module
+        ids = torch.tensor([[0, 1, 1]], device=next((p.device for p in plain.parameters()), None))  # (1, 3)
+        if not isinstance(module, PreTrainedModel):
+            logits = as_task_model(module, ids)  # (1, C) or (1, 3, C)
+            copy.outputs = logits.shape[-1]
+            task = task.completed(logits, name)
+            task.check_answer(logits, name)
+            return task
+        copy.adapted |= task.adapt(module)
+        if declared is not None and declared not in declared_tasks(plain):
+            with reading(module, {"input_ids": ids}):
+                answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
+            if answer is not None:
+                task.check_answer(answer, name)
+        return task
 
     @property
     def copy(self) -> ModelCopy:
@@ -118,12 +156,22 @@ class TaskModel:
         return self.copy.module
 
     @property
+    def reference(self) -> PreTrainedModel:
+        """A copy that nothing was changed on: it answers as the caller's model does."""
+        return self.copy.reference
+
+    @property
     def embeddings(self) -> WordEmbeddings:
         """The word embeddings and what may stand in their place.
 
         Raises:
             UnsupportedModelError: If the model has no table of them.
         """
+        if not self.task.reads_tokens:
+            raise UnsupportedModelError(
+                f"{type(self.module).__name__} reads no word embeddings, which this method works on; normxlogit, logat "
+                "and frozen-gradient explain pictures and sounds"
+            )
         return self.copy.embeddings
 
     @property
@@ -180,16 +228,18 @@ class TaskModel:
             self._pinned.copy = self._newest
         return True
 
-    def batch(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
-        """Pad encodings for this model, as it is now."""
-        changed = self.refresh()
-        batch = self._collated(encodings, indices)
-        if changed:
-            self.prepare(batch)  # what was found before went with the copy before
-        return batch
+    def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
+        """Bring encodings into tensors for this model, as it is now.
 
-    def _collated(self, encodings: Sequence[Any], indices: list[int]) -> Batch:
-        return collate(encodings, indices, pad_id=self.pad_id, left=self.pad_left, device=self.device)
+        Args:
+            encodings: What to read.
+            indices: Their places in the caller's list.
+            encode_sources: Of encoder-decoder models, whether the encoder runs now, and not with the decoder.
+        """
+        changed = self.refresh()
+        if changed or (not encode_sources and self.copy.parts is None):
+            self.prepare(self.task.collate(self, encodings, indices))  # what was found before went with the copy before
+        return self.task.collate(self, encodings, indices, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch) -> ModelCopy:
         """Take the model apart and prove the head, on the first batch only.
@@ -208,19 +258,10 @@ class TaskModel:
                 with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
-                        compare(copy, row, self._as_given(row, batch))
+                        compare(copy, row, self.task.as_given(row, batch, self.device))
                     parts = find_parts(copy.pool, sample, self.filler)
-                copy.parts = self._settle(copy, parts)
+                copy.parts = self.task.settle(parts, copy.pool, self)
         return copy
-
-    def _as_given(self, inputs: dict[str, Tensor], batch: Batch) -> dict[str, Tensor]:
-        """Return the inputs of one text as the caller's model takes them."""
-        choice = self.task.kind == "choice"
-        return {name: value[:, None] if choice and value.ndim > 1 else value for name, value in inputs.items()}
-
-    def _settle(self, copy: ModelCopy, parts: Parts) -> Parts:
-        """Find what else belongs to the parts, before they are used."""
-        return parts
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:
         """Run the trunk once over a batch.
@@ -293,7 +334,7 @@ class TaskModel:
     @property
     def autoregressive(self) -> bool:
         """Whether the trunk reads from left to right, so that a token is better deleted than masked."""
-        return causal(self.config)
+        return autoregressive(self.config)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head would read, and nothing more: (B, T, H)."""
@@ -338,8 +379,8 @@ class TaskModel:
             logits = self.head.whole(hidden, batch.inputs)  # (B, C) or (B, T, C)
         everywhere = logits if self.task.per_token and not vocabulary else None
         if logits is not None and not vocabulary:
-            check_answer(self.task, logits, type(self.module).__name__)
-        positions = self.task.positions(batch, self.tokenizer, logits)
+            self.task.check_answer(logits, type(self.module).__name__)
+        positions = self.task.positions(batch, logits)
         each = None
         if hidden is not None:
             hidden = self.copy.by_token(hidden, length)  # (B, T, H)
@@ -396,6 +437,15 @@ class TaskModel:
         if layer == self.parts.layers:
             return run.hidden
         return self.copy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
+
+    def generating(self) -> "TaskModel":
+        """Return the model as what it generates with.
+
+        BART and its kin are masked language models and encoder-decoder models in one class.
+        """
+        if self.task.generates or "seq2seq-lm" not in declared_tasks(self.given):
+            return self
+        return TaskModel(self.given, self.tokenizer, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read.

@@ -1,4 +1,7 @@
-"""Classifiers inside objects of sentence-transformers and SetFit, by their attributes: neither package is needed."""
+"""The module and the tokenizer inside what a caller has: a pipeline, or an object of sentence-transformers or SetFit.
+
+The objects are known by their attributes: neither package is needed.
+"""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -10,11 +13,11 @@ from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from ..errors import UnsupportedModelError
-from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
-from .task_classes import is_bare
+from ..errors import InputError, UnsupportedModelError
+from ..tasks import is_bare
+from ..tasks.sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 
-__all__ = ["unpacked"]
+__all__ = ["module_and_reader"]
 
 
 class SetFitForSequenceClassification(PreTrainedModel):
@@ -61,7 +64,46 @@ class SetFitForSequenceClassification(PreTrainedModel):
         return SequenceClassifierOutput(logits=_linear(self.given)(vector), hidden_states=output.hidden_states)
 
 
-def unpacked(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
+def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
+    """Return the module and what reads its inputs, also of a pipeline, a `CrossEncoder` or a `SetFitModel`.
+
+    Raises:
+        InputError: If there is no module, or nothing that reads its inputs.
+        UnsupportedModelError: If its parts cannot be seen.
+    """
+    if (inner := _unpacked(model)) is not None:
+        model, tokenizer = inner[0], tokenizer or inner[1]
+    module = model
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedModelError(
+            "a traced or scripted module does not show its parts; pass the module that it was made of"
+        )
+    if not isinstance(model, nn.Module):
+        module = getattr(model, "model", None)
+        readers = ("tokenizer", "image_processor", "feature_extractor")
+        tokenizer = tokenizer or next((r for r in (getattr(model, name, None) for name in readers) if r), None)
+    elif is_sentence_transformer(module):
+        tokenizer = tokenizer or module.tokenizer
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"an Explainer takes a model or a pipeline, not {type(model).__name__}; "
+            "Explainer.from_pretrained takes a name or folder"
+        )
+    if tokenizer is None:
+        raise InputError("the model needs its tokenizer: Explainer(model, tokenizer)")
+    if isinstance(tokenizer, type) or not callable(tokenizer):
+        raise InputError(
+            f"the tokenizer must be one that was loaded, not {_described(tokenizer)}; "
+            "Explainer.from_pretrained loads both by a name or folder"
+        )
+    return module, tokenizer
+
+
+def _described(reader: Any) -> str:
+    return f"the class {reader.__name__}" if isinstance(reader, type) else f"a {type(reader).__name__}"
+
+
+def _unpacked(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
     """Return the task model and the tokenizer of a `CrossEncoder` or a `SetFitModel`; None for anything else.
 
     Raises:

@@ -15,7 +15,6 @@ from ..surgery.proofs import tolerance_for
 from .map_batches import STATES_AGREE, map_batches
 from .proof import reading
 from .proved_lengths import ProvedLengths, lengths_to_try
-from .seq2seq import Seq2SeqModel
 from .task_model import TaskModel
 
 __all__ = ["write_each"]
@@ -60,7 +59,7 @@ def write_each(
         config: Settings of generation.
         options: Arguments of `generate` that are no settings.
     """
-    if len(prompts) == 1 or options or isinstance(model, Seq2SeqModel) or not _plain(config):
+    if len(prompts) == 1 or options or prompts[0].source is not None or not _plain(config):
         return [_written(model, [prompt], config, options)[0] for prompt in prompts]
     ends = _ends(config)
 
@@ -96,7 +95,7 @@ def _written(
     """Return what a model writes after each prompt, all of one length: padding after the end of shorter ones."""
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
     found = _generated(model, texts, config, options)
-    start = 1 if isinstance(model, Seq2SeqModel) else max(map(len, prompts))
+    start = 1 if prompts[0].source is not None else max(map(len, prompts))
     written: list[list[int]] = getattr(found, "sequences", found)[:, start:].tolist()
     return written
 

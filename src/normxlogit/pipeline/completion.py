@@ -15,13 +15,12 @@ from ..methods import FrozenGradient, Request, Scores, check_finite, run_method,
 from ..models.causality import is_causal
 from ..models.layers import layer_numbers
 from ..models.map_batches import map_batches
-from ..models.seq2seq import Seq2SeqModel
-from ..models.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.generation import GenerationAttribution
 from ..surgery.autocast import autocast_note
 from ..surgery.memory import enough_memory
+from ..tasks.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from .completed import Completed
 from .explain import sink_note
 from .options import Options
@@ -112,7 +111,7 @@ def explain_completions(
     """
     model.refresh()
     every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
-    if isinstance(model, Seq2SeqModel):  # a source each
+    if every[0].context.source is not None:  # a source each
         return [_with_source(model, one) for one in every]
 
     def work(places: list[int]) -> list[GenerationAttribution]:
@@ -189,7 +188,7 @@ def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribut
     )
 
 
-def _with_source(model: Seq2SeqModel, one: Explained) -> GenerationAttribution:
+def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
     """Explain a completion of an encoder-decoder model: by its source too, where the method goes back through both.
 
     Raises:
@@ -203,7 +202,8 @@ def _with_source(model: Seq2SeqModel, one: Explained) -> GenerationAttribution:
                 "frozen-gradient scores source and completion, normxlogit the completion alone"
             )
         return _explain(model, [one])[0]
-    run = method.forward(model, model.with_source(one.context), one.options.layers, predict=False)
+    batch = model.batch([one.context], [0], encode_sources=False)
+    run = method.forward(model, batch, one.options.layers, predict=False)
     if not is_causal(model, run, one.start):
         del run  # for memory
         return _in_halves(one, lambda part: _with_source(model, part))

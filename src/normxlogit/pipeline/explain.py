@@ -14,12 +14,11 @@ from ..methods import Request, check_finite, run_method
 from ..methods.registry import alternatives
 from ..models.forward_pass import ForwardPass
 from ..models.layers import layer_numbers
-from ..models.predictions import answers, predictions, top_predictions
-from ..models.targets import Target, describe_targets, resolve, same_as_contrast
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution, Prediction
 from ..results.base import FloatArray
 from ..surgery.autocast import autocast_note
+from ..tasks.targets import Target, describe_targets, resolve, same_as_contrast
 from .options import Options
 
 __all__ = ["ScoreColumns", "explain_batch", "score_batch", "sink_note", "to_host"]
@@ -79,13 +78,13 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         scores = run_method(method, request)
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
-    span = model.task.kind == "span"
+    extractive = model.task.extractive
     values, *others = to_host(
         batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # (N, K, L)
         target.ids,
         target.contrast,
         _places(run),
-        None if span else top_predictions(model.task, run.logits),
+        None if extractive else model.task.top(run.logits),
         _token_predictions(model, run, options.token_predictions),
         scores.bias,
         scores.sink,
@@ -96,7 +95,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     if said is not None:
         model.check_finite(said[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
-    spans = answers(run) if span else None
+    spans = model.task.answers(run) if extractive else None
     lengths = tuple(len(encoding) for encoding in batch.encodings)
     return ScoreColumns(
         values, ids, contrast, places, said, heard, spans, target, wanted, measured, bias, sink, sinks, lengths
@@ -115,8 +114,8 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         B results.
     """
     method, columns = options.method, score_batch(model, run, options)
-    texts = columns.spans if columns.said is None else predictions(model, columns.said)
-    tokens = None if columns.heard is None else predictions(model, columns.heard)
+    texts = columns.spans if columns.said is None else model.task.describe(columns.said)
+    tokens = None if columns.heard is None else model.task.describe(columns.heard)
     target = columns.target
     infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
     precision = autocast_note(run.batch.inputs, run.dtype)
@@ -133,7 +132,8 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         info, about = infos[row], encoding.result_fields()
         same = same_as_contrast(info.ids, info.contrast_id, info.contrast)
         results.append(
-            Attribution(
+            model.task.result(
+                encoding,
                 scores=np.array(own, np.float32, order="C"),
                 **about
                 | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding.tokens, encoding.special, sinks))},
@@ -201,16 +201,16 @@ def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str
     return {name: values if labelled else values[0] for name, values in found.items()}
 
 
-def _token_predictions(model: TaskModel, run: ForwardPass, wanted: bool | None) -> Tensor | None:
+def _token_predictions(model: TaskModel, run: ForwardPass, shown: bool | None) -> Tensor | None:
     """Return what the head says at each real token, (N, 3); by default only where that is nearly free."""
-    if wanted is False or (wanted is None and model.task.vocabulary):
+    if shown is False or (shown is None and model.task.vocabulary):
         return None
-    if model.task.kind in ("span", "choice"):  # these heads compare tokens or texts; one alone says nothing
+    if not model.task.head_reads_tokens:
         return None
-    if wanted is None and not isinstance(run.final, Tensor):
+    if shown is None and not isinstance(run.final, Tensor):
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
-            return top_predictions(model.task, run.token_logits)
+            return model.task.top(run.token_logits)
         parts = run.batch.real(run.hidden).split(256)  # a vocabulary is wide
-        return torch.cat([top_predictions(model.task, model.head.tokens(part)) for part in parts])  # (N, 3)
+        return torch.cat([model.task.top(model.head.tokens(part)) for part in parts])  # (N, 3)

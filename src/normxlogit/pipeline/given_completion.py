@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from ..errors import HeadMismatchError, InputError, MethodError
+from ..inputs.append_tokens import append_tokens
 from ..inputs.batching import Batch
-from ..models.append_tokens import append_tokens
 from ..models.forward_pass import ForwardPass
 from ..models.given_outputs import check_layer_count, check_same, read_embedded
-from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
@@ -48,7 +47,7 @@ def explain_generation(
             f"{options.method.info.name} needs a pass of its own; normxlogit, logat and input-norm read the states of "
             "a run that is over, and explain_completion takes any method"
         )
-    if isinstance(model, Seq2SeqModel) or model.task.name != "causal-lm":
+    if not (model.task.generates and model.task.left_to_right):
         raise InputError("states of a generation are read for causal language models")
     prompts, states, logits, written = _checked(model, inputs, outputs)
     every = []

@@ -9,7 +9,6 @@ import torch
 from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..models.map_batches import map_batches
-from ..models.predictions import answers, predictions, top_predictions
 from ..models.task_model import ForwardPass, TaskModel
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
@@ -44,23 +43,21 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
         InputError: If the shorter text of a pair leaves no room for the longer.
     """
     limit = model.encoder.limit or len(encoding)
-    place = _place(model, encoding)
+    place = model.task.known_position(encoding)
     kept = windows(encoding, limit) if place is None else [_around(encoding, limit, place)]
     parts = [encoding.take(places) for places in kept]
     runs = _read(model, parts, options)
     if model.task.per_token:
-        chosen = _answering(model, runs)
+        chosen = model.task.answering_window(runs)
         result = explain_batch(model, runs[chosen], options)[0]
-        if model.task.kind == "span":
-            said = result.prediction
-            result = replace(result, prediction=said._replace(id=kept[chosen][said.id]))
+        result = replace(result, prediction=model.task.in_whole_text(result.prediction, kept[chosen]))
         return _spread(encoding, kept[chosen], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
-    said = predictions(model, *to_host(top_predictions(model.task, mean)))[0]
-    if options.target is None and model.task.kind != "regression":
-        options = replace(options, target=said.id)
+    prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
+    if options.target is None:
+        options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(_merged(encoding, kept, results, limit), prediction=said)
+    return replace(_merged(encoding, kept, results, limit), prediction=prediction)
 
 
 def windows(encoding: Encoding, limit: int) -> list[Places]:
@@ -104,17 +101,6 @@ def _without(encoding: Encoding, content: Places, start: int, room: int) -> Plac
     return [i for i in range(len(encoding)) if i not in left_out]
 
 
-def _place(model: TaskModel, encoding: Encoding) -> int | None:
-    """Return the position of the token whose prediction is explained, if that is known before the forward pass."""
-    if encoding.position is not None:
-        return encoding.position
-    if model.task.name == "causal-lm":
-        return len(encoding) - 1
-    if model.task.name == "masked-lm" and encoding.ids.count(model.tokenizer.mask_token_id) == 1:
-        return encoding.ids.index(model.tokenizer.mask_token_id)
-    return None
-
-
 def _around(encoding: Encoding, limit: int, place: int) -> Places:
     """Return the window with a token in its middle, as far as the text's ends allow."""
     content, room = _content(encoding, limit)
@@ -130,16 +116,6 @@ def _read(model: TaskModel, parts: list[Encoding], options: Options) -> list[For
         return [run.row(i) for i in range(len(group))]
 
     return map_batches(model, parts, work)
-
-
-def _answering(model: TaskModel, runs: list[ForwardPass]) -> int:
-    """Return the index of the window with the answer of a head that answers at a token."""
-    if model.task.kind == "span":
-        worth = [float(run.logits.sum()) for run in runs]
-        found = [i for i, run in enumerate(runs) if answers(run)[0].label]  # "no answer" only if all windows say so
-        return max(found or range(len(runs)), key=worth.__getitem__)
-    outside = model.task.labels.index("O") if "O" in model.task.labels else None
-    return next((i for i, run in enumerate(runs) if int(run.logits.argmax()) != outside), 0)
 
 
 def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int) -> Attribution:

@@ -1,6 +1,6 @@
 """What a caller asks of an explanation, checked once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, get_args
 
@@ -8,10 +8,10 @@ from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..methods import Method, method_named
 from ..models.layers import Layers
-from ..models.positions import Position
-from ..models.targets import Choice, TargetSpec, is_choice
+from ..tasks.positions import Position
+from ..tasks.targets import Choice, TargetSpec, is_choice
 
-__all__ = ["ExplainOptions", "Options", "check_comparison"]
+__all__ = ["CompletionOptions", "ExplainOptions", "Options", "check_comparison"]
 
 
 class ExplainOptions(TypedDict, total=False):
@@ -26,6 +26,17 @@ class ExplainOptions(TypedDict, total=False):
     long_text: LongText | None
     token_predictions: bool | None
     progress: bool | None
+
+
+class CompletionOptions(TypedDict, total=False):
+    """The keywords of `Explainer.explain_completion`, for type checkers."""
+
+    target: Choice | None
+    targets: Sequence[Choice] | Sequence[Sequence[Choice]] | None
+    contrast: Choice | None
+    layers: Layers
+    method: str | Method | None
+    sources: Mapping[str, Sequence[int]] | Sequence[Mapping[str, Sequence[int]]] | None
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,19 @@ import torch
 from torch import Tensor
 
 from .._version import __version__
-from ..errors import MethodError
+from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
+from ..inputs.texts import read_texts
 from ..methods import Method, Request, check_finite, run_method
 from ..methods.frozen import FrozenGradient
-from ..models.embedding_model import Direction, EmbeddingModel
 from ..models.forward_pass import ForwardPass
 from ..models.map_batches import map_batches
+from ..models.task_model import TaskModel
 from ..results.attribution import Prediction, TargetInfo
 from ..results.base import FloatArray
+from ..results.collection import Attributions
 from ..results.similarity import Similarity
+from ..tasks.embedding import Direction
 
 __all__ = ["explain_similarity"]
 
@@ -57,8 +60,28 @@ class Shares(NamedTuple):
 
 
 def explain_similarity(
-    model: EmbeddingModel, first: str, others: Sequence[str], method: Method, *, matrix: bool = False
-) -> list[Similarity]:
+    model: TaskModel, first: Any, second: Any, method: Method, *, matrix: bool = False
+) -> Similarity | Attributions[Similarity]:
+    """Explain the cosine of a text with another, or with each of several; see `_explain`.
+
+    Raises:
+        InputError: If a text is empty, a pair, or none is given.
+        MethodError: If pairs are asked of a method that is not linear.
+        UnsupportedModelError: If the model does not embed texts.
+    """
+    model.task.check_embeds(model)
+    others, single = read_texts(second)
+    texts = [*read_texts([first])[0], *others]
+    plain = [text for text in texts if isinstance(text, str)]
+    if len(plain) < len(texts):
+        raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
+    if not others:
+        raise InputError("there is no text to compare with")
+    results = _explain(model, plain[0], plain[1:], method, matrix)
+    return results[0] if single else Attributions(results)
+
+
+def _explain(model: TaskModel, first: str, others: Sequence[str], method: Method, matrix: bool) -> list[Similarity]:
     """Explain the cosine of a text with each of several others.
 
     The cosine is <p, q> / (|p| |q|), p and q the two vectors. With the frozen network p is a sum over the tokens of its
@@ -82,7 +105,7 @@ def explain_similarity(
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
     texts = [first, *others]
-    encodings = model.read_texts(texts)
+    encodings = model.task.encode_texts(model, texts)
     sides = map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places]))
     query, documents = sides[0], sides[1:]
     found = _score(model, [query], method, torch.stack([d.vector for d in documents])[None])[0]  # K is a text each
@@ -105,7 +128,7 @@ def explain_similarity(
     return results
 
 
-def _read(model: EmbeddingModel, encodings: list[Encoding]) -> list[Side]:
+def _read(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
     """Read texts in one batch."""
     batch = model.batch(encodings, list(range(len(encodings))))
     with torch.inference_mode():
@@ -118,7 +141,7 @@ def _read(model: EmbeddingModel, encodings: list[Encoding]) -> list[Side]:
     return [Side(*side) for side in zip(encodings, vectors.clone(), each, strict=True)]
 
 
-def _score(model: EmbeddingModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Shares]:
+def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Shares]:
     """Score the tokens of B texts for K vectors each.
 
     Args:
@@ -131,7 +154,7 @@ def _score(model: EmbeddingModel, sides: list[Side], method: Method, vectors: Te
     batch = model.batch(encodings, list(range(len(encodings))))
     with torch.inference_mode(not method.needs_grad):
         run: ForwardPass = method.forward(model, batch)
-    request = Request(model, run, Direction.of(model, vectors), ())
+    request = Request(model, run, Direction.of(model.task, vectors), ())
     scores = run_method(method, request)
     found = []
     for row, mask in enumerate(batch.mask):
@@ -146,7 +169,7 @@ def _score(model: EmbeddingModel, sides: list[Side], method: Method, vectors: Te
 
 
 def _result(
-    model: EmbeddingModel,
+    model: TaskModel,
     texts: tuple[str, str],
     sides: tuple[Side, Side],
     shares: tuple[Shares, Shares],

@@ -11,13 +11,12 @@ from ..methods import FrozenGradient, Method, Request
 from ..methods.perturbation import Perturbation
 from ..models.causality import is_causal
 from ..models.layers import layer_numbers
-from ..models.seq2seq import Seq2SeqModel
-from ..models.targets import Target
 from ..models.task_model import TaskModel
 from ..results.base import FloatArray
 from ..results.sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
+from ..tasks.targets import Target
 from .ablations import Ablations, Array, score_sources
 from .completed import Completed
 from .completion import explain_completion
@@ -76,7 +75,7 @@ def explain_sources(
         alone = [part._replace(tokens=(start + k,)) for k, part in enumerate(parts)]
         table, rest, written = sum_to_sources(values, alone, sources, start, merge)
         passes |= {"backward_passes": float(len(parts))}
-    elif isinstance(model, Seq2SeqModel):
+    elif completed.encoding.source is not None:
         raise MethodError(
             f"{options.method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
             "occlusion, context-cite, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
@@ -148,11 +147,9 @@ def _direct(
     if method.info.tokenwise:
         return None
     context = sequence.take(range(len(sequence) - 1))
-    batch = model.batch([context], [0])
-    if isinstance(model, Seq2SeqModel):
-        if not isinstance(method, FrozenGradient):
-            return None
-        batch = model.with_source(context)
+    if context.source is not None and not isinstance(method, FrozenGradient):
+        return None
+    batch = model.batch([context], [0], encode_sources=False)
     run = method.forward(model, batch, None, predict=False)
     if not is_causal(model, run, start):
         return None

@@ -1,6 +1,7 @@
-"""Texts, pairs and encoded inputs to results."""
+"""From inputs, or a forward pass over them, to results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,46 +10,69 @@ from torch import Tensor
 from ..errors import InputError
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
+from ..methods.defaults import first_working, use_for
 from ..models.given_outputs import read_outputs
 from ..models.map_batches import map_batches
-from ..models.positions import locate
-from ..models.targets import check_target
 from ..models.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..surgery.memory import enough_memory
+from ..tasks.targets import check_target
+from .choices import explain_choices
 from .explain import explain_batch
 from .long_texts import explain_long
 from .options import Options
 from .progress import progress_bar
 
-__all__ = ["explain_outputs", "explain_texts"]
+__all__ = ["explain_by_default", "explain_inputs", "explain_outputs"]
 
 
-@torch.inference_mode(False)  # the caller's, in which nothing can be gone back through
-def explain_texts(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain texts, pairs or encoded inputs.
+def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
+    """Explain inputs by the first default method that works on the model; results note why others did not.
 
     Args:
         model: The model.
-        inputs: A string, a pair, several of them, encodings, or a tokenizer's output.
-        options: What is wanted.
+        inputs: As for `explain_inputs`.
+        options: What is explained; the method is replaced.
+    """
+    inputs = list(inputs) if isinstance(inputs, Iterator) else inputs  # each method that is tried reads them
+    results, notes = first_working(
+        use_for(model.task.vocabulary), lambda method: explain_inputs(model, inputs, replace(options, method=method))
+    )
+    if not notes:
+        return results
+    if isinstance(results, Attribution):
+        return replace(results, notes=(*results.notes, *notes))
+    return Attributions(replace(result, notes=(*result.notes, *notes)) for result in results)
+
+
+@torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
+def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
+    """Explain whatever the model's task reads.
+
+    Args:
+        model: The model.
+        inputs: One or several: texts, pairs, encoded inputs, questions, pictures or sounds.
+        options: What is explained.
 
     Returns:
-        One result for a string or pair, otherwise a list in the order of the inputs.
+        One result for a single input, otherwise a list in the order of the inputs.
 
     Raises:
         InputError: If an input cannot be read, or is too long.
     """
+    model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
-    encodings, single = model.encoder.read(inputs, long_text=options.long_text or "truncate")
+    if model.task.compares:
+        return explain_choices(model, inputs, options)
+    encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
-    results = explain_encodings(model, locate(encodings, options.position, model.task), options)
+    results = _explain_encodings(model, model.task.locate(encodings, options.position), options)
     return results[0] if single else Attributions(results)
 
 
-def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
+def _explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
     """Explain encodings in batches, those beyond the model's length in windows.
 
     Raises:
@@ -56,24 +80,28 @@ def explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: 
     """
     results: dict[int, Attribution] = {}
     limit = model.encoder.limit
-    short = [i for i, e in enumerate(encodings) if limit is None or len(e) <= limit]
-    for place in sorted(set(range(len(encodings))) - set(short)):
+    groups: dict[Any, list[int]] = {}  # signals of one shape are read together; texts are padded
+    for place, encoding in enumerate(encodings):
+        if limit is None or len(encoding) <= limit:
+            groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
+            continue
         if options.long_text != "window":
             raise InputError(
-                f"input {place} has {len(encodings[place])} tokens and the model reads {limit}; long_text='window' "
-                "reads encoded input in windows"
+                f"input {place} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads "
+                "encoded input in windows"
             )
-        results[place] = explain_long(model, encodings[place], options.only(place))
+        results[place] = explain_long(model, encoding, options.only(place))
+    with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
+        for places in groups.values():
 
-    def work(group: list[int]) -> list[Attribution]:
-        batch = model.batch([encodings[short[i]] for i in group], [short[i] for i in group])
-        found = explain_batch(model, options.method.forward(model, batch, options.layers), options)
-        advance(len(group))
-        return found
+            def work(group: list[int], places: list[int] = places) -> list[Attribution]:
+                batch = model.batch([encodings[places[i]] for i in group], [places[i] for i in group])
+                explained = explain_batch(model, options.method.forward(model, batch, options.layers), options)
+                advance(len(group))
+                return explained
 
-    with progress_bar(len(short), options.progress) as advance:
-        explained = map_batches(model, [encodings[i] for i in short], work, options.method.memory)
-    results.update(zip(short, explained, strict=True))
+            explained = map_batches(model, [encodings[i] for i in places], work, options.method.memory)
+            results.update(zip(places, explained, strict=True))
     return [results[i] for i in range(len(encodings))]
 
 
@@ -87,13 +115,19 @@ def explain_outputs(
         model: The model.
         inputs: What it was given.
         outputs: What it returned, with hidden states.
-        options: What is wanted.
+        options: What is explained.
 
     Raises:
         InputError: If the outputs are not those of these inputs, or lack something.
     """
     model.refresh()
-    encodings = locate(model.encoder.from_batch(inputs), options.position, model.task)
+    model.task.check_explains_inputs(model)
+    if model.task.compares:
+        raise InputError(
+            f"{model.task.purpose} compares several forward passes, and is explained from texts: call the explainer on "
+            "them"
+        )
+    encodings = model.task.locate(model.encoder.from_batch(inputs), options.position)
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
     read = {"attention_mask", *encodings[0].inputs}

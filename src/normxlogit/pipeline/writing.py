@@ -9,19 +9,18 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from ..errors import InputError, UnsupportedModelError
+from ..errors import InputError
+from ..inputs.append_tokens import append_tokens
 from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
 from ..inputs.texts import counted
 from ..inputs.token_ids import check_ids
-from ..models.append_tokens import append_tokens
-from ..models.seq2seq import Seq2SeqModel
 from ..models.task_model import TaskModel
 from ..models.write_each import write_each
 from ..surgery.memory import enough_memory
 from .completed import Completed
 
-__all__ = ["check_writes", "generate", "generate_each", "opened", "read_completion"]
+__all__ = ["generate", "generate_each", "opened", "read_completion"]
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
@@ -49,7 +48,7 @@ def generate_each(
         UnsupportedModelError: If the model is no causal language model.
     """
     model.refresh()
-    check_writes(model)
+    model.task.check_generates(model)
     if options.get("num_return_sequences", 1) != 1:
         raise InputError("num_return_sequences must be 1; call again for another completion")
     read = [opened(model, prompt) for prompt in prompts]
@@ -85,7 +84,7 @@ def opened(model: TaskModel, prompt: Prompt) -> Completed:
         raise InputError(
             f"the prompt has {len(encoding)} tokens and the model reads {limit}: there is no room to write"
         )
-    return Completed(encoding, len(encoding), len(read.text), read.contents)
+    return Completed(encoding, len(encoding), len(encoding.text or ""), read.contents)
 
 
 def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence[int]) -> Completed:
@@ -107,24 +106,12 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
         UnsupportedModelError: If the model is no causal language model.
     """
     model.refresh()
-    check_writes(model)
+    model.task.check_generates(model)
     before, read = _read_prompt(model, prompt)
-    count, text = len(before), read.text
-    if isinstance(completion, str) and isinstance(model, Seq2SeqModel):
-        completion = model.target_ids(completion)
-        if completion == model.target_ids(""):  # nothing but what ends every text
-            raise InputError("the completion is empty")
-    if not isinstance(completion, str):
-        encoding = append_tokens(model.tokenizer, before, _token_ids(model, completion))
+    if isinstance(completion, str):
+        encoding, count = model.task.read_completion(model, read, before, completion, special=isinstance(prompt, str))
     else:
-        encoding = model.encoder.opening(text + completion, special=isinstance(prompt, str))
-        if encoding.offsets is not None:
-            within = (i for i, (_, end) in enumerate(encoding.offsets) if end > len(text))
-            count = next(within, len(encoding))
-        elif encoding.ids[:count] != before.ids:
-            raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
-        notes = (*encoding.notes, *read.notes)
-        encoding = replace(encoding, special=_special(model, encoding, read), notes=notes)
+        encoding, count = append_tokens(model.tokenizer, before, _token_ids(model, completion)), len(before)
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -132,7 +119,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     limit = model.encoder.limit
     if limit is not None and len(encoding) > limit:
         raise InputError(f"prompt and completion have {len(encoding)} tokens and the model reads {limit}; shorten them")
-    return Completed(encoding, count, len(text), read.contents)
+    return Completed(encoding, count, len(before.text or ""), read.contents)
 
 
 def _generation_config(
@@ -170,35 +157,6 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
     return ids
 
 
-def check_writes(model: TaskModel) -> None:
-    """Refuse models that write no text.
-
-    Raises:
-        UnsupportedModelError: If this is one.
-    """
-    if model.task.name not in ("causal-lm", "seq2seq-lm"):
-        raise UnsupportedModelError(
-            f"{type(model.module).__name__} is a model for {model.task.name}; only language models write text"
-        )
-
-
 def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
     read = read_prompt(model.tokenizer, prompt)
-    if isinstance(model, Seq2SeqModel):
-        begun = model.begin(read.text)
-        source = None if begun.source is None else replace(begun.source, special=_special(model, begun.source, read))
-        return replace(begun, source=source, notes=(*begun.notes, *read.notes)), ReadPrompt("", read.contents)
-    encoding = model.encoder.opening(read.text, special=isinstance(prompt, str))
-    notes = (*encoding.notes, *read.notes)
-    return replace(encoding, special=_special(model, encoding, read), notes=notes), read
-
-
-def _special(model: TaskModel, encoding: Encoding, read: ReadPrompt) -> tuple[bool, ...]:
-    """Return which tokens are special, whoever wrote them, or were written by a chat template around the messages."""
-    known = set(model.tokenizer.all_special_ids)
-    special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
-    if read.contents is not None and encoding.offsets is not None:
-        for token, (start, end) in enumerate(encoding.offsets):
-            inside = any(m.start < end and start < m.end for m in read.contents)
-            special[token] |= not inside and start < len(read.text)
-    return tuple(special)
+    return model.task.read_prompt(model, read, special=isinstance(prompt, str)), read

@@ -29,7 +29,7 @@ METHODS = [
 @pytest.mark.parametrize("family", FAMILIES)
 def test_shares_sum_to_the_hidden_states_of_every_layer(family):
     user, explainer = both(family)
-    model = explainer.model
+    model = explainer._model
     batch = model.batch(model.encoder(tiny.TEXTS), [0, 1, 2])
     with torch.inference_mode():
         model.run(batch)
@@ -69,7 +69,7 @@ def test_contributions_are_the_loops_and_sum_to_the_logits(family, kind):
 def test_start_and_end_of_an_answer_are_each_read_at_their_own_place(family):
     _, explainer = both(family, "QuestionAnswering")
     ids = explainer.encode([tiny.PAIR])
-    logits = explainer.model.run(explainer.model.batch(ids, [0])).logits[0]
+    logits = explainer._model.run(explainer._model.batch(ids, [0])).logits[0]
     both_ends = explainer(tiny.PAIR, method="decompx", target=["start", "end"])
     np.testing.assert_allclose(both_ends.scores.sum(-1), logits.detach(), rtol=1e-4, atol=1e-4)
     for index, end in enumerate(("start", "end")):
@@ -80,7 +80,7 @@ def test_start_and_end_of_an_answer_are_each_read_at_their_own_place(family):
 def test_multiple_choice_sums_to_the_choice_logit(family):
     model, explainer = both(family, "MultipleChoice")
     found = explainer(("the cat sat", ["on the mat", "here"]), method="decompx", target=1)
-    tokens = explainer.model.tokenizer("the cat sat", "here", return_tensors="pt")
+    tokens = explainer._model.tokenizer("the cat sat", "here", return_tensors="pt")
     with torch.no_grad():
         logit = model(**{name: value[None] for name, value in tokens.items()}).logits
     np.testing.assert_allclose(found.scores.sum(), logit.item(), rtol=1e-4, atol=1e-4)
@@ -110,7 +110,7 @@ def test_regression_takes_the_norm_of_the_shares_unless_asked_for_the_head():
 def test_the_default_model_gives_what_the_loops_give():
     explainer = Explainer.from_pretrained()
     found = explainer("a mediocre film", method="decompx", target=ALL)
-    model = explainer.model.module
+    model = explainer._model.module
     layers = slow.walk(model, list(found.token_ids))
     shares = slow.decompx_states(layers)[-1][0]
     close(found.scores, slow.decompx_head(model, shares, layers[-1].out[0]).T)

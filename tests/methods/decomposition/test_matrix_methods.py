@@ -15,7 +15,7 @@ from normxlogit.methods.decomposition.encoder_layers import encoder_layers, line
 from normxlogit.methods.decomposition.globenc import GlobEnc
 from normxlogit.methods.decomposition.matrix import MatrixMethod
 from normxlogit.methods.decomposition.value_zeroing import ValueZeroing, _moved
-from normxlogit.models.targets import resolve
+from normxlogit.tasks.targets import resolve
 from tests import tiny
 
 from . import slow
@@ -67,14 +67,14 @@ def test_layer_scores_are_the_row_of_the_position_explained(family, name):
 def test_the_default_model_gives_what_the_loops_give(name):
     explainer = Explainer.from_pretrained()
     found = explainer("a mediocre film", method=name)
-    layers = slow.walk(explainer.model.module, list(found.token_ids))
+    layers = slow.walk(explainer._model.module, list(found.token_ids))
     close(found.scores, slow.rolled([MATRICES[name](layer) for layer in layers])[0], 5e-4)
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 def test_alti_vectors_sum_to_the_first_norms_output_and_its_rows_to_one(family):
     _, explainer = both(family)
-    model = explainer.model
+    model = explainer._model
     batch = model.batch(model.encoder(tiny.TEXTS), [0, 1, 2])
     with torch.inference_mode():
         model.run(batch)
@@ -101,7 +101,7 @@ def test_rows_of_alti_sum_to_one_however_small_the_norms_are():
 
 def test_padding_is_given_and_takes_nothing():
     _, explainer = both("bert")
-    model = explainer.model
+    model = explainer._model
     encodings = model.encoder(tiny.TEXTS)
     with torch.inference_mode():
         run = model.run(model.batch(encodings, [0, 1, 2]))
@@ -160,7 +160,7 @@ def test_a_head_that_pools_all_tokens_gets_the_mean_of_their_rows():
     torch.manual_seed(0)
     model = transformers.AutoModelForSequenceClassification.from_config(made).eval()
     explainer = Explainer(model, tiny.tokenizer())
-    inside = explainer.model
+    inside = explainer._model
     encodings = explainer.encode(tiny.TEXTS)
     with torch.inference_mode():
         run = inside.run(inside.batch(encodings, [0, 1, 2]))

@@ -9,9 +9,9 @@ from torch import Tensor
 from ...errors import HeadMismatchError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...models.forward_pass import ForwardPass
-from ...models.targets import Target
 from ...models.task_model import TaskModel
-from ...models.tasks import Task
+from ...tasks import Task
+from ...tasks.targets import Target
 from ..base import Method, Request, Scores
 from ..registry import register
 from .encoder_layers import (
@@ -56,7 +56,7 @@ class DecompX(Method):
         return not self._takes_norm(task)
 
     def _takes_norm(self, task: Task) -> bool:
-        return self.aggregate == "norm" or (self.aggregate == "auto" and task.kind == "regression")
+        return self.aggregate == "norm" or (self.aggregate == "auto" and task.target_kind == "value")
 
     def score(self, request: Request) -> Scores:
         """Score by each token's share."""
@@ -248,7 +248,7 @@ class _Head:
     def __init__(self, model: TaskModel, target: Target) -> None:
         paths: HeadPaths = head_paths(model)
         module = model.module.get_submodule
-        self.span = model.task.kind == "span"
+        self.span = model.task.extractive
         self.rows, self.target = target.rows()
         self.weight, self.bias = linear(module(paths.out))  # (C, H), (C,)
         self.centred = model.task.vocabulary and target.contrast is None  # as in `Target.quantity`

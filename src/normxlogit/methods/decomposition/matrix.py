@@ -9,8 +9,8 @@ from torch.nn.functional import one_hot
 
 from ...errors import UnsupportedModelError
 from ...models.forward_pass import ForwardPass
-from ...models.targets import Target
 from ...models.task_model import TaskModel
+from ...tasks.targets import Target
 from ..base import Method, Request, Scores
 from ..registry import alternatives
 from .encoder_layers import EncoderLayer, linear

@@ -1,0 +1,61 @@
+"""The text that generated tokens spell."""
+
+from transformers import PreTrainedTokenizerBase
+
+from .encoding import Encoding, readable_tokens
+
+__all__ = ["append_tokens"]
+
+
+def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: list[int]) -> Encoding:
+    """Return a prompt and the tokens that follow it; what is generated is never tokenised again.
+
+    Args:
+        tokenizer: The tokenizer.
+        before: The prompt.
+        ids: The tokens that follow.
+    """
+    known = set(tokenizer.all_special_ids)
+    pieces = _pieces(tokenizer, before.ids, ids, known)
+    text, offsets = None, None
+    if before.text is not None and before.offsets is not None:
+        text, spans = before.text, []
+        for piece in pieces:
+            spans.append((len(text), len(text) + len(piece)))
+            text += piece
+        offsets = (*before.offsets, *spans)
+    every = before.ids + ids
+    inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
+    special = (*before.special, *(i in known for i in ids))
+    return Encoding(
+        inputs | {"input_ids": every},
+        (*before.tokens, *readable_tokens(tokenizer, ids)),
+        offsets,
+        None,
+        tuple(None if s else 0 for s in special),
+        special,
+        text,
+        None,
+        before.notes,
+        source=before.source,
+    )
+
+
+def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
+    """Return the text that each generated token adds; a character of several tokens goes to the last of them."""
+    every = before + ids
+    start, read = max(0, len(before) - 8), len(before)
+    pieces = []
+
+    def spelled(end: int) -> str:
+        kept = [i for i in every[start:end] if i not in special]
+        return str(tokenizer.decode(kept, clean_up_tokenization_spaces=False))
+
+    for end in range(len(before) + 1, len(every) + 1):
+        shown, now = spelled(read), spelled(end)
+        if now.endswith("\ufffd") and end < len(every):
+            pieces.append("")
+            continue
+        pieces.append(now[len(shown) :])
+        start, read = max(start, read - 8), end
+    return pieces

@@ -1,0 +1,83 @@
+"""Prompts, with completions that are generated or that the caller has, to results."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..errors import InputError
+from ..inputs.chat import read_prompts
+from ..models.task_model import TaskModel
+from ..results.collection import Attributions
+from ..results.generation import GenerationAttribution
+from .completion import explain_completions
+from .options import Options
+from .writing import generate_each, read_completion
+
+__all__ = ["explain_generated", "explain_written"]
+
+Explained = GenerationAttribution | Attributions[GenerationAttribution]
+
+
+def explain_generated(
+    model: TaskModel, prompts: Any, max_new_tokens: int, options: Options, settings: Mapping[str, Any]
+) -> Explained:
+    """Let a language model continue prompts, and explain every token that it generated.
+
+    Args:
+        model: The model.
+        prompts: A prompt, or several.
+        max_new_tokens: Most tokens to generate.
+        options: What is explained.
+        settings: Passed to the model's `generate`.
+
+    Returns:
+        One result, or a list in the order of the prompts.
+    """
+    each, single = read_prompts(prompts)
+    completed = generate_each(model, each, max_new_tokens, settings)
+    results = explain_completions(model, completed, [options] * len(completed))
+    return results[0] if single else Attributions(results)
+
+
+def explain_written(model: TaskModel, prompts: Any, completions: Any, options: Options, sources: Any) -> Explained:
+    """Explain every token of completions, whoever wrote them.
+
+    Args:
+        model: The model.
+        prompts: A prompt, or several.
+        completions: What follows each.
+        options: What is explained; of several prompts with `targets` for each.
+        sources: Named spans of the prompt, or of each.
+
+    Returns:
+        One result, or a list in the order of the prompts.
+
+    Raises:
+        InputError: If the lists differ in length.
+    """
+    each, single = read_prompts(prompts)
+    lists = {"completion": completions, "targets": options.targets, "sources": sources}
+    rows = {name: [value] if single else _one_each(name, value, len(each)) for name, value in lists.items()}
+    wanted = [replace(options, targets=targets) for targets in rows["targets"]]
+    completed = [
+        read_completion(model, before, after).naming(named)
+        for before, after, named in zip(each, rows["completion"], rows["sources"], strict=True)
+    ]
+    results = explain_completions(model, completed, wanted)
+    return results[0] if single else Attributions(results)
+
+
+def _one_each(name: str, values: Any, count: int) -> list[Any]:
+    """Return what is given for each of several prompts.
+
+    Raises:
+        InputError: If there are more or fewer.
+    """
+    if values is None and name != "completion":
+        return [None] * count
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InputError(f"of several prompts {name} is a list with one for each")
+    rows = list(values)
+    if len(rows) != count:
+        raise InputError(f"{len(rows)} of {name} for {count} prompts; give one for each")
+    return rows

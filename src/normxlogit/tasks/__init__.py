@@ -1,0 +1,167 @@
+"""What models are for: one file a task, which says everything that differs by it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.models.auto import modeling_auto as auto
+
+from ..errors import InputError, UnsupportedModelError
+from ..surgery.clone import unwrapped
+from .audio import AudioClassification
+from .base import Task, TaskName
+from .choice import MultipleChoice
+from .classification import Classification
+from .embedding import Embedding
+from .image import ImageClassification
+from .language import CausalLM, MaskedLM
+from .question_answering import QuestionAnswering
+from .sentence_embedding import SentenceEmbedding, is_sentence_transformer
+from .seq2seq import Seq2Seq
+from .tagging import TokenClassification
+from .zero_shot import Hypotheses, ZeroShot
+
+__all__ = [
+    "TASKS",
+    "Task",
+    "TaskName",
+    "choose_task",
+    "declared_tasks",
+    "is_bare",
+    "no_head",
+    "task_name",
+    "task_of",
+]
+
+TASKS: dict[TaskName, type[Task]] = {
+    task.name: task
+    for task in (
+        Classification,
+        MaskedLM,
+        CausalLM,
+        TokenClassification,
+        QuestionAnswering,
+        MultipleChoice,
+        ImageClassification,
+        AudioClassification,
+        Seq2Seq,
+        Embedding,
+    )
+}
+"""All tasks; the first one first where a class of models has several, as BART's does."""
+
+
+def choose_task(
+    model: nn.Module, task: TaskName | None = None, labels: Sequence[str] | None = None, pooling: Any = None
+) -> type[Task]:
+    """Return the task of a model, by its class or as the caller says.
+
+    Args:
+        model: The caller's model.
+        task: Its task, for modules whose class does not say.
+        labels: Names for its outputs.
+        pooling: How it pools, for embedding models.
+
+    Raises:
+        UnsupportedModelError: If the model has no head, or its task is not known.
+        InputError: If there is no such task, the model's class is for another, or an argument is for another task.
+    """
+    if task is not None and task not in TASKS:
+        raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
+    if task == "embedding" or (task is None and "embedding" in declared_tasks(model)):
+        if labels is not None:
+            raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
+        return Embedding
+    if pooling is not None:
+        raise InputError("pooling= is for embedding models; give task='embedding' with it")
+    plain = unwrapped(model)
+    if not isinstance(plain, PreTrainedModel):
+        return _task_of_plain_module(plain, task)
+    name, declared = type(plain).__name__, declared_tasks(plain)
+    if task is None and not declared:
+        raise UnsupportedModelError(f"{name} {no_head(name)}")
+    # What a subclass of the user's answers with is seen when it answers.
+    if task is not None and declared and task not in declared and type(plain).__module__.startswith("transformers."):
+        raise InputError(f"{name} is a model for {' and '.join(declared)}, not for {task}: leave out task=")
+    return TASKS[task or declared[0]]
+
+
+def task_of(
+    model: nn.Module,
+    task: TaskName | None = None,
+    labels: Sequence[str] | None = None,
+    tokenizer: Any = None,
+    hypotheses: Hypotheses | None = None,
+) -> Task:
+    """Return the task of a model with the names of its outputs.
+
+    Args:
+        model: The caller's model, as a task model.
+        task: Its task, for modules whose class does not say.
+        labels: Names for its outputs, in the place of those in its configuration.
+        tokenizer: What reads its inputs.
+        hypotheses: What a zero-shot pipeline asks of it.
+
+    Raises:
+        UnsupportedModelError: If the model has no head, or its task is not known.
+        InputError: If there is no such task, the model's class is for another, or the labels are not as many as the
+            outputs or the outputs have no labels.
+    """
+    made = choose_task(model, task).of(model, None if hypotheses is not None else labels, tokenizer)
+    return ZeroShot(made, hypotheses) if hypotheses is not None and isinstance(made, Classification) else made
+
+
+def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]:
+    """Return the task of a module that is not of transformers."""
+    name = type(model).__name__
+    if task is None:
+        for where, part in model.named_children():  # a wrapper, as DataParallel is
+            if isinstance(part, PreTrainedModel) and not is_bare(part):
+                raise UnsupportedModelError(
+                    f"{name} is not a transformers model, and holds one: pass its .{where}, {type(part).__name__}"
+                )
+        possible = ", ".join(known.name for known in TASKS.values() if known.plain)
+        raise UnsupportedModelError(
+            f"{name} is not a transformers model, so what it is for must be said: pass task= one of {possible}"
+        )
+    if not TASKS[task].plain:
+        raise UnsupportedModelError(f"a module that is not of transformers cannot be explained for {task}")
+    return TASKS[task]
+
+
+def is_bare(model: nn.Module) -> bool:
+    """Return whether a model has no head, by its class and those it comes from."""
+    return isinstance(model, PreTrainedModel) and not any(task_name(kind.__name__) for kind in type(model).__mro__)
+
+
+def declared_tasks(model: nn.Module) -> tuple[TaskName, ...]:
+    """Return the tasks of a model by its class; a user's subclass of a known model is still that model."""
+    if is_sentence_transformer(model) or isinstance(model, SentenceEmbedding):
+        return ("embedding",)
+    return next((tasks for kind in type(model).__mro__ if (tasks := _tasks_of(kind.__name__))), ())
+
+
+def task_name(class_name: str) -> TaskName | None:
+    """Return the task of a model class by its name, None if it has none of the supported heads."""
+    return next(iter(_tasks_of(class_name)), None)
+
+
+def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
+    """Return the tasks of a model class by its name, the first one first: BART's is of two."""
+    headed = [task for task in TASKS.values() if task.mapping]
+    known = tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
+    ended = tuple(task.name for task in headed if class_name.endswith(task.ending))
+    return known or ended or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
+
+
+def no_head(class_name: str) -> str:
+    """Return why a class without a supported head cannot be explained, and what to load instead."""
+    if class_name.endswith("Model"):
+        stem = class_name.removesuffix("Model")
+        return (
+            f"is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with "
+            f"one, such as {stem}ForSequenceClassification; a model that embeds texts needs task='embedding'"
+        )
+    supported = ", ".join(task.name for task in TASKS.values() if task.mapping)
+    return f"has no head of a supported kind ({supported})"

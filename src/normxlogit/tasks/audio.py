@@ -1,0 +1,79 @@
+"""Classification of sounds: scores of frames on a time axis."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from transformers import AutoFeatureExtractor
+
+from ..errors import InputError
+from ..inputs.encoding import Encoding
+from ..results.attribution import Attribution
+from ..results.signals import AudioAttribution
+from .base import Model
+from .signals import Grid, SignalTask
+
+__all__ = ["AudioClassification"]
+
+
+class AudioClassification(SignalTask):
+    """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
+
+    name = "audio-classification"
+    mapping = "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES"
+    ending = "ForAudioClassification"
+    auto_class = "AutoModelForAudioClassification"
+    processor_class = AutoFeatureExtractor
+
+    def result(self, encoding: Encoding, **fields: Any) -> Attribution:
+        """Return the result with the seconds of every frame."""
+        times = () if encoding.signal is None else encoding.signal.times
+        return AudioAttribution(**fields | {"token_ids": ()}, times=times)  # there is no vocabulary
+
+    @property
+    def _extractor(self) -> Any:
+        return getattr(self.tokenizer, "feature_extractor", self.tokenizer)
+
+    @property
+    def _rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return getattr(self._extractor, "sampling_rate", None)
+
+    def _prepared(self, model: Model, item: Any, place: int) -> tuple[Any, dict[str, Any]]:
+        rate = self._rate
+        if isinstance(item, Mapping):
+            if {"array", "sampling_rate"} - item.keys():
+                raise InputError(f"input {place}: a sound as a mapping has an array and a sampling_rate")
+            if rate is not None and item["sampling_rate"] != rate:
+                raise InputError(f"input {place} has {item['sampling_rate']} samples a second, the model reads {rate}")
+            item = item["array"]
+        item = np.asarray(item)
+        if item.ndim != 1 or not item.size:
+            raise InputError(f"input {place}: a sound is one channel of samples, not of shape {item.shape}")
+        return item, {"sampling_rate": rate}
+
+    def _seconds(self, item: Any) -> float | None:
+        if self._rate is None:
+            return None
+        chunk = getattr(self._extractor, "chunk_length", None)
+        samples = item["array"] if isinstance(item, Mapping) else item
+        return float(chunk) if chunk else len(samples) / self._rate
+
+    def _times(
+        self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+    ) -> tuple[tuple[float, float], ...]:
+        config: Any = model.config
+        rows, columns, first = grid
+        if rows:  # a spectrogram of ten milliseconds a frame, cut into patches
+            step, width = 0.01 * config.time_stride, 0.01 * config.patch_size
+            spans = [((i % columns) * step, (i % columns) * step + width) for i in range(count - first)]
+            return (*((0.0, 0.0) for _ in range(first)), *spans)
+        waveform, rate = inputs.get("input_values"), self._rate
+        if seconds is None and waveform is not None and rate is not None:
+            seconds = len(waveform) / rate
+        if seconds is None:
+            return ()
+        ratio = getattr(config, "inputs_to_logits_ratio", None)
+        step = ratio / rate if ratio and rate and waveform is not None else seconds / count
+        return tuple((i * step, min(seconds, (i + 1) * step)) for i in range(count))

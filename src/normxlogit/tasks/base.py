@@ -1,0 +1,525 @@
+"""The base of all tasks: everything that differs by what a model is for."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel
+
+from ..errors import InputError, TargetError, UnsupportedModelError
+from ..inputs.batching import Batch, collate
+from ..inputs.chat import ReadPrompt
+from ..inputs.encoder import Encoder, LongText
+from ..inputs.encoding import Encoding
+from ..results.attribution import Attribution, Prediction
+from ..surgery.headpiece import Head
+from ..surgery.parts import Parts
+from ..surgery.pool import Pool
+from ..surgery.run import Replace
+from .predictions import Array, Predictions
+
+__all__ = ["MANY", "Explained", "Model", "Task", "TaskName", "label_names"]
+
+TaskName = Literal[
+    "sequence-classification",
+    "masked-lm",
+    "causal-lm",
+    "token-classification",
+    "question-answering",
+    "multiple-choice",
+    "image-classification",
+    "audio-classification",
+    "seq2seq-lm",
+    "embedding",
+]
+
+MANY = 20
+"""Most labels that an error lists."""
+
+NO_ID = -1
+"""A padding id that is no token's: a head that looks for the first padding finds none."""
+
+
+class Model(Protocol):
+    """What a task may use of the model that it belongs to; `TaskModel` has more."""
+
+    name: str
+    tokenizer: Any
+    config: PretrainedConfig
+    encoder: Encoder
+    pad_id: int
+    pad_left: bool
+
+    @property
+    def task(self) -> "Task":
+        """The model's task."""
+        ...
+
+    @property
+    def module(self) -> PreTrainedModel:
+        """The copy of the caller's model that is explained."""
+        ...
+
+    @property
+    def reference(self) -> PreTrainedModel:
+        """A copy that answers as the caller's model does, whatever was changed on `module`."""
+        ...
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that were found in `module`."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs go."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of outputs of a language model's head."""
+        ...
+
+    @property
+    def head(self) -> Head:
+        """The proved head."""
+        ...
+
+    def answer(
+        self,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None = None,
+        *,
+        replace: Mapping[str, Replace] | None = None,
+    ) -> Tensor:
+        """Return the model's logits, (B, C)."""
+        ...
+
+    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
+        """Return what the head reads, (B, T, H)."""
+        ...
+
+
+class Explained(Protocol):
+    """What a task reads of a forward pass; see `ForwardPass`."""
+
+    @property
+    def batch(self) -> Batch:
+        """What was read."""
+        ...
+
+    @property
+    def logits(self) -> Tensor:
+        """The model's answer, (B, C)."""
+        ...
+
+    @property
+    def positions(self) -> Tensor | None:
+        """The position whose prediction is explained, (B,), or (B, 2)."""
+        ...
+
+    @property
+    def everywhere(self) -> Tensor | None:
+        """What the model answers at every token, (B, T, C)."""
+        ...
+
+
+class Task:
+    """What a model is for, and everything that follows from it.
+
+    A subclass overrides what is different: how an input is encoded, how the model is called, where its answer is read,
+    what a target can be, how a prediction is described and which result is made. All class attributes describe what
+    `transformers` calls the task and what kind of head it has.
+
+    Args:
+        labels: Names of the outputs; empty for vocabularies and vectors.
+        tokenizer: The model's tokenizer, image processor or feature extractor.
+
+    Attributes:
+        name: Its name in transformers' terms.
+        mapping: transformers' mapping of the classes of its models.
+        ending: The usual ending of their class names.
+        auto_class: The class of transformers that loads them.
+        processor_class: The class that loads what reads their inputs.
+        peft_type: The task as PEFT writes it.
+        plain: Whether a module that is not of transformers may have it.
+        vocabulary: Whether the outputs are the vocabulary.
+        per_token: Whether the model answers at every token, (B, T, C), and not once for the text, (B, C).
+        labelled: Whether the outputs are classes with names.
+        target_kind: What a target is: a label, a token or a value.
+        extractive: Whether a prediction is a piece of the text, and not one of the outputs.
+        compares: Whether an input is several texts whose answers are compared.
+        reads_tokens: Whether inputs are tokens of a vocabulary, and not patches or frames.
+        head_reads_tokens: Whether the head's answer to a single token can be shown as a prediction.
+        explains_mask: Whether the token explained is a mask, which stays where others are perturbed.
+        left_to_right: Whether a token's answer cannot depend on later ones.
+        generates: Whether the model continues prompts.
+    """
+
+    name: ClassVar[TaskName]
+    mapping: ClassVar[str] = ""
+    ending: ClassVar[str] = ""
+    auto_class: ClassVar[str] = "AutoModel"
+    processor_class: ClassVar[Any] = AutoTokenizer
+    peft_type: ClassVar[str] = ""
+    plain: ClassVar[bool] = False
+    vocabulary: ClassVar[bool] = False
+    per_token: ClassVar[bool] = False
+    labelled: ClassVar[bool] = False
+    extractive: ClassVar[bool] = False
+    compares: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = True
+    head_reads_tokens: ClassVar[bool] = True
+    explains_mask: ClassVar[bool] = False
+    left_to_right: ClassVar[bool] = False
+    generates: ClassVar[bool] = False
+    output_names: ClassVar[tuple[str, ...]] = ()
+    outputs: ClassVar[str] = ""
+    """What the outputs are, where labels cannot name them."""
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
+        self.labels = labels
+        self.tokenizer = tokenizer
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.labels!r})"
+
+    @classmethod
+    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Task":
+        """Return the task of a model, with the names of its outputs.
+
+        Args:
+            model: The caller's model, as a task model.
+            labels: Names in the place of those in its configuration.
+            tokenizer: What reads its inputs.
+
+        Raises:
+            InputError: If there are names, and the outputs are not classes.
+        """
+        if labels is not None:
+            raise InputError(
+                f"labels= names the outputs of a classifier, and those of {type(model).__name__} ({cls.name}) are "
+                f"{cls.outputs}: leave out labels="
+            )
+        return cls(cls.output_names, tokenizer)
+
+    @classmethod
+    def as_task_model(cls, model: nn.Module, pooling: Any = None, before: nn.Module | None = None) -> nn.Module:
+        """Return the caller's model as a task model: itself, unless the task puts something around it.
+
+        Args:
+            model: The caller's model.
+            pooling: How an embedding model pools.
+            before: What was returned when the model was read last.
+        """
+        return model
+
+    @property
+    def purpose(self) -> str:
+        """What the model is for, as errors say it."""
+        return self.name
+
+    @property
+    def target_kind(self) -> Literal["label", "token", "value"]:
+        """What a target is, as results say it."""
+        return "label"
+
+    @property
+    def outcomes(self) -> Literal["exclusive", "independent"] | None:
+        """Whether one of the outputs is true or each by itself; None where they have no probabilities."""
+        return "exclusive"
+
+    @property
+    def classifies_texts(self) -> bool:
+        """Whether the answer to a text is one label of several, or a value."""
+        return False
+
+    @property
+    def shown_labels(self) -> tuple[str, ...]:
+        """The names of what the model can answer."""
+        return self.labels
+
+    # How the model is called
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Let a copy of the model be called with token ids of (B, T).
+
+        Returns:
+            Whether that could change its answer: it is then compared with the answer of the caller's model.
+        """
+        config = module.config.get_text_config()
+        if self.per_token or getattr(config, "pad_token_id", None) is not None:
+            return False
+        config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
+        return True
+
+    def as_given(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+        """Return the inputs of one text as the caller's model takes them."""
+        return inputs
+
+    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+        """Return how many tokens are read, None for any number.
+
+        Args:
+            model: The caller's model, as a task model.
+            positions: What its tables of positions allow.
+        """
+        return positions
+
+    def settle(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
+        """Return the parts of a model with what else belongs to them, before they are used.
+
+        Args:
+            parts: What was found.
+            pool: Lends copies of the module that is explained.
+            model: The model.
+        """
+        return parts
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return encodings as tensors.
+
+        Args:
+            model: The model.
+            encodings: What to read.
+            indices: Their places in the caller's list.
+            encode_sources: Of encoder-decoder models, whether the encoder runs now, and not with the decoder.
+        """
+        return collate(encodings, indices, pad_id=model.pad_id, left=model.pad_left, device=model.device)
+
+    # What is read
+
+    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
+        """Encode whatever the caller gave.
+
+        Args:
+            model: The model.
+            inputs: Texts or pairs, encodings, or a tokenizer's output.
+            long_text: What to do with a text beyond the model's length.
+
+        Returns:
+            The encodings, and whether a single input was given rather than a collection.
+
+        Raises:
+            InputError: If something cannot be read.
+        """
+        return model.encoder.read(inputs, long_text=long_text or "truncate")
+
+    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
+        """Return the encodings with a note of the token whose prediction is to be explained.
+
+        Raises:
+            InputError: If the task has no position to choose, or a text no such place.
+        """
+        if position is None:
+            return encodings
+        hint = "; use explain_completion for the tokens of a text" if self.left_to_right else ""
+        raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
+
+    def check_explains_inputs(self, model: Model) -> None:
+        """Refuse models that give a text no answer of its own.
+
+        Raises:
+            UnsupportedModelError: If this is one.
+        """
+
+    def check_generates(self, model: Model) -> None:
+        """Refuse models that do not generate text.
+
+        Raises:
+            UnsupportedModelError: If this is one.
+        """
+        if not self.generates:
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__} is a model for {self.name}; only language models write text"
+            )
+
+    def check_embeds(self, model: Model) -> None:
+        """Refuse models that do not embed texts.
+
+        Raises:
+            UnsupportedModelError: If this is one.
+        """
+        raise UnsupportedModelError(
+            f"{model.name} is a model for {self.name}; similarity needs one that embeds texts: load it with "
+            "task='embedding', or pass a SentenceTransformer. A reranker, which reads both texts at once, is a "
+            "classifier: explain the pair (query, document)"
+        )
+
+    def encode_texts(self, model: Model, texts: Sequence[str]) -> list[Encoding]:
+        """Encode texts as an embedding model reads them."""
+        return model.encoder(list(texts))
+
+    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+        """Encode a prompt that generated tokens follow, as the side of the model that generates reads it.
+
+        Args:
+            model: The model.
+            prompt: The prompt as one text.
+            special: Whether the tokenizer adds its special tokens.
+        """
+        raise NotImplementedError
+
+    def read_completion(
+        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+    ) -> tuple[Encoding, int]:
+        """Encode a prompt with a completion.
+
+        Args:
+            model: The model.
+            prompt: The prompt as one text.
+            before: What `read_prompt` returned.
+            completion: The text that follows.
+            special: Whether the tokenizer adds its special tokens.
+
+        Returns:
+            Both, and how many of the tokens are the prompt's.
+
+        Raises:
+            InputError: If the completion is empty or cannot be told from the prompt.
+        """
+        raise NotImplementedError
+
+    # Where the answer is read
+
+    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the position whose prediction is explained.
+
+        Args:
+            batch: What was read.
+            logits: The model's answers at every token, (B, T, C); not needed for language models.
+
+        Returns:
+            (B,), for question answering (B, 2): start and end; None for whole-text heads.
+
+        Raises:
+            TargetError: If a text has no such position.
+        """
+        return None
+
+    def known_position(self, encoding: Encoding) -> int | None:
+        """Return the index of the token whose prediction is explained, None if only the model's answer tells it."""
+        return encoding.position
+
+    def answering_window(self, runs: Sequence[Explained]) -> int:
+        """Return which of the windows of a long text holds the answer of a head that answers at a token."""
+        return 0
+
+    def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
+        """Return the prediction of a window with its places counted in the whole text."""
+        return prediction
+
+    # What is answered
+
+    def check_answer(self, logits: Tensor, name: str) -> None:
+        """Refuse the answer of a head that cannot have the task, such as one of two classes for a language model.
+
+        Args:
+            logits: What the head answers, (B, C), or at every token, (B, T, C).
+            name: What to call the model in errors.
+
+        Raises:
+            UnsupportedModelError: If it is not an answer for this task.
+        """
+        if (logits.ndim == 3) != self.per_token:
+            expected = "every token" if self.per_token else "the whole text"
+            raise UnsupportedModelError(
+                f"{name} answers with logits of shape {tuple(logits.shape)}, and {self.name} needs logits for "
+                f"{expected}"
+            )
+
+    def completed(self, logits: Tensor, name: str) -> "Task":
+        """Return the task of a plain module, of which only its answer says how many outputs it has.
+
+        Args:
+            logits: Its answer to one text.
+            name: What to call it in errors.
+
+        Raises:
+            UnsupportedModelError: If this is not an answer for the task.
+            InputError: If the labels are not as many as the outputs.
+        """
+        Task.check_answer(self, logits, name)
+        return self
+
+    def check_contrast(self, contrast: Any) -> None:
+        """Refuse a contrast where the outputs are not alternatives.
+
+        Raises:
+            TargetError: If there is one.
+        """
+
+    def default_target(self, logits: Tensor) -> Tensor:
+        """Return the output that is explained where the caller names none, (B, 1).
+
+        Args:
+            logits: (B, C).
+        """
+        return logits.argmax(-1, keepdim=True)
+
+    def output_index(self, name: str) -> int:
+        """Return the index of the output that a name means.
+
+        Raises:
+            TargetError: If there is none, or more than one.
+        """
+        matches = [i for i, label in enumerate(self.labels) if label == name]
+        if not matches:
+            matches = [i for i, label in enumerate(self.labels) if label.casefold() == name.casefold()]
+        if len(matches) != 1:
+            more = f" and {len(self.labels) - MANY} more" if len(self.labels) > MANY else ""
+            known = ", ".join(map(repr, self.labels[:MANY])) + more
+            raise TargetError(f"{'no' if not matches else 'more than one'} label {name!r}; the model knows {known}")
+        return matches[0]
+
+    def output_name(self, index: int) -> str:
+        """Return the name of an output."""
+        return self.labels[index]
+
+    def probabilities(self, logits: Tensor) -> Tensor | None:
+        """Return the probabilities of the outputs, (N, C), of logits (N, C); None where they are values."""
+        return logits.softmax(-1)
+
+    def top(self, logits: Tensor) -> Tensor:
+        """Return each row's largest logit, its index and probability (NaN for none), (N, 3), of logits (N, C)."""
+        logits = logits.float()
+        values, ids = logits.max(-1)  # (N,) each
+        chances = self.probabilities(logits)  # (N, C)
+        largest = torch.full_like(values, torch.nan) if chances is None else chances.amax(-1)  # (N,)
+        return torch.stack((values, ids.to(values.dtype), largest), -1)  # (N, 3)
+
+    def describe(self, table: Array) -> Sequence[Prediction]:
+        """Return the predictions in a table of `top`, with their names."""
+        return Predictions(table, self.labels)
+
+    def answers(self, run: Explained) -> list[Prediction]:
+        """Return the pieces of text that an extractive model answers with."""
+        raise NotImplementedError
+
+    # Which result is made
+
+    def result(self, encoding: Encoding, **fields: Any) -> Attribution:
+        """Return the result of one input.
+
+        Args:
+            encoding: What the model read.
+            **fields: The fields of an `Attribution`.
+        """
+        return Attribution(**fields)
+
+
+def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names that a caller gave, in any container that has an order.
+
+    Raises:
+        InputError: If they are not several strings.
+    """
+    # The names in a set have no order, and a mapping may count them in another.
+    ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
+    names = () if labels is None or not ordered else tuple(labels)
+    if not ordered or not all(isinstance(name, str) for name in names):
+        raise InputError("labels are a list of names, such as labels=['no', 'yes']")
+    return tuple(map(str, names))

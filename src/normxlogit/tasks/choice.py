@@ -1,0 +1,137 @@
+"""Several texts whose answers are compared: the choices of a question, and the hypotheses of zero-shot labels."""
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..errors import InputError, TargetError
+from ..inputs.batching import Batch
+from ..results.attribution import Attribution, Prediction, TargetInfo
+from ..surgery.clone import one_choice_each
+from .base import Task
+from .targets import All, Choice, TargetSpec, is_choice
+
+__all__ = ["Alternatives", "Comparing", "MultipleChoice", "Question"]
+
+Question = tuple[str, Sequence[str]]
+"""A prompt and the choices that may follow it."""
+
+
+class Alternatives(NamedTuple):
+    """One input: pairs of texts of which the model takes one.
+
+    Attributes:
+        names: What the pairs are called, C of them.
+        pairs: The C pairs.
+    """
+
+    names: Sequence[str]
+    pairs: list[tuple[str, str]]
+
+
+class Comparing(Task):
+    """What tasks share that read several pairs of texts for an input, and answer with one of them."""
+
+    compares = True
+    head_reads_tokens = False
+
+    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+        """Return the pairs to compare for each input, and whether a single input was given.
+
+        Raises:
+            InputError: If an input cannot be read.
+        """
+        raise NotImplementedError
+
+    def values(self, logits: Tensor) -> Tensor:
+        """Return the logit of each pair, (C,), of what the head answers to them, (C, outputs)."""
+        return logits[:, 0].float()
+
+    def chances(self, values: Tensor) -> Tensor:
+        """Return the probability of each pair, (C,), from its logit."""
+        return values.softmax(-1)
+
+    def pair_options(self) -> dict[str, Any]:
+        """Return the target and the contrast that one pair is explained for."""
+        return {"target": None}
+
+    def chosen(self, names: Sequence[str], values: Tensor, spec: TargetSpec, contrast: Choice | None) -> int:
+        """Return the pair whose tokens are explained.
+
+        Args:
+            names: What the pairs are called, C of them.
+            values: The logit of each, (C,).
+            spec: None for the largest, a name or an index.
+            contrast: Not possible here, and refused.
+
+        Raises:
+            TargetError: If there is no such pair, or more than one is asked for.
+        """
+        if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
+            raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
+        if spec is None:
+            return int(values.argmax())
+        if isinstance(spec, str):
+            if spec not in names:
+                raise TargetError(f"no choice {spec!r} among {', '.join(map(repr, names))}")
+            return list(names).index(spec)
+        index = operator.index(spec)
+        if not 0 <= index < len(names):
+            raise TargetError(f"there is no choice {index}; they are counted from 0 to {len(names) - 1}")
+        return index
+
+    def compared(self, result: Attribution, names: Sequence[str], values: Tensor, index: int) -> dict[str, Any]:
+        """Return what the result of one pair says of all: the prediction among them, and which pair it explains.
+
+        Args:
+            result: The explanation of pair `index`.
+            names: What the C pairs are called.
+            values: The logit of each, (C,).
+            index: The pair explained.
+        """
+        best = int(values.argmax())
+        prediction = Prediction(names[best], best, float(values[best]), float(self.chances(values)[best]))
+        other = (result.target.contrast, result.target.contrast_id)
+        return {"prediction": prediction, "target": TargetInfo("label", (names[index],), (index,), *other)}
+
+
+class MultipleChoice(Comparing):
+    """Multiple choice: every choice is a text of its own after the prompt."""
+
+    name = "multiple-choice"
+    mapping = "MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES"
+    ending = "ForMultipleChoice"
+    auto_class = "AutoModelForMultipleChoice"
+    output_names = ("choice",)
+    outputs = "the choices of each input"
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Let every row be a question of one choice."""
+        one_choice_each(module)
+        super().adapt(module)
+        return True
+
+    def as_given(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+        """Return the inputs of one text as one choice, (B, 1, T)."""
+        return {name: value[:, None] if value.ndim > 1 else value for name, value in inputs.items()}
+
+    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+        """Return the pairs (prompt, choice) of each question.
+
+        Raises:
+            InputError: If one is not a prompt with at least two choices.
+        """
+        single = isinstance(inputs, str | tuple)
+        items = [inputs] if single else list(inputs) if isinstance(inputs, Iterable) else [inputs]
+        questions = []
+        for place, question in enumerate(items):
+            fits = isinstance(question, tuple) and len(question) == 2 and isinstance(question[0], str)
+            choices = question[1] if fits else None
+            if isinstance(choices, str) or not isinstance(choices, Sequence) or len(choices) < 2:
+                raise InputError(f"input {place} must be (prompt, [choices]) with two choices or more")
+            questions.append(Alternatives(choices, [(question[0], choice) for choice in choices]))
+        return questions, single

@@ -1,0 +1,134 @@
+"""Classification of texts and of pairs of texts: one label of several, several labels at once, or a value."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+
+from ..errors import InputError, TargetError, UnsupportedModelError
+from .base import Task, TaskName, label_names
+
+__all__ = ["Classification", "Problem"]
+
+Problem = Literal["single-label", "multi-label", "regression"]
+
+SHOWN = 100
+"""Characters of a wrong setting that an error shows."""
+
+
+class Classification(Task):
+    """Classification of whole texts.
+
+    Attributes:
+        problem: What the outputs are: one of several labels, several labels at once, or a value.
+    """
+
+    name: ClassVar[TaskName] = "sequence-classification"
+    mapping = "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES"
+    ending = "ForSequenceClassification"
+    auto_class = "AutoModelForSequenceClassification"
+    peft_type = "SEQ_CLS"
+    plain = True
+    labelled = True
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
+        super().__init__(labels, tokenizer)
+        self.problem: Problem = problem
+
+    @classmethod
+    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "Classification":
+        """Return the task of a model, with its labels and its problem type.
+
+        Raises:
+            InputError: If the labels are not as many as the outputs.
+            UnsupportedModelError: If the configuration does not name the outputs.
+        """
+        if not isinstance(model, PreTrainedModel):  # how many outputs it has is known when it was called
+            return cls(label_names(labels), tokenizer)
+        known = _labels(model.config)
+        names = _named(labels, len(known), type(model).__name__) or known
+        return cls(names, tokenizer, cls._problem(model.config, len(known)))
+
+    @classmethod
+    def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:
+        if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
+            return "regression"
+        return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
+
+    @property
+    def target_kind(self) -> Literal["label", "token", "value"]:
+        """A label, or the value of a regression model."""
+        return "value" if self.problem == "regression" else "label"
+
+    @property
+    def outcomes(self) -> Literal["exclusive", "independent"] | None:
+        """Whether one label is true, or each by itself; None for values."""
+        if self.problem == "regression":
+            return None
+        return "independent" if self.problem == "multi-label" else "exclusive"
+
+    @property
+    def classifies_texts(self) -> bool:
+        """Whether the answer to a text is one label of several, or a value."""
+        return self.reads_tokens and not self.per_token and self.problem != "multi-label"
+
+    def check_answer(self, logits: Tensor, name: str) -> None:
+        """Refuse an answer of another shape, or with more or fewer numbers than there are labels."""
+        super().check_answer(logits, name)
+        if logits.shape[-1] != len(self.labels):
+            raise UnsupportedModelError(
+                f"the head of {name} answers with {logits.shape[-1]} numbers and its configuration names "
+                f"{len(self.labels)} labels; set config.id2label to the names of all of them"
+            )
+
+    def completed(self, logits: Tensor, name: str) -> "Classification":
+        """Return the task of a plain module with a label for each output."""
+        super().completed(logits, name)
+        count = logits.shape[-1]
+        problem: Problem = "regression" if count == 1 and not self.per_token else self.problem
+        labels = _named(self.labels, count, name) or tuple(f"LABEL_{i}" for i in range(count))
+        return type(self)(labels, self.tokenizer, problem)
+
+    def check_contrast(self, contrast: Any) -> None:
+        """Refuse a contrast of values."""
+        if self.problem == "regression" and contrast is not None:
+            raise TargetError("the outputs of a regression model are values, not alternatives: there is no contrast")
+
+    def default_target(self, logits: Tensor) -> Tensor:
+        """Return the predicted label, or the first value, (B, 1)."""
+        predicted = super().default_target(logits)  # (B, 1)
+        return torch.zeros_like(predicted) if self.problem == "regression" else predicted
+
+    def probabilities(self, logits: Tensor) -> Tensor | None:
+        """Return the probability of each label, (N, C); None for values."""
+        if self.problem == "regression":
+            return None
+        return logits.sigmoid() if self.problem == "multi-label" else super().probabilities(logits)
+
+
+def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ...]:
+    names = label_names(labels)
+    if names and len(names) != count:
+        raise InputError(f"{name} has {count} outputs and {len(names)} labels were given; give one for each")
+    return names
+
+
+def _labels(config: PretrainedConfig) -> tuple[str, ...]:
+    """Return the label names in the order of the outputs.
+
+    Raises:
+        UnsupportedModelError: If the configuration does not name the outputs from 0 up.
+    """
+    try:
+        names = {int(index): label for index, label in dict(config.id2label or {}).items()}
+    except (TypeError, ValueError):
+        names = {}
+    if not names or sorted(names) != list(range(len(names))) or None in names.values():
+        shown = str(config.id2label)
+        raise UnsupportedModelError(
+            f"id2label of the model's configuration must name the outputs from 0 up, as in {{0: 'no', 1: 'yes'}}, and "
+            f"is {shown if len(shown) <= SHOWN else shown[:SHOWN] + '...'}; set config.id2label"
+        )
+    return tuple(str(names[i]) for i in range(len(names)))

@@ -1,0 +1,161 @@
+"""Language models: their outputs are the vocabulary, and they are read at one token."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from torch import Tensor
+
+from ..errors import InputError, TargetError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..inputs.chat import ReadPrompt
+from ..inputs.encoding import Encoding, readable_tokens
+from ..inputs.private_tokenizer import private_tokenizer
+from ..results.attribution import Prediction
+from .base import MANY, Model, Task
+from .positions import last_tokens, locate, set_chosen
+from .predictions import Array
+
+__all__ = ["CausalLM", "LanguageTask", "MaskedLM", "special_tokens"]
+
+
+class LanguageTask(Task):
+    """What all language models share: targets and predictions are tokens."""
+
+    vocabulary = True
+    per_token = True
+    outputs = "the tokens of the vocabulary"
+
+    @property
+    def target_kind(self) -> Literal["label", "token", "value"]:
+        """A token."""
+        return "token"
+
+    def check_answer(self, logits: Tensor, name: str) -> None:
+        """Refuse an answer of far fewer numbers than the tokenizer knows tokens."""
+        count, tokens = logits.shape[-1], len(self.tokenizer)
+        # Some vocabularies are larger than the head, by tokens that are only read.
+        if count < tokens / 2:
+            raise UnsupportedModelError(
+                f"the head of {name} answers with {count} numbers and the tokenizer knows {tokens} tokens: it is not "
+                f"the head of a {self.name} model"
+            )
+
+    def output_index(self, name: str) -> int:
+        """Return the id of the one token that a string is, as the start of a word if there is such a token."""
+        tokenizer = self.tokenizer
+        if any("\ud800" <= character <= "\udfff" for character in name):
+            raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
+        forms = [name] if name != name.lstrip() else [" " + name, name]
+        pieces: list[int] = []
+        for form in forms:
+            pieces = private_tokenizer(tokenizer).encode(form, add_special_tokens=False)
+            if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
+                return pieces[0]
+        known = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
+        if isinstance(known, int) and known != tokenizer.unk_token_id:
+            return known
+        split = ", ".join(repr(p) for p in tokenizer.convert_ids_to_tokens(pieces[:MANY]))
+        split += f" and {len(pieces) - MANY} more" if len(pieces) > MANY else ""
+        raise TargetError(
+            f"{name!r} is not one token for this model but {split or 'nothing'}; choose a single-token word"
+        )
+
+    def output_name(self, index: int) -> str:
+        """Return a token in readable form."""
+        return readable_tokens(self.tokenizer, [index])[0]
+
+    def describe(self, table: Array) -> Sequence[Prediction]:
+        """Return the predicted tokens of a table of `top`."""
+        rows = zip(table[:, 1].astype(int).tolist(), table[:, 0].tolist(), table[:, 2].tolist(), strict=True)
+        return [Prediction(self.output_name(i), i, value, chance) for i, value, chance in rows]
+
+
+class CausalLM(LanguageTask):
+    """Causal language models: the last token's prediction is explained, and they generate."""
+
+    name = "causal-lm"
+    mapping = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
+    ending = "ForCausalLM"
+    auto_class = "AutoModelForCausalLM"
+    peft_type = "CAUSAL_LM"
+    plain = True
+    left_to_right = True
+    generates = True
+
+    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the last token, (B,)."""
+        return set_chosen(batch, last_tokens(batch))
+
+    def known_position(self, encoding: Encoding) -> int | None:
+        """Return the last token."""
+        return len(encoding) - 1 if encoding.position is None else encoding.position
+
+    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+        """Encode a prompt without the special tokens that would end it."""
+        return self._opening(model, prompt, prompt.text, special)
+
+    def read_completion(
+        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+    ) -> tuple[Encoding, int]:
+        """Encode prompt and completion as one text; a token that holds parts of both is the completion's."""
+        encoding, count = self._opening(model, prompt, prompt.text + completion, special), len(before)
+        if encoding.offsets is not None:
+            after = (i for i, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
+            count = next(after, len(encoding))
+        elif encoding.ids[:count] != before.ids:
+            raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
+        return encoding, count
+
+    def _opening(self, model: Model, prompt: ReadPrompt, text: str, special: bool) -> Encoding:
+        encoding = model.encoder.opening(text, special=special)
+        marked = special_tokens(self.tokenizer, encoding, prompt)
+        return replace(encoding, special=marked, notes=(*encoding.notes, *prompt.notes))
+
+
+class MaskedLM(LanguageTask):
+    """Masked language models: the prediction at the mask is explained."""
+
+    name = "masked-lm"
+    mapping = "MODEL_FOR_MASKED_LM_MAPPING_NAMES"
+    ending = "ForMaskedLM"
+    auto_class = "AutoModelForMaskedLM"
+    plain = True
+    explains_mask = True
+
+    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
+        """Return the encodings with a note of the mask whose prediction is to be explained."""
+        return locate(encodings, position)
+
+    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the chosen position, or that of the mask, (B,)."""
+        mask_id = self.tokenizer.mask_token_id
+        if mask_id is None:
+            raise TargetError("the tokenizer has no mask token, so there is no position to explain")
+        masked = (batch.inputs["input_ids"] == mask_id) & batch.mask  # (B, T)
+        counts = masked.sum(-1).tolist()
+        for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
+            if count != 1 and encoding.position is None:
+                amount = f"{count} times; choose one with position=" if count else "nowhere"
+                raise TargetError(
+                    f"input {index} must hold the mask token {self.tokenizer.mask_token} once; it stands there {amount}"
+                )
+        return set_chosen(batch, masked.int().argmax(-1))  # (B,)
+
+    def known_position(self, encoding: Encoding) -> int | None:
+        """Return the chosen position, or the mask if there is one."""
+        mask_id = self.tokenizer.mask_token_id
+        if encoding.position is None and encoding.ids.count(mask_id) == 1:
+            return encoding.ids.index(mask_id)
+        return encoding.position
+
+
+def special_tokens(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> tuple[bool, ...]:
+    """Return which tokens of a prompt are special, or were written by a chat template around the messages."""
+    known = set(tokenizer.all_special_ids)
+    special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
+    if prompt.contents is not None and encoding.offsets is not None:
+        for token, (start, end) in enumerate(encoding.offsets):
+            inside = any(m.start < end and start < m.end for m in prompt.contents)
+            special[token] |= not inside and start < len(prompt.text)
+    return tuple(special)

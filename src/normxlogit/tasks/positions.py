@@ -1,0 +1,128 @@
+"""The token whose prediction a caller wants explained."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..inputs.batching import Batch
+from ..inputs.encoding import Encoding
+
+__all__ = ["Place", "Position", "at", "last_tokens", "locate", "set_chosen"]
+
+Place = int | str | tuple[int, int]
+"""A token's index (negative from the end), a piece of the text, or a span of characters."""
+
+Position = Place | Sequence[Place | None] | None
+"""One place for all inputs, or a list with one for each; None for the task's default."""
+
+
+def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
+    """Return the encodings with a note of the token whose prediction is to be explained.
+
+    Args:
+        encodings: What the model reads.
+        position: What the caller asked for.
+
+    Raises:
+        InputError: If a text has no such place.
+    """
+    if position is None:
+        return encodings
+    one: Any = position
+    places = list(one) if _several(one) else [one] * len(encodings)
+    if len(places) != len(encodings):
+        raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
+    pairs = zip(encodings, places, strict=True)
+    return [e if place is None else replace(e, position=_index(e, place)) for e, place in pairs]
+
+
+def set_chosen(batch: Batch, positions: Tensor) -> Tensor:
+    """Return positions with those that the caller chose in their places, (B,).
+
+    Args:
+        batch: What was read.
+        positions: The default positions, (B,).
+    """
+    for row, encoding in enumerate(batch.encodings):
+        if encoding.position is not None:
+            positions[row] = batch.mask[row].nonzero()[encoding.position, 0]
+    return positions
+
+
+def last_tokens(batch: Batch) -> Tensor:
+    """Return the position of each text's last token, (B,)."""
+    places = torch.arange(batch.mask.shape[1], device=batch.mask.device)  # (T,)
+    return (batch.mask * places).argmax(-1)
+
+
+def at(logits: Tensor, positions: Tensor) -> Tensor:
+    """Return the logits at the explained positions.
+
+    Args:
+        logits: (B, T, C).
+        positions: (B,), or (B, C) with a position for each output.
+
+    Returns:
+        (B, C).
+    """
+    index = positions if positions.ndim == 2 else positions[:, None].expand(-1, logits.shape[-1])  # (B, C)
+    return logits.gather(1, index[:, None].to(logits.device)).squeeze(1)
+
+
+def _several(position: Any) -> bool:
+    """Return whether there is a place for each input: in a list or an array; a tuple is a span."""
+    return isinstance(position, list) or getattr(position, "ndim", 0) > 0
+
+
+def _index(encoding: Encoding, position: Any) -> int:
+    """Return the token itself, or the first one of a piece of text: its label is the label of the piece."""
+    count = len(encoding)
+    place = _checked(position)
+    if isinstance(place, int):
+        if not -count <= place < count:
+            raise InputError(f"position {place} is outside the text's {count} tokens")
+        return place % count
+    if encoding.offsets is None or encoding.text is None:
+        raise InputError("a position in characters needs the original text and a tokenizer that reports offsets")
+    start, end = place if isinstance(place, tuple) else _span(encoding.text, place)
+    if not 0 <= start < end <= len(encoding.text):
+        raise InputError(f"{start} to {end} is no span of the text, which has {len(encoding.text)} characters")
+    for index, (first, last) in enumerate(encoding.offsets):
+        # Byte-level tokenizers count the space before a word as part of it, and a space alone is no piece of a word.
+        if encoding.sequence_ids[index] == 0 and encoding.text[max(first, start) : min(last, end)].strip():
+            return index
+    raise InputError(f"no token at characters {start} to {end} of the text")
+
+
+def _checked(place: Any) -> Place:
+    """Return a place with plain numbers, whatever integer type they came in."""
+    if isinstance(place, str):
+        return place
+    expected = "a token's index, a piece of the text, or its characters as (start, end)"
+    try:
+        if isinstance(place, tuple) and len(place) == 2:
+            return _whole(place[0]), _whole(place[1])
+        return _whole(place)
+    except TypeError:
+        raise InputError(f"a position is {expected}, not {place!r}") from None
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, bool | np.bool_):  # which older numpy takes for a number
+        raise TypeError
+    return operator.index(number)
+
+
+def _span(text: str, piece: str) -> tuple[int, int]:
+    count = text.count(piece) if piece else 0
+    if count != 1:
+        amount = f"{count} times; give the characters as (start, end)" if count else "nowhere"
+        raise InputError(f"the text must hold {piece!r} once; it stands there {amount}")
+    start = text.index(piece)
+    return start, start + len(piece)

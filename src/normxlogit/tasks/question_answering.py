@@ -1,0 +1,131 @@
+"""Extractive question answering: the span of a context that answers a question."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, TargetError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..results.attribution import Prediction
+from .base import Explained, Task
+
+__all__ = ["QuestionAnswering"]
+
+LONGEST_ANSWER = 15
+"""Most tokens of an extracted answer, the usual bound of SQuAD readers."""
+
+
+class QuestionAnswering(Task):
+    """Logits of start and end at every token; by default the start is explained."""
+
+    name = "question-answering"
+    mapping = "MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES"
+    ending = "ForQuestionAnswering"
+    auto_class = "AutoModelForQuestionAnswering"
+    peft_type = "QUESTION_ANS"
+    plain = True
+    per_token = True
+    extractive = True
+    head_reads_tokens = False
+    output_names = ("start", "end")
+    outputs = "the start and the end of an answer"
+
+    @property
+    def outcomes(self) -> Literal["exclusive", "independent"] | None:
+        """None: the outputs have no probabilities."""
+        return None
+
+    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the span with the largest sum of start and end logit among the context's tokens.
+
+        The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger.
+
+        Args:
+            batch: Questions with contexts.
+            logits: Start and end logits, (B, T, 2).
+
+        Returns:
+            Start and end, (B, 2).
+
+        Raises:
+            InputError: If token ids were given that do not tell where the context begins.
+        """
+        if logits is None:
+            raise ValueError("the model's logits are needed to find the position")
+        logits = logits.float()
+        spans = []
+        for row, encoding in enumerate(batch.encodings):
+            places = batch.mask[row].nonzero()[:, 0]  # (T,)
+            context = 1 if 1 in encoding.sequence_ids else 0
+            if not context and encoding.text is None and encoding.offsets is None:
+                raise InputError(
+                    f"input {batch.indices[row]} is token ids that do not tell the question from the context, and the "
+                    "answer is looked for in the context; pass the texts as (question, context), what the tokenizer "
+                    "returned for them, or token_type_ids of 0 and 1"
+                )
+            outside = torch.tensor([s != context for s in encoding.sequence_ids], device=logits.device)  # (T,)
+            each = logits[row, places]  # (T, 2)
+            start, end = each.masked_fill(outside[:, None], -torch.inf).unbind(-1)  # (T,) each
+            near = torch.ones(len(each), len(each), dtype=torch.bool, device=each.device)  # (T, T)
+            near = near.triu().tril(LONGEST_ANSWER - 1)
+            sums = (start[:, None] + end).masked_fill(~near, -torch.inf)  # (T, T)
+            best = divmod(int(sums.argmax()), len(each))
+            if encoding.special[0] and each[0].sum() > sums.max():
+                best = (0, 0)
+            spans.append(places[list(best)])  # (2,)
+        return torch.stack(spans)
+
+    def check_answer(self, logits: Tensor, name: str) -> None:
+        """Refuse an answer of other than two numbers at each token."""
+        super().check_answer(logits, name)
+        if logits.shape[-1] != 2:
+            raise UnsupportedModelError(
+                f"the head of {name} answers with {logits.shape[-1]} numbers at each token, and question-answering "
+                "needs two: the logits of start and end"
+            )
+
+    def check_contrast(self, contrast: Any) -> None:
+        """Refuse any contrast: start and end are read at different tokens."""
+        if contrast is not None:
+            raise TargetError(
+                "start and end of an answer are read at different tokens; there is no contrast of the two"
+            )
+
+    def default_target(self, logits: Tensor) -> Tensor:
+        """Return the start, (B, 1)."""
+        return torch.zeros_like(super().default_target(logits))
+
+    def answers(self, run: Explained) -> list[Prediction]:
+        """Return the spans that the model extracts.
+
+        The label is the answer as it stands in the text (its tokens where there is no text), empty for none; the id the
+        index of its first token; the value the sum of start and end logit; the probability the product of the two.
+        """
+        predictions = []
+        for row, encoding in enumerate(run.batch.encodings):
+            if run.everywhere is None or run.positions is None:
+                raise ValueError("not the forward pass of a question-answering model")
+            mask = run.batch.mask[row]
+            start, end = (int(mask[:place].sum()) for place in run.positions[row].tolist())
+            chances = run.everywhere[row].float()[mask].softmax(0)  # (T, 2)
+            text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
+            label = ""
+            if not encoding.special[start]:
+                label = "".join(encoding.tokens[start : end + 1])
+                if text is not None and encoding.offsets is not None:
+                    label = text[encoding.offsets[start][0] : encoding.offsets[end][1]]
+            chance = float(chances[start, 0] * chances[end, 1])
+            predictions.append(Prediction(label.strip(), start, float(run.logits[row].sum()), chance))
+        return predictions
+
+    def answering_window(self, runs: Sequence[Explained]) -> int:
+        """Return the window with the best answer; none only if all windows say so."""
+        worth = [float(run.logits.sum()) for run in runs]
+        answered = [i for i, run in enumerate(runs) if self.answers(run)[0].label]
+        return max(answered or range(len(runs)), key=worth.__getitem__)
+
+    def in_whole_text(self, prediction: Prediction, places: Sequence[int]) -> Prediction:
+        """Return the answer with its first token counted in the whole text."""
+        return prediction._replace(id=places[prediction.id])

@@ -1,0 +1,175 @@
+"""Encoder-decoder language models: the decoder, with what the encoder made of the source beside it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+
+from ..errors import InputError, UnsupportedModelError
+from ..inputs.append_tokens import append_tokens
+from ..inputs.batching import Batch, collate
+from ..inputs.chat import ReadPrompt
+from ..inputs.encoding import Encoding, readable_tokens
+from ..inputs.token_ids import check_ids
+from ..surgery.autocast import without_autocast
+from ..surgery.clone import override_forward
+from ..surgery.pool import private_clone
+from .base import Model
+from .language import LanguageTask, special_tokens
+from .positions import last_tokens, set_chosen
+
+__all__ = ["Seq2Seq"]
+
+
+@dataclass
+class _Encoded(BaseModelOutput):
+    """An encoder's states, with what mixtures of experts look for beside them."""
+
+    router_logits: Any = None
+    router_probs: Any = None
+
+
+class Seq2Seq(LanguageTask):
+    """An encoder-decoder model whose decoder is read as a causal language model.
+
+    The paper's scores are read by the head, and the head reads the decoder's states alone. So the source counts as a
+    circumstance of the forward pass, like the weights; only methods that backpropagate through the encoder score it.
+    """
+
+    name = "seq2seq-lm"
+    mapping = "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"
+    ending = "ForSeq2SeqLM"
+    auto_class = "AutoModelForSeq2SeqLM"
+    peft_type = "SEQ_2_SEQ_LM"
+    generates = True
+
+    _latest: tuple[tuple[int, ...], Tensor] | None = None
+    """A source, and what the encoder made of it."""
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Let the model be called as its decoder."""
+        override_forward(module, _as_decoder)
+        return True
+
+    def as_given(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+        """Return the inputs of encoder and decoder."""
+        ids = torch.tensor([_source(batch.encodings[0])], device=device)  # (1, S)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}
+
+    def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
+        """Return the decoder's last token, (B,)."""
+        return set_chosen(batch, last_tokens(batch))
+
+    def check_explains_inputs(self, model: Model) -> None:
+        """Refuse to explain a source by itself."""
+        raise UnsupportedModelError(
+            f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
+            "head has no logit for a source token; generate and explain_completion explain what the decoder writes, by "
+            "the source too"
+        )
+
+    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+        """Return the decoder's first token, before anything is generated, with the source beside it.
+
+        Raises:
+            InputError: If the source is empty or longer than the model reads, or the model names no first token.
+        """
+        self._latest = None  # the encoder's weights may have changed since
+        source = model.encoder([prompt.text], long_text="window")[0]
+        limit = model.encoder.limit
+        if limit is not None and len(source) > limit:
+            raise InputError(f"the prompt has {len(source)} tokens and the model reads {limit}; shorten it")
+        start = getattr(model.config, "decoder_start_token_id", None)
+        if start is None:
+            start = model.module.generation_config.decoder_start_token_id
+        if start is None:
+            raise InputError("the model's configuration has no decoder_start_token_id to begin with")
+        ids = {"input_ids": [int(start)]}
+        tokens = readable_tokens(self.tokenizer, [int(start)])
+        notes = (*source.notes, *prompt.notes)
+        source = replace(source, special=special_tokens(self.tokenizer, source, prompt))
+        return Encoding(ids, tokens, ((0, 0),), None, (None,), (True,), "", None, notes, source=source)
+
+    def read_completion(
+        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+    ) -> tuple[Encoding, int]:
+        """Encode the completion as the decoder generates it, without a second first token."""
+        ids = self._target_ids(model, completion)
+        if ids == self._target_ids(model, ""):  # nothing but what ends every text
+            raise InputError("the completion is empty")
+        check_ids(ids, model.encoder.vocabulary, "the completion")
+        return append_tokens(self.tokenizer, before, ids), len(before)
+
+    def _target_ids(self, model: Model, text: str) -> list[int]:
+        ids = model.encoder.target_ids(text)
+        start = getattr(model.config, "decoder_start_token_id", None)
+        return ids[1:] if ids and ids[0] == start else ids
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return the decoder's tokens, padded on the right, with the encoder's states of their sources or these."""
+        batch = collate(encodings, indices, pad_id=model.pad_id, left=False, device=model.device)
+        sources = [_source(encoding) for encoding in encodings]
+        longest = max(map(len, sources))
+        mask = [[1] * len(s) + [0] * (longest - len(s)) for s in sources]  # (B, S)
+        padded = [[*s, *[model.pad_id] * (longest - len(s))] for s in sources]  # (B, S)
+        source, source_mask = torch.tensor(padded, device=model.device), torch.tensor(mask, device=model.device)
+        # With a third axis, for what has the shape of the tokens' mask is taken for something of each token.
+        more = {"source_mask": source_mask[..., None]}
+        if encode_sources:
+            more["encoder_states"] = self._states(model, sources, source, source_mask)  # (B, S, H)
+        else:
+            more["source"] = source[..., None]
+        return Batch(batch.inputs | more, batch.mask, encodings, indices)
+
+    def _states(self, model: Model, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor) -> Tensor:
+        """Return the encoder's states, (B, S, H); those of a source are kept while one text after another reads it."""
+        latest = self._latest
+        if latest is not None and all(source == latest[0] for source in sources):
+            return latest[1].expand(len(sources), -1, -1)
+        with torch.inference_mode():
+            encoder: Any = private_clone(model.reference).get_encoder()
+            with without_autocast({"input_ids": ids}):
+                states: Tensor = encoder(input_ids=ids, attention_mask=mask)[0]  # (B, S, H)
+        if len(sources) == 1:
+            self._latest = (sources[0], states)
+        return states
+
+
+def _source(encoding: Encoding) -> tuple[int, ...]:
+    """Return the token ids of an encoding's source."""
+    return () if encoding.source is None else tuple(encoding.source.ids)
+
+
+def _as_decoder(
+    own: Callable[..., Any],
+    input_ids: Any = None,
+    encoder_states: Any = None,
+    source: Any = None,
+    source_mask: Any = None,
+    **inputs: Any,
+) -> Any:
+    """Call a model as a decoder: its token ids are the decoder's; the encoder has run already, or reads `source`."""
+    inputs.pop("attention_mask", None)  # padding stands behind the text, where a decoder does not look
+    if source_mask is not None:
+        inputs["attention_mask"] = source_mask[..., 0]
+    if source is not None:
+        inputs["input_ids"] = source[..., 0]
+    else:
+        if encoder_states is None:  # the head on single tokens, which attends to nothing
+            tokens = inputs.get("inputs_embeds", input_ids)
+            model: Any = own.__self__  # type: ignore[attr-defined]
+            width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
+            weight = next(model.parameters())
+            encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)
+        inputs["encoder_outputs"] = _Encoded(last_hidden_state=encoder_states)
+    if "inputs_embeds" in inputs:
+        inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
+    else:
+        inputs["decoder_input_ids"] = input_ids
+    return own(use_cache=False, **inputs)

@@ -1,0 +1,224 @@
+"""What pictures and sounds share: patches and frames in the place of tokens."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..errors import HeadMismatchError, InputError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..inputs.encoder import LongText
+from ..inputs.encoding import Encoding, Signal
+from ..surgery.clone import override_forward
+from ..surgery.headpiece import Head
+from ..surgery.parts import Parts
+from ..surgery.pool import Pool, private_clone
+from .base import Model
+from .classification import Classification, Problem
+
+__all__ = ["Grid", "SignalTask"]
+
+MOST_PLACES = 16
+"""Places before the patches that a head may leave out: the class token and the registers."""
+
+Grid = tuple[int, int, int]
+"""Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
+
+
+class SignalTask(Classification):
+    """Classification of pictures or sounds.
+
+    A processor stands in the tokenizer's place, and every patch or frame is a token without a text. Inputs are never
+    padded: those of one shape are read together.
+    """
+
+    plain = False
+    peft_type = ""
+    reads_tokens = False
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
+        super().__init__(labels, tokenizer, problem)
+        self._blank: dict[tuple[tuple[int, ...], ...], Encoding] = {}
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Let the model be called like a text model, as the head is called."""
+        override_forward(module, _without_tokens)
+        return False
+
+    def limit(self, model: nn.Module, positions: int | None) -> int | None:
+        """Return none: a processor brings its inputs to what the model reads."""
+        return None
+
+    def settle(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
+        """Return the parts with the number of places in which the head looks.
+
+        A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
+        in every place that the head looks at.
+
+        Raises:
+            HeadMismatchError: If the head gives no number for a single token.
+        """
+        width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
+        if width is None or parts.headpiece is None:
+            return parts
+        head = Head(pool, parts.headpiece)
+        probe = torch.ones(1, width, dtype=model.module.dtype, device=model.device)  # (1, H)
+        with torch.inference_mode():
+            while not head.tokens(probe).isfinite().all():
+                head = Head(pool, replace(head.piece, copies=head.piece.copies + 1))
+                if head.piece.copies > MOST_PLACES:
+                    raise HeadMismatchError(
+                        f"the head of {type(model.module).__name__} gives no number for a single token"
+                    )
+        return replace(parts, headpiece=head.piece)
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return signals of one shape as tensors."""
+        signals = [encoding.signal.inputs for encoding in encodings]
+        inputs = {name: torch.stack([s[name] for s in signals]).to(model.device) for name in signals[0]}
+        mask = torch.ones(len(signals), len(encodings[0]), dtype=torch.long, device=model.device)  # (B, T)
+        tokens = {"input_ids": torch.zeros_like(mask), "attention_mask": mask}
+        return Batch(tokens | inputs, mask.bool(), list(encodings), indices)
+
+    def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
+        """Encode pictures or sounds.
+
+        Args:
+            model: The model.
+            inputs: One as its processor takes it, a list of these, or the processor's output.
+            long_text: Not for signals, and refused.
+
+        Raises:
+            InputError: If an input cannot be read.
+        """
+        if long_text is not None:
+            self.locate([], 0)
+        encoded = isinstance(inputs, Mapping) and model.module.main_input_name in inputs
+        samples = isinstance(inputs, list | tuple) and bool(inputs) and isinstance(inputs[0], int | float)
+        many = encoded or (isinstance(inputs, list | tuple) and not samples)
+        if encoded:
+            encodings = [self._encoding(model, signal, None) for signal in _rows(inputs)]
+        else:
+            items = list(inputs) if many else [inputs]
+            encodings = [
+                self._encoding(model, self._processed(model, item, i), self._seconds(item))
+                for i, item in enumerate(items)
+            ]
+        return encodings, not many
+
+    def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
+        """Refuse a position.
+
+        Raises:
+            InputError: If there is one.
+        """
+        if position is not None:
+            raise InputError("position= and long_text= are for texts; pictures and sounds have neither")
+        return encodings
+
+    def _prepared(self, model: Model, item: Any, place: int) -> tuple[Any, dict[str, Any]]:
+        """Return an input as the processor takes it, and the processor's options.
+
+        Raises:
+            InputError: If it is something else.
+        """
+        raise NotImplementedError
+
+    def _processed(self, model: Model, item: Any, place: int) -> dict[str, Tensor]:
+        item, options = self._prepared(model, item, place)
+        try:
+            processed = self.tokenizer(item, return_tensors="pt", **options)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"input {place} cannot be read: {error}") from None
+        name = model.module.main_input_name
+        if name not in processed:
+            raise InputError(
+                f"the processor gives no {name}; pass the model's own image processor or feature extractor"
+            )
+        return {name: processed[name][0].to(model.module.dtype)}
+
+    def _seconds(self, item: Any) -> float | None:
+        """Return the duration of a signal in seconds, as the model reads it; None where it has none."""
+        return None
+
+    def _times(
+        self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the seconds of each token, () where it has none."""
+        return ()
+
+    def _encoding(self, model: Model, inputs: dict[str, Tensor], seconds: float | None) -> Encoding:
+        """Return the encoding of one signal, with names for its patches or frames."""
+        shapes = tuple(tuple(value.shape) for value in inputs.values())
+        if shapes not in self._blank:
+            count = self._length(model, inputs)
+            rows, columns, first = grid = _grid(model, inputs, count)
+            named = [f"{i // columns},{i % columns}" if rows else str(i) for i in range(count - first)]
+            tokens = (*(f"[{i}]" for i in range(first)), *named)
+            special = tuple(i < first for i in range(count))
+            sequences = tuple(None if s else 0 for s in special)
+            blank = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
+            self._blank[shapes] = replace(blank, signal=Signal(shapes, {}, grid))
+        blank = self._blank[shapes]
+        grid = blank.signal.grid if blank.signal is not None else (0, 1, 0)
+        times = self._times(model, inputs, grid, len(blank), seconds)
+        return replace(blank, signal=Signal(shapes, inputs, grid, times))
+
+    def _length(self, model: Model, inputs: Mapping[str, Tensor]) -> int:
+        """Return T, the number of tokens that the trunk makes of a signal.
+
+        A trunk of convolutions over a waveform says so itself; any other is run once for every shape.
+
+        Raises:
+            UnsupportedModelError: If the model does not give its layers' outputs.
+        """
+        waveform = inputs.get("input_values")
+        count = getattr(model.module, "_get_feat_extract_output_lengths", None)
+        if count is not None and waveform is not None and waveform.ndim == 1:
+            return int(count(torch.tensor(len(waveform))))
+        with torch.inference_mode():
+            batch = {name: value[None].to(model.device) for name, value in inputs.items()}
+            states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
+        if not states or states[-1].ndim != 3 or states[0].shape[:2] != states[-1].shape[:2]:
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to "
+                "its last, so none of them can be scored; transformer trunks such as ViT or Wav2Vec2 do"
+            )
+        length: int = states[-1].shape[1]
+        return length
+
+
+def _rows(inputs: Mapping[str, Any]) -> list[dict[str, Tensor]]:
+    """Return the signals of a processor's output."""
+    (values,) = (v for k, v in inputs.items() if k in ("pixel_values", "input_values", "input_features"))
+    return [{k: row for k in inputs if inputs[k] is values} for row in torch.as_tensor(values)]
+
+
+def _grid(model: Model, inputs: Mapping[str, Tensor], count: int) -> Grid:
+    """Return the grid of the patches of a signal of `count` tokens."""
+    config: Any = getattr(model.config, "vision_config", model.config)
+    patch: Any = getattr(config, "patch_size", None)
+    values: Tensor = next(iter(inputs.values()))
+    if hasattr(config, "frequency_stride") and values.ndim == 2:  # a spectrogram of (time, mel bins)
+        height = (values.shape[1] - patch) // config.frequency_stride + 1
+        width = (values.shape[0] - patch) // config.time_stride + 1
+    elif patch is not None and values.ndim == 3:
+        high, wide = (patch, patch) if isinstance(patch, int) else patch
+        height, width = values.shape[1] // high, values.shape[2] // wide
+    else:
+        return 0, 1, 0
+    before = count - height * width
+    return (height, width, before) if before >= 0 else (0, 1, 0)
+
+
+def _without_tokens(
+    own: Callable[..., Any], *, input_ids: Any = None, attention_mask: Any = None, **inputs: Any
+) -> Any:
+    """Call a model like a text model: token ids and their mask mean nothing to it."""
+    del input_ids, attention_mask
+    return own(**{str(own.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]

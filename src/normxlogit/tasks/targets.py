@@ -1,0 +1,341 @@
+"""What is explained: the predicted label, a chosen one, a token, a contrast, or all labels."""
+
+import enum
+import operator
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import SupportsIndex, TypeGuard
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import TargetError
+from ..results.attribution import TargetInfo
+from ..surgery.run import Replace
+from .base import Explained, Model, Task
+from .predictions import Array
+
+__all__ = [
+    "ALL",
+    "All",
+    "Choice",
+    "Target",
+    "TargetSpec",
+    "check_target",
+    "choice_from_text",
+    "describe_targets",
+    "index_of",
+    "is_choice",
+    "name_of",
+    "output_count",
+    "resolve",
+    "same_as_contrast",
+]
+
+ROWS_AT_ONCE = 256
+"""Texts whose logits of the whole vocabulary are computed at once."""
+
+
+class All(enum.Enum):
+    """The type of `ALL`."""
+
+    ALL = "all"
+
+    def __repr__(self) -> str:
+        return "ALL"
+
+
+ALL = All.ALL
+"""Every label, or every layer."""
+
+Choice = str | SupportsIndex
+"""A label name, a token string, or an index (of any integer type)."""
+
+TargetSpec = Choice | Sequence[Choice] | All | None
+"""What a caller may ask for: None for the prediction, `ALL` labels, a choice, or several choices."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A resolved target for a batch.
+
+    Attributes:
+        ids: Classes or vocabulary entries explained, (B, K).
+        contrast: The entry subtracted, (B,), None without contrast.
+        positions: Position of the prediction explained, (B,), or (B, 2) for start and end of an answer; None for
+            whole-text heads.
+        labelled: Whether results have a label axis.
+        task: The model's task.
+    """
+
+    ids: Tensor
+    contrast: Tensor | None
+    positions: Tensor | None
+    labelled: bool
+    task: Task
+
+    def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the target's logits, less the contrast's if there is one: what NormXLogit and LogAt explain.
+
+        Args:
+            logits: (N, C).
+            texts: Which text of the batch each row belongs to, (N,); None when N is B.
+
+        Returns:
+            (N, K).
+        """
+        ids = self.ids if texts is None else self.ids[texts]  # (N, K)
+        chosen = logits.gather(1, ids)  # (N, K)
+        if self.contrast is None:
+            return chosen
+        contrast = self.contrast if texts is None else self.contrast[texts]  # (N,)
+        return chosen - logits.gather(1, contrast[:, None])  # (N, K)
+
+    def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return what all methods but NormXLogit and LogAt explain: `read`, for language models relative to the others.
+
+        A shift of all logits changes no probability, so the logit of a vocabulary entry counts less its mean over the
+        vocabulary, unless a contrast is subtracted.
+
+        Args:
+            logits: All outputs, (N, C).
+            texts: As for `read`.
+
+        Returns:
+            (N, K).
+        """
+        values = self.read(logits, texts)  # (N, K)
+        if self.task.vocabulary and self.contrast is None:
+            return values - logits.mean(-1, keepdim=True)
+        return values
+
+    def log_probability(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the log-probability of the target; with a contrast, that of the target among these two.
+
+        Args:
+            logits: All outputs, (N, C).
+            texts: As for `read`.
+
+        Returns:
+            (N, K).
+
+        Raises:
+            TargetError: If the outputs are values, or the ends of a span.
+        """
+        if self.task.outcomes is None:
+            raise TargetError(f"a model for {self.task.purpose} gives no probability of a target")
+        values = self.read(logits, texts)  # (N, K)
+        if self.task.outcomes == "independent" or self.contrast is not None:
+            return torch.nn.functional.logsigmoid(values)
+        return values - logits.logsumexp(-1, keepdim=True)
+
+    def measure(
+        self,
+        model: Model,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None,
+        texts: Tensor,
+        replace: Mapping[str, Replace] | None = None,
+        log_probability: bool = False,
+    ) -> Tensor:
+        """Run a model and return `quantity` of its answers; differentiable where gradients are on.
+
+        Args:
+            model: The model.
+            inputs: Its inputs, N texts.
+            positions: Where a head that answers at every token is read, as in `ForwardPass`.
+            texts: Which text of the batch each row belongs to, (N,).
+            replace: What takes the place of which modules' outputs, see `surgery.run`.
+            log_probability: Return `log_probability` instead.
+
+        Returns:
+            (N, K).
+        """
+        read = Target.log_probability if log_probability else Target.quantity
+        if not self.task.vocabulary or positions is None or model.parts.trunk is None:
+            logits = model.answer(inputs, positions, replace=replace)  # (N, C)
+            return read(self, logits, texts.to(logits.device))
+        hidden = model.run_trunk(inputs, replace=replace)  # (N, T, H)
+        each = torch.arange(len(hidden), device=hidden.device)  # (N,)
+        hidden, texts = hidden[each, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H)
+        parts = zip(hidden.split(ROWS_AT_ONCE), texts.split(ROWS_AT_ONCE), strict=True)
+        rows, target = (None, self) if self.contrast is None else self.rows()  # a difference needs no other logit
+        return torch.cat([read(target, model.head.tokens(part, rows).float(), own) for part, own in parts])
+
+    def rows(self) -> tuple[Tensor, "Target"]:
+        """Return the vocabulary rows that `read` needs, (R,), and this target with its ids counted in them."""
+        parts = [self.ids.flatten()] + ([] if self.contrast is None else [self.contrast])
+        rows, places = torch.cat(parts).unique(return_inverse=True)
+        count = self.ids.numel()
+        ids = places[:count].view_as(self.ids)
+        contrast = None if self.contrast is None else places[count:]
+        return rows, Target(ids, contrast, self.positions, self.labelled, self.task)
+
+
+def output_count(model: Model) -> int:
+    """Return how many outputs a target can be: labels, or entries of the vocabulary."""
+    return model.vocabulary_size if model.task.vocabulary else len(model.task.labels)
+
+
+def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: Sequence[Choice] | None = None) -> None:
+    """Refuse what can be explained on no text, before any is read.
+
+    Args:
+        model: The model.
+        spec: As for `resolve`.
+        contrast: As for `resolve`.
+        each: As for `resolve`.
+
+    Raises:
+        TargetError: If a label or token does not exist or is ambiguous, the model takes no contrast, or a target is
+            its own contrast.
+    """
+    count = output_count(model)
+    model.task.check_contrast(contrast)
+    indices = [index_of(model, choice, count) for choice in each or ()]
+    if spec is not None:
+        chosen, _ = _choices(model, spec, count)
+        indices += [] if isinstance(spec, All) else chosen
+    if contrast is not None and index_of(model, contrast, count) in indices:
+        raise TargetError(
+            f"the target {contrast!r} is also the contrast, and less itself it is zero at every token: give another "
+            "target or another contrast"
+        )
+
+
+def same_as_contrast(ids: Sequence[int], contrast: int | None, name: str | None) -> tuple[str, ...]:
+    """Return a note where what is explained, such as the prediction, happens to be the contrast itself.
+
+    Args:
+        ids: What is explained in a text.
+        contrast: What is subtracted.
+        name: What that is called.
+    """
+    same = contrast is not None and contrast in ids
+    return (f"{name!r} is explained, and also the contrast: less itself it is zero at every token",) if same else ()
+
+
+def resolve(
+    model: Model,
+    run: Explained,
+    spec: TargetSpec = None,
+    contrast: Choice | None = None,
+    each: Sequence[Choice] | None = None,
+) -> Target:
+    """Turn what the caller asked for into indices.
+
+    Args:
+        model: The model.
+        run: Its forward pass, for the prediction.
+        spec: See `TargetSpec`.
+        contrast: A choice to subtract.
+        each: One choice for each text of the batch instead of `spec`.
+
+    Raises:
+        TargetError: If a label or token does not exist, is ambiguous, or cannot be explained by this model.
+    """
+    task, outputs = model.task, run.logits.shape[-1]
+    task.check_contrast(contrast)
+    if each is not None:
+        rows = [[index_of(model, choice, outputs)] for choice in each]
+        ids, labelled = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
+    elif spec is None:
+        ids, labelled = task.default_target(run.logits), False  # (B, 1)
+    else:
+        chosen, labelled = _choices(model, spec, outputs)
+        ids = torch.tensor([chosen], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
+    other = None
+    if contrast is not None:
+        other = torch.full((len(ids),), index_of(model, contrast, outputs), device=ids.device)  # (B,)
+    return Target(ids, other, run.positions, labelled, task)
+
+
+def _choices(model: Model, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
+    """Return the outputs that a caller asked for, and whether results have a label axis for them."""
+    if isinstance(spec, All):
+        if model.task.vocabulary:
+            raise TargetError("ALL would be the whole vocabulary; name the tokens you want instead")
+        return list(range(outputs)), True
+    if is_choice(spec):
+        return [index_of(model, spec, outputs)], False
+    if not isinstance(spec, Sequence) or isinstance(spec, bytes):
+        raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {type(spec).__name__}")
+    if not spec:
+        raise TargetError("the list of targets is empty")
+    return [index_of(model, choice, outputs) for choice in spec], True
+
+
+def is_choice(value: object) -> TypeGuard[Choice]:
+    """Return whether a value is one choice: a name, or an index of any integer type."""
+    if isinstance(value, str):
+        return True
+    if isinstance(value, bool | np.bool_):
+        return False
+    try:
+        operator.index(value)  # type: ignore[arg-type]
+    except (TypeError, RuntimeError):  # tensors of several elements, of floats, or without data
+        return False
+    return True
+
+
+def describe_targets(
+    model: Model, target: Target, ids: Array, contrast: Array | None, places: Array | None
+) -> list[TargetInfo]:
+    """Return the target information for the results of the texts of a batch.
+
+    Args:
+        model: The model.
+        target: What is explained.
+        ids: `target.ids`, (B, K), on the host.
+        contrast: `target.contrast`, (B,), on the host.
+        places: The positions explained, counted in each text's own tokens, (B,) or (B, 2), on the host.
+    """
+    rows = ids.astype(int).tolist()
+    names = {i: name_of(model, i) for i in {i for chosen in rows for i in chosen}}
+    other = None if contrast is None else int(contrast[0])
+    other_name = None if other is None else name_of(model, other)
+    infos = []
+    for row, chosen in enumerate(rows):
+        position = None
+        if places is not None:
+            read_at = places[row].astype(int).reshape(-1)  # (1,), or (2,) for start and end
+            ends = {int(read_at[i if len(read_at) > 1 else 0]) for i in chosen}
+            position = ends.pop() if len(ends) == 1 else None
+        labels = tuple(names[i] for i in chosen)
+        infos.append(TargetInfo(target.task.target_kind, labels, tuple(chosen), other_name, other, position))
+    return infos
+
+
+def name_of(model: Model, index: int) -> str:
+    """Return the name of an output of the model's head."""
+    return model.task.output_name(index)
+
+
+def index_of(model: Model, choice: Choice, count: int) -> int:
+    """Return the index of the output of the model's head that a caller means.
+
+    Args:
+        model: The model.
+        choice: Its name or index.
+        count: Number of outputs.
+
+    Raises:
+        TargetError: If there is no such output.
+    """
+    if not is_choice(choice):
+        raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")
+    index = model.task.output_index(choice) if isinstance(choice, str) else operator.index(choice)
+    if not 0 <= index < count:
+        raise TargetError(f"index {index} is outside the model's {count} outputs, which are counted from 0")
+    return index
+
+
+def choice_from_text(model: Model, text: str) -> Choice:
+    """Read a choice that was typed: a name where there is one, otherwise an index if it is a string of digits."""
+    try:
+        index_of(model, text, sys.maxsize)
+    except TargetError:
+        return int(text) if text.isdecimal() and text.isascii() else text
+    return text

@@ -1,0 +1,141 @@
+"""Zero-shot classification: whether a text entails a hypothesis for each label, as transformers' pipeline asks it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from ..errors import InputError
+from ..inputs.texts import read_texts
+from .base import label_names
+from .choice import Alternatives, Comparing
+from .classification import Classification
+
+__all__ = ["Hypotheses", "ZeroShot", "hypotheses_of"]
+
+TEMPLATE = "This example is {}."
+"""The default of transformers' pipeline."""
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """What a zero-shot pipeline asks a model of natural language inference.
+
+    Attributes:
+        labels: The candidate labels.
+        template: A hypothesis with {} in the place of the label.
+        independent: Whether each label is right or wrong by itself, and not one of them right.
+        entailment: Index of the model's output for entailment.
+        contradiction: Index of its output for contradiction.
+    """
+
+    labels: tuple[str, ...]
+    template: str
+    independent: bool
+    entailment: int
+    contradiction: int
+
+
+class ZeroShot(Comparing):
+    """A classifier of pairs with the hypotheses that it is asked.
+
+    The text and the hypothesis of a label are one pair, whose logit for entailment is explained; where each label is
+    right or wrong by itself, less that for contradiction.
+
+    Args:
+        classifier: The task of the model that reads the pairs.
+        hypotheses: What it is asked.
+    """
+
+    name = Classification.name
+
+    def __init__(self, classifier: Classification, hypotheses: Hypotheses) -> None:
+        super().__init__(classifier.labels, classifier.tokenizer)
+        self.classifier, self.hypotheses = classifier, hypotheses
+
+    @property
+    def purpose(self) -> str:
+        """What the model is for, as errors say it."""
+        return "zero-shot-classification"
+
+    @property
+    def shown_labels(self) -> tuple[str, ...]:
+        """The candidate labels."""
+        return self.hypotheses.labels
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Adapt the model as the classifier of pairs that it is."""
+        return self.classifier.adapt(module)
+
+    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+        """Return the pairs of each text with all hypotheses.
+
+        Raises:
+            InputError: If an input is not a text.
+        """
+        texts, single = read_texts(inputs)
+        if any(isinstance(text, tuple) for text in texts):
+            raise InputError(
+                "a zero-shot pipeline reads texts, whose hypotheses are made of its labels, and a pair was given; "
+                "Explainer(pipeline.model, pipeline.tokenizer) explains pairs of your own, (text, hypothesis)"
+            )
+        labels = self.hypotheses.labels
+        hypotheses = [self.hypotheses.template.format(label) for label in labels]
+        return [Alternatives(labels, [(str(text), h) for h in hypotheses]) for text in texts], single
+
+    def values(self, logits: Tensor) -> Tensor:
+        """Return the logit of each label, (C,), of the pairs of text and hypothesis, (C, outputs)."""
+        entailment = logits[:, self.hypotheses.entailment].float()  # (C,)
+        if not self.hypotheses.independent:
+            return entailment
+        return entailment - logits[:, self.hypotheses.contradiction].float()
+
+    def chances(self, values: Tensor) -> Tensor:
+        """Return the probability of each label, (C,), from its logit."""
+        return values.sigmoid() if self.hypotheses.independent else super().chances(values)
+
+    def pair_options(self) -> dict[str, Any]:
+        """Return entailment as the target, less contradiction where labels are independent."""
+        contrast = self.hypotheses.contradiction if self.hypotheses.independent else None
+        return {"target": self.hypotheses.entailment, "contrast": contrast, "token_predictions": False}
+
+
+def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses | None:
+    """Return what a zero-shot pipeline asks; None for any other pipeline, and for models.
+
+    Args:
+        pipeline: A pipeline of transformers, or a model.
+        labels: The candidate labels; by default those that the pipeline was made with.
+
+    Raises:
+        InputError: If there are no labels, two are the same, or the template has no place for a label.
+    """
+    if getattr(pipeline, "task", None) != "zero-shot-classification" or not hasattr(pipeline, "entailment_id"):
+        return None
+    settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}
+    names = label_names(settings.get("candidate_labels") if labels is None else labels)
+    if not names:
+        raise InputError(
+            "a zero-shot pipeline needs its candidate labels: Explainer(pipeline, labels=['politics', 'sports']); "
+            "Explainer(pipeline.model, pipeline.tokenizer) explains pairs of your own, (text, hypothesis)"
+        )
+    if len(set(names)) < len(names):
+        raise InputError("the candidate labels must be different from each other")
+    template = settings.get("hypothesis_template", TEMPLATE)
+    try:
+        has_place = template.format(names[0]) != template
+    except (IndexError, KeyError, ValueError):
+        has_place = False
+    if not has_place:
+        raise InputError(f"the pipeline's hypothesis_template {template!r} must hold {{}} once, for the label")
+    # As the pipeline reads them: its own index of entailment is -1 where no output is named so.
+    count, entailment = pipeline.model.config.num_labels, pipeline.entailment_id
+    return Hypotheses(
+        names,
+        template,
+        bool(settings.get("multi_label", False)) or len(names) == 1,
+        entailment % count,
+        count - 1 if entailment == 0 else 0,
+    )

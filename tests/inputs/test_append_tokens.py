@@ -1,0 +1,76 @@
+"""A prompt and the tokens that follow it: nothing is tokenised again, and every character belongs to one token."""
+
+from dataclasses import replace
+
+import pytest
+from tokenizers import Tokenizer, decoders, models
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import PreTrainedTokenizerFast
+
+from normxlogit.inputs.append_tokens import append_tokens
+from normxlogit.inputs.encoder import Encoder
+from tests import tiny
+
+
+@pytest.fixture
+def prompt():
+    made = tiny.tokenizer_for("llama")
+    return made, Encoder(made, tiny.model("llama").config, None).opening("the cat sat", special=True)
+
+
+def test_tokens_follow_the_prompt(prompt):
+    made, before = prompt
+    ids = [tiny.VOCABULARY[word] for word in ("on", "the", "mat")]
+    found = append_tokens(made, before, ids)
+    assert found.ids == [*before.ids, *ids]
+    assert len(found.tokens) == len(found.special) == len(found.sequence_ids) == len(found)
+    assert found.text.startswith("the cat sat")
+    starts = [found.offsets[len(before) + i] for i in range(3)]
+    assert [found.text[a:b].strip() for a, b in starts] == ["on", "the", "mat"]
+    assert starts[-1][1] == len(found.text)
+
+
+def test_special_tokens_are_marked_and_add_no_text(prompt):
+    made, before = prompt
+    found = append_tokens(made, before, [made.sep_token_id, tiny.VOCABULARY["mat"]])
+    assert found.special[len(before) :] == (True, False)
+    start, end = found.offsets[len(before)]
+    assert start == end
+    assert found.sequence_ids[len(before) :] == (None, 0)
+
+
+def test_other_inputs_go_on_as_the_prompt_ends(prompt):
+    made, before = prompt
+    types = [0] * (len(before) - 1) + [1]
+    found = append_tokens(made, replace(before, inputs={**before.inputs, "token_type_ids": types}), [7, 8])
+    assert found.inputs["token_type_ids"] == [*types, 1, 1]
+    assert {len(values) for values in found.inputs.values()} == {len(found)}
+
+
+@pytest.mark.parametrize("missing", ["offsets", "text"])
+def test_a_prompt_without_characters_gets_none(prompt, missing):
+    made, before = prompt
+    found = append_tokens(made, replace(before, **{missing: None}), [7, 8])
+    assert found.ids == [*before.ids, 7, 8]
+    assert found.offsets is None
+    assert found.text is None
+
+
+def test_text_after_a_prompt_of_one_token_is_as_the_tokenizer_spells_it():
+    made = tiny.tokenizer_for("llama")
+    before = Encoder(made, tiny.model("llama").config, None).opening("cat", special=True)
+    assert len(before) == 1
+    found = append_tokens(made, before, [tiny.VOCABULARY[word] for word in ("sat", ".", "cat")])
+    assert found.text == "cat sat . cat", "spaces stay, before a full stop too"
+
+
+def test_a_character_of_several_tokens_belongs_to_the_last_of_them_unless_it_never_ends():
+    backend = Tokenizer(models.BPE({letter: i for i, letter in enumerate(sorted(ByteLevel.alphabet()))}, []))
+    backend.pre_tokenizer, backend.decoder = ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    made = PreTrainedTokenizerFast(tokenizer_object=backend)
+    before = Encoder(made, tiny.model("llama").config, None).opening("a", special=True)
+    ids = made("é!", add_special_tokens=False).input_ids
+    assert len(ids) == 3
+    found = append_tokens(made, before, [*ids, ids[0]])
+    assert found.text == "aé!\ufffd"
+    assert found.offsets[1:] == ((1, 1), (1, 2), (2, 3), (3, 4))

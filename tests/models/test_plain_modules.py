@@ -1,0 +1,263 @@
+"""Which way to take a model apart, and any module that maps token ids to logits."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from normxlogit import ALL, Explainer
+from normxlogit.errors import InputError, UnsupportedModelError
+from normxlogit.models.task_model import TaskModel
+from normxlogit.models.wrappers import module_and_reader
+from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
+from tests import plain, tiny
+
+TEXT = tiny.TEXTS[2]
+
+
+def explainer(module, task="sequence-classification", labels=None, **options):
+    return Explainer(module, tiny.tokenizer(specials=False), task=task, labels=labels, **options)
+
+
+def by_hand(module, ids, label):
+    """Norm of what the first layer is given times the head on each final state."""
+    with torch.no_grad():
+        ids = torch.tensor([ids])
+        if isinstance(module, plain.Transformer):
+            first, final = module.embed(ids), module.states(ids)
+        elif isinstance(module, plain.Wrapped):
+            states = module.encoder(ids, torch.ones_like(ids), output_hidden_states=True).hidden_states
+            first, final = states[0], states[-1]
+        else:
+            first = module.words(ids)
+            final = module.lstm(first)[0]
+        return (first[0].norm(dim=-1) * module.out(final)[0, :, label]).numpy()
+
+
+@pytest.mark.parametrize("kind", [plain.Transformer, plain.Wrapped, plain.Recurrent])
+def test_a_plain_module_is_explained_by_its_own_head(kind):
+    module = plain.grown(kind())
+    e = explainer(module, labels=plain.LABELS)
+    alone = [e(text) for text in tiny.TEXTS]
+    for result, among in zip(alone, e(tiny.TEXTS), strict=True):
+        ids = torch.tensor([result.token_ids])
+        with torch.no_grad():
+            logits = module(ids, torch.ones_like(ids)) if kind is not plain.Recurrent else module(ids)
+        logits = logits[1] if isinstance(logits, tuple) else logits
+        assert result.prediction.label == plain.LABELS[int(logits.argmax())]
+        assert result.prediction.value == pytest.approx(logits.max().item(), abs=1e-5)
+        expected = by_hand(module, list(result.token_ids), result.prediction.id)
+        np.testing.assert_allclose(result.scores, expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(among.scores, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_layers_of_a_plain_module_go_its_own_way_to_the_head():
+    module = plain.grown(plain.Transformer())
+    e = explainer(module)
+    found = e(TEXT, layers=ALL, target=1, method="logat")
+    assert found.layers == (1, 2, 3)
+    ids = torch.tensor([found.token_ids])
+    with torch.no_grad():
+        x = module.embed(ids)
+        for block, scores in zip(module.blocks, found.scores, strict=True):
+            x = block(x, None)
+            expected = module.out(module.norm(x))[0, :, 1]
+            np.testing.assert_allclose(scores, expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["gradient-x-input", "occlusion", "lime"])
+def test_other_methods_work_on_plain_modules(method):
+    e = explainer(plain.grown(plain.Transformer()), labels=plain.LABELS)
+    assert np.isfinite(e(TEXT, method=method).scores).all()
+
+
+def test_the_layers_of_a_plain_module_run_once(monkeypatch):
+    module = plain.grown(plain.Transformer())
+    e = explainer(module)
+    e(TEXT)
+    calls, forward = [], plain.Block.forward
+    monkeypatch.setattr(plain.Block, "forward", lambda self, *a, **k: calls.append(1) or forward(self, *a, **k))
+    e(TEXT)
+    assert len(calls) == 3
+
+
+def test_plain_taggers_and_language_models():
+    tagger = explainer(plain.grown(plain.Tagger()), "token-classification", plain.LABELS)
+    assert tagger(TEXT).prediction.label in plain.LABELS
+    model = explainer(plain.grown(plain.LanguageModel()), "causal-lm")
+    result = model(TEXT)
+    ids = torch.tensor([result.token_ids])
+    with torch.no_grad():
+        assert result.prediction.id == int(model.model(ids)[0, -1].argmax())
+    assert model.explain_completion("the movie is", [10, 11]).scores.shape == (2, 5)
+
+
+def test_one_output_is_a_regression_and_labels_have_names():
+    assert explainer(plain.grown(plain.Transformer(1)))(TEXT).prediction.probability is None
+    assert explainer(plain.grown(plain.Transformer()))(TEXT).prediction.label.startswith("LABEL_")
+
+
+class NoHead(nn.Module):
+    def forward(self, input_ids):
+        return input_ids
+
+
+class Needy(nn.Module):
+    def forward(self, input_ids, image):
+        return input_ids, image
+
+
+REFUSED = [
+    (plain.Transformer, {"task": None}, UnsupportedModelError, "pass task= one of sequence-classification"),
+    (plain.Transformer, {"task": "fortune-telling"}, InputError, "task must be one of"),
+    (plain.Transformer, {"task": "multiple-choice"}, UnsupportedModelError, "cannot be explained for multiple-choice"),
+    (plain.Transformer, {"task": "causal-lm"}, UnsupportedModelError, "needs logits for every token"),
+    (plain.Tagger, {}, UnsupportedModelError, "needs logits for the whole text"),
+    (plain.Transformer, {"labels": ["no", "yes"]}, InputError, "3 outputs and 2 labels"),
+    (NoHead, {}, UnsupportedModelError, r"returns a tensor of shape \(1, 3\) and type int64"),
+    (Needy, {}, UnsupportedModelError, "forward of Needy needs image"),
+]
+
+
+@pytest.mark.parametrize(("kind", "options", "error", "message"), REFUSED)
+def test_what_a_plain_module_must_be(kind, options, error, message):
+    with pytest.raises(error, match=message):
+        explainer(plain.grown(kind()), **options)
+
+
+def test_states_with_time_before_texts_are_turned():
+    module = plain.grown(plain.TimeFirst())
+    result = explainer(module)(TEXT, method="logat")
+    ids = torch.tensor([result.token_ids])
+    with torch.no_grad():
+        states, _ = module.lstm(module.words(ids).transpose(0, 1))  # (T, 1, H)
+        own = module.out(states[:, 0])[:, result.target.ids[0]]  # (T,)
+    np.testing.assert_allclose(result.scores, own, atol=1e-5)
+
+
+def test_labels_given_replace_those_of_the_settings():
+    tokenizer = tiny.tokenizer_for("bert")
+    model = tiny.model("bert")
+    e = Explainer(model, tokenizer, labels=["bad", "good"])
+    assert e(TEXT).prediction.label in ("bad", "good")
+    with pytest.raises(InputError, match="2 outputs and 3 labels"):
+        Explainer(model, tokenizer, labels=["a", "b", "c"])
+
+
+def test_a_plain_module_is_left_as_it_was():
+    module = plain.grown(plain.Transformer()).train()
+    before = {name: set(m.__dict__) for name, m in module.named_modules()}
+    explainer(module)(TEXT)
+    assert before == {name: set(m.__dict__) for name, m in module.named_modules()}
+    assert module.training
+    assert not any(m._forward_hooks for m in module.modules())
+
+
+def test_a_plain_module_that_changes_is_followed():
+    module = plain.grown(plain.Transformer())
+    e = explainer(module)
+    e(TEXT)
+    module.out = plain.grown(nn.Linear(16, 3))
+    assert e(TEXT).prediction.value == pytest.approx(explainer(module)(TEXT).prediction.value, abs=1e-6)
+
+
+def test_what_a_model_writes_is_explained_by_the_callers_model():
+    model = tiny.model("bert", "CausalLM", is_decoder=True)
+    found = TaskModel(model, tiny.tokenizer_for("bert"))
+    assert found.generating() is found
+    config = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
+    config |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "vocab_size": tiny.SIZE}
+    import transformers
+
+    bart = transformers.BartForConditionalGeneration(transformers.BartConfig(**config, max_position_embeddings=40))
+    reading = TaskModel(bart.eval(), tiny.tokenizer())
+    writing = reading.generating()
+    assert (reading.task.name, writing.task.name) == ("masked-lm", "seq2seq-lm")
+    assert writing.given is bart
+
+
+# --- what a caller passes, and how it is called ---------------------------------------------------------------------
+
+
+def reads(*_, **__):
+    """Stands for a tokenizer: anything that can be called."""
+
+
+class Pooling(nn.Module):
+    """What sentence-transformers calls a pooling."""
+
+
+def embedder():
+    made = nn.Sequential(nn.Linear(1, 1), Pooling())
+    made.tokenizer = reads
+    return made
+
+
+def test_a_pipeline_brings_its_reader_and_a_reader_that_is_given_comes_first():
+    model, other = nn.Linear(1, 1), lambda: None
+    for name in ("tokenizer", "image_processor", "feature_extractor"):
+        pipeline = SimpleNamespace(model=model, tokenizer=None) if name != "tokenizer" else SimpleNamespace(model=model)
+        setattr(pipeline, name, reads)
+        assert module_and_reader(pipeline, None) == (model, reads)
+        assert module_and_reader(pipeline, other) == (model, other)
+    sentences = embedder()
+    assert module_and_reader(sentences, None) == (sentences, reads)
+    assert module_and_reader(sentences, other) == (sentences, other)
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "message"),
+    [
+        ("bert", reads, "takes a model or a pipeline, not str"),
+        (SimpleNamespace(model="bert"), reads, "not SimpleNamespace"),
+        (SimpleNamespace(tokenizer=reads), None, "not SimpleNamespace"),
+        (nn.Linear(1, 1), None, "the model needs its tokenizer"),
+        (SimpleNamespace(model=nn.Linear(1, 1)), None, "the model needs its tokenizer"),
+        (nn.Linear(1, 1), "bert", "must be one that was loaded, not a str"),
+        (nn.Linear(1, 1), SimpleNamespace, "must be one that was loaded, not the class SimpleNamespace"),
+    ],
+)
+def test_what_is_no_model_or_reader_is_refused(model, tokenizer, message):
+    with pytest.raises(InputError, match=message):
+        module_and_reader(model, tokenizer)
+
+
+def named(count):
+    return {"id2label": {i: f"L{i}" for i in range(count)}, "label2id": {f"L{i}": i for i in range(count)}}
+
+
+def test_a_summary_has_name_task_labels_and_layers():
+    def summary(model, name="m"):
+        return repr(TaskModel(model, tiny.tokenizer_for("bert"), name))
+
+    assert summary(tiny.model("bert", **named(2))) == (
+        "'m', task='sequence-classification', labels=['L0', 'L1'], layers=3"
+    )
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5'], " in summary(tiny.model("bert", **named(6)))
+    assert "labels=['L0', 'L1', 'L2', 'L3', 'L4', 'L5', ... 2 more], " in summary(tiny.model("bert", **named(8)))
+    assert summary(tiny.model("bert", "MaskedLM")) == "'m', task='masked-lm', layers=3"
+    plainly = repr(explainer(plain.grown(plain.Transformer()), labels=plain.LABELS))
+    assert plainly == "Explainer('Transformer', task='sequence-classification', labels=['no', 'yes', 'maybe'])"
+
+
+def test_which_models_embed_and_which_give_a_text_an_answer():
+    tokenizer, bare = tiny.tokenizer_for("bert"), tiny.model("bert").bert
+    for model in (
+        TaskModel(bare, tokenizer, task="embedding", pooling="mean"),
+        TaskModel(SentenceEmbedding(bare, Steps()), tokenizer),
+    ):
+        model.task.check_embeds(model)
+        with pytest.raises(UnsupportedModelError, match="answers a text with a vector"):
+            model.task.check_explains_inputs(model)
+    with pytest.raises(InputError, match="pooling= is for embedding models"):
+        TaskModel(tiny.model("bert"), tokenizer, pooling="mean")
+    reading = TaskModel(tiny.model("bart", "SequenceClassification"), tiny.tokenizer())
+    reading.task.check_explains_inputs(reading)
+    assert reading.generating() is reading
+    writing = TaskModel(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer(), batch_tokens=77)
+    assert (writing.task.name, writing.batch_tokens) == ("seq2seq-lm", 77)
+    assert writing.generating() is writing
+    with pytest.raises(UnsupportedModelError, match="T5ForConditionalGeneration reads its source"):
+        writing.task.check_explains_inputs(writing)

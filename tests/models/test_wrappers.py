@@ -1,0 +1,222 @@
+"""Models that are wrapped or reduced: the scores are those of the model as it answers, and it stays as it was."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import ALL, Explainer
+from normxlogit.errors import HeadMismatchError, UnsupportedModelError
+from tests import tiny
+
+peft = pytest.importorskip("peft")
+accelerate = pytest.importorskip("accelerate")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning"),  # peft's call
+    pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),  # torch's own
+]
+
+TEXT = tiny.TEXTS[2]
+KINDS = {"bert": "SequenceClassification", "llama": "CausalLM"}
+
+
+def by_hand(wrapped, explainer: Explainer) -> np.ndarray:
+    """Norm times logit at each token, from the wrapped model's own outputs and its own head module."""
+    ids = torch.tensor([explainer(TEXT).token_ids])
+    with torch.no_grad():
+        out = wrapped(input_ids=ids, output_hidden_states=True)
+        norms = out.hidden_states[0][0].float().norm(dim=-1)  # (T,)
+        if out.logits.ndim == 3:
+            label = out.logits[0, -1].argmax()
+            logits = out.logits[0, :, label]  # (T,)
+        else:
+            plain = explainer._model.module
+            each = out.hidden_states[-1].transpose(0, 1)  # (T, 1, H): every token a text of its own
+            logits = plain.classifier(plain.bert.pooler(each))[:, out.logits[0].argmax()]  # (T,)
+    return (norms * logits.float()).numpy()
+
+
+def lora(family: str, seed: int = 1, **options):
+    """A model with a LoRA adapter that has learned something: its second factor starts at zero and hides."""
+    kind = KINDS[family]
+    task = {"SequenceClassification": "SEQ_CLS", "CausalLM": "CAUSAL_LM"}[kind]
+    targets = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj"]}[family]
+    config = peft.LoraConfig(task_type=task, r=4, **{"target_modules": targets} | options)
+    wrapped = peft.get_peft_model(tiny.model(family, kind), config).eval()
+    learn(wrapped, seed)
+    return wrapped, config
+
+
+def learn(wrapped, seed: int) -> None:
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in wrapped.named_parameters():
+            if "lora_B" in name and parameter.abs().sum() == 0:
+                parameter.normal_(std=0.5)
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_an_adapter_changes_the_scores_as_it_changes_the_logits(family):
+    wrapped, _ = lora(family)
+    tokenizer = tiny.tokenizer_for(family)
+    explainer = Explainer(wrapped, tokenizer)
+    active = explainer(TEXT, method="normxlogit").scores
+    np.testing.assert_allclose(active, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4)
+    bare = Explainer(tiny.model(family, KINDS[family]), tokenizer)(TEXT, method="normxlogit").scores
+    assert np.abs(active - bare).max() > 1e-2
+    merged = Explainer(wrapped.merge_and_unload(), tokenizer)(TEXT, method="normxlogit").scores
+    np.testing.assert_allclose(merged, active, rtol=1e-3, atol=1e-3)
+
+
+def test_an_adapter_in_the_output_embedding_is_part_of_the_head():
+    """Its rows cannot be cut out of the base weight, so all columns are computed and the wanted ones kept."""
+    wrapped, _ = lora("llama", target_modules=["lm_head"])
+    explainer = Explainer(wrapped, tiny.tokenizer_for("llama"))
+    np.testing.assert_allclose(
+        explainer(TEXT, method="normxlogit").scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_a_head_trained_beside_the_adapter_is_the_head_that_is_read():
+    wrapped, _ = lora("bert", modules_to_save=["classifier"])
+    head = wrapped.base_model.model.classifier
+    with torch.no_grad():
+        head.modules_to_save["default"].weight.add_(1.0)
+    explainer = Explainer(wrapped, tiny.tokenizer_for("bert"))
+    np.testing.assert_allclose(explainer(TEXT).scores, by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4)
+
+
+def test_of_several_adapters_the_active_one_counts():
+    wrapped, config = lora("bert")
+    wrapped.add_adapter("second", config)
+    learn(wrapped, seed=2)
+    tokenizer = tiny.tokenizer_for("bert")
+    found = {}
+    for name in ("default", "second"):
+        wrapped.set_adapter(name)
+        explainer = Explainer(wrapped, tokenizer)
+        found[name] = explainer(TEXT).scores
+        np.testing.assert_allclose(found[name], by_hand(wrapped, explainer), rtol=1e-4, atol=1e-4)
+    assert np.abs(found["default"] - found["second"]).max() > 1e-2
+    with wrapped.disable_adapter():
+        bare = Explainer(wrapped, tokenizer)(TEXT).scores
+    np.testing.assert_allclose(bare, Explainer(tiny.model("bert"), tokenizer)(TEXT).scores, rtol=1e-5, atol=1e-5)
+
+
+def test_virtual_tokens_are_refused():
+    config = peft.PromptTuningConfig(task_type="SEQ_CLS", num_virtual_tokens=4)
+    wrapped = peft.get_peft_model(tiny.model("bert"), config)
+    with pytest.raises(UnsupportedModelError, match="virtual tokens"):
+        Explainer(wrapped, tiny.tokenizer_for("bert"))
+
+
+def test_an_adapter_that_the_text_switches_on_is_refused():
+    invoked = [tiny.VOCABULARY["film"]]
+    wrapped, _ = lora("llama", alora_invocation_tokens=invoked)
+    with pytest.raises(UnsupportedModelError, match="activated LoRA"):
+        Explainer(wrapped, tiny.tokenizer_for("llama"))
+
+
+@pytest.mark.parametrize("where", ["", "base_model"])
+def test_what_is_done_around_the_model_is_not_passed_over(where):
+    """As X-LoRA does, which reads a text twice; here it is a hook on what holds the adapters."""
+    wrapped, _ = lora("llama")
+    explainer = Explainer(wrapped, tiny.tokenizer_for("llama"))
+    explainer(TEXT)
+    wrapped.get_submodule(where).register_forward_hook(lambda _, __, output: {"logits": output.logits * 2})
+    with pytest.raises(HeadMismatchError, match="differ from the model's own"):
+        explainer(TEXT)
+
+
+def test_hooks_around_a_compiled_model_are_refused():
+    compiled = torch.compile(tiny.model("bert"))
+    compiled.register_forward_hook(lambda _, __, output: {"logits": output.logits * 2})
+    with pytest.raises(UnsupportedModelError, match=r"hooks are on what torch\.compile put around a BertFor"):
+        Explainer(compiled, tiny.tokenizer_for("bert"))
+
+
+@pytest.mark.parametrize(
+    ("family", "method"),
+    [*((family, method) for family in KINDS for method in ("normxlogit", "frozen-gradient")), ("bert", "alti")],
+)
+def test_weights_that_wait_elsewhere_give_the_same_scores(family, method, tmp_path):
+    """Offloaded weights are on the meta device until accelerate's hook brings them for one call of their module."""
+    plain = tiny.model(family, KINDS[family])
+    tokenizer = tiny.tokenizer_for(family)
+    wanted = Explainer(plain, tokenizer)(TEXT, method=method).scores
+    layered = Explainer(plain, tokenizer)(TEXT, method=method, layers=ALL).scores
+    disk = accelerate.disk_offload(tiny.model(family, KINDS[family]), str(tmp_path), execution_device="cpu")
+    memory = accelerate.cpu_offload(tiny.model(family, KINDS[family]), execution_device="cpu")
+    for offloaded in (memory, disk):
+        assert next(offloaded.parameters()).device.type == "meta"
+        explainer = Explainer(offloaded, tokenizer)
+        np.testing.assert_allclose(explainer(TEXT, method=method).scores, wanted, rtol=1e-5, atol=1e-5)
+        layers = explainer(TEXT, method=method, layers=ALL).scores
+        np.testing.assert_allclose(layers, layered, rtol=1e-5, atol=1e-5)
+        assert next(offloaded.parameters()).device.type == "meta", "weights must go back"
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_a_device_map_is_followed(family):
+    plain = tiny.model(family, KINDS[family])
+    tokenizer = tiny.tokenizer_for(family)
+    wanted = Explainer(plain, tokenizer)(TEXT).scores
+    top = [name for name, _ in plain.named_children()]
+    split = accelerate.dispatch_model(plain, dict.fromkeys(top, "cpu"), main_device="cpu", force_hooks=True)
+    np.testing.assert_allclose(Explainer(split, tokenizer)(TEXT).scores, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("family", KINDS)
+def test_half_precision_keeps_the_order(family, dtype):
+    tokenizer = tiny.tokenizer_for(family)
+    label = Explainer(tiny.model(family, KINDS[family], scale=2.0), tokenizer)(TEXT).target.ids[0]
+    full = Explainer(tiny.model(family, KINDS[family], scale=2.0), tokenizer)(TEXT, target=label)
+    half = Explainer(tiny.model(family, KINDS[family], scale=2.0).to(dtype), tokenizer)(TEXT, target=label)
+    assert half.scores.dtype == np.float32
+    ranks = [np.argsort(np.argsort(r.scores)) for r in (full, half)]
+    assert np.corrcoef(*ranks)[0, 1] > 0.97
+    spread = np.abs(full.scores).max()
+    np.testing.assert_allclose(half.scores / spread, full.scores / spread, atol=0.03)
+
+
+def test_a_compiled_model_is_unwrapped():
+    plain = tiny.model("bert")
+    tokenizer = tiny.tokenizer_for("bert")
+    compiled = torch.compile(plain)
+    np.testing.assert_array_equal(Explainer(compiled, tokenizer)(TEXT).scores, Explainer(plain, tokenizer)(TEXT).scores)
+
+
+@pytest.mark.parametrize("family", KINDS)
+def test_int8_weights_are_read_as_they_are(family):
+    quantization = pytest.importorskip("torchao.quantization")
+    plain = tiny.model(family, KINDS[family])
+    tokenizer = tiny.tokenizer_for(family)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantization.quantize_(plain, quantization.Int8WeightOnlyConfig())
+    explainer = Explainer(plain, tokenizer)
+    np.testing.assert_allclose(explainer(TEXT).scores, by_hand(plain, explainer), rtol=1e-4, atol=1e-4)
+
+
+REVIEWS = [
+    "The movie is mediocre, maybe even bad.",
+    "A warm, funny and surprisingly moving film about two brothers who run a bakery.",
+    "It starts well enough, but the last hour drags and the jokes wear thin long before the end.",
+    "Never have I been so glad that a story was over, and never have actors looked so lost in it.",
+    "Visually it is a feast; the plot, such as it is, hangs together by a thread.",
+    "One of the year's best performances carries a script that would otherwise sink without a trace.",
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("method", ["normxlogit", "logat"])
+def test_half_precision_ranks_the_tokens_of_real_sentences_alike(method, dtype):
+    from scipy.stats import spearmanr
+
+    full = Explainer.from_pretrained(dtype=torch.float32)(REVIEWS, target="positive", method=method)
+    half = Explainer.from_pretrained(dtype=dtype)(REVIEWS, target="positive", method=method)
+    found = [spearmanr(a.scores, b.scores).statistic for a, b in zip(full, half, strict=True)]
+    assert np.mean(found) > 0.99

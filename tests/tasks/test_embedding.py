@@ -1,0 +1,66 @@
+"""A model that embeds: how it reads texts, and the cosine as what is explained, on numbers worked out by hand."""
+
+import pytest
+import torch
+from torch import nn
+
+from normxlogit.models.task_model import TaskModel
+from normxlogit.tasks.embedding import Direction
+from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
+from tests import tiny
+
+
+def made(declared=10**30, **steps):
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = declared
+    return TaskModel(SentenceEmbedding(tiny.model("bert").bert, Steps(**steps)), tokenizer)
+
+
+def texts(model, *given):
+    return [e.text for e in model.task.encode_texts(model, given)]
+
+
+@pytest.mark.parametrize(("max_length", "limit"), [(None, 40), (6, 6), (50, 40)])
+def test_the_least_of_the_limits_counts(max_length, limit):
+    assert made(max_length=max_length).encoder.limit == limit
+
+
+def test_texts_are_read_with_their_prompt_and_in_lower_case_where_that_is_said():
+    for lower, text in ((True, "find a cat"), (False, "Find A cat")):
+        assert texts(made(prompt="Find ", lower=lower), "A cat") == [text]
+    assert texts(made(), "A", "b") == ["A", "b"]
+
+
+def test_the_steps_of_a_sentence_transformer_are_read_anew(monkeypatch):
+    class Pooling(nn.Module):
+        pass
+
+    given, read = nn.Sequential(nn.Linear(1, 1), Pooling()), []
+
+    def steps(model, pooling=None):
+        read.append(pooling)
+        return SentenceEmbedding(tiny.model("bert").bert, Steps(prompt=f"{len(read)} "))
+
+    monkeypatch.setattr("normxlogit.tasks.embedding.sentence_embedding", steps)
+    model = TaskModel(given, tiny.tokenizer_for("bert"), pooling="mean")
+    assert read[0] == "mean"
+    assert not model.refresh()
+    before = len(read)
+    given.append(nn.Linear(1, 1))
+    assert model.refresh()
+    assert len(read) == before + 1
+    assert texts(model, "a") == [f"{len(read)} a"]
+
+
+def test_a_direction_is_the_cosine_with_the_own_length_held():
+    vectors = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 2.0]]])  # (B, K, C)
+    target = Direction.of(made().task, vectors)
+    assert (target.ids.tolist(), target.contrast, target.positions) == ([[0, 0], [0, 0]], None, None)
+    assert (target.labelled, target.task.name) == (True, "embedding")
+    logits = torch.tensor([[3.0, 4.0], [0.3, 0.4]], requires_grad=True)
+    cosines = target.read(logits)
+    torch.testing.assert_close(cosines.detach(), torch.tensor([[0.6, 0.36 + 0.64], [0.8, 1.6]]))
+    (slope,) = torch.autograd.grad(cosines[0, 0], logits)
+    torch.testing.assert_close(slope, torch.tensor([[1 / 5, 0], [0, 0]]), msg="the length is no part of the slope")
+    many = target.read(torch.tensor([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), torch.tensor([1, 0, 1]))
+    torch.testing.assert_close(many, torch.tensor([[0.8, 1.6], [0.6, 1.0], [0.0, 0.0]]))

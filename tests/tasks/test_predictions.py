@@ -1,0 +1,108 @@
+"""What a model said, against its own outputs."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer
+from normxlogit.inputs.batching import Batch
+from normxlogit.inputs.encoding import Encoding
+from normxlogit.models.forward_pass import ForwardPass
+from normxlogit.results.attribution import Prediction
+from normxlogit.tasks.classification import Classification
+from normxlogit.tasks.language import CausalLM
+from normxlogit.tasks.predictions import Predictions
+from normxlogit.tasks.question_answering import QuestionAnswering
+from tests import tiny
+
+TEXTS = ["once upon a time the cat", "the keys to the cabinet are here"]
+
+
+@pytest.mark.parametrize(("family", "kind"), [("llama", "CausalLM"), ("roberta", "SequenceClassification")])
+def test_the_prediction_is_the_largest_output_with_its_value_and_probability(family, kind):
+    model, tokenizer = tiny.model(family, kind), tiny.tokenizer_for(family)
+    for found, text in zip(Explainer(model, tokenizer)(TEXTS), TEXTS, strict=True):
+        with torch.no_grad():
+            logits = model(**tokenizer(text, return_tensors="pt")).logits[0]
+        logits = logits[-1] if logits.ndim == 2 else logits  # (C,)
+        best = int(logits.argmax())
+        said = found.prediction
+        assert said.id == best
+        assert said.label == (tokenizer.decode([best]).strip() if kind == "CausalLM" else model.config.id2label[best])
+        assert said.value == pytest.approx(float(logits[best]), abs=1e-4)
+        assert said.probability == pytest.approx(float(logits.softmax(-1)[best]), abs=1e-5)
+
+
+# --- on numbers worked out by hand ----------------------------------------------------------------------------------
+
+LOGITS = torch.tensor([[1.0, 3.0, 2.0], [0.0, -1.0, -2.0]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "chances"),
+    [
+        ("regression", [None, None]),
+        ("multi-label", [1 / (1 + math.exp(-3)), 0.5]),
+        ("single-label", [1 / (1 + math.exp(-2) + math.exp(-1)), 1 / (1 + math.exp(-1) + math.exp(-2))]),
+    ],
+)
+def test_a_table_of_predictions_is_read_by_name(kind, chances):
+    table = Classification(("a", "b", "c"), None, kind).top(LOGITS.double()).numpy()
+    found = Predictions(table, ("a", "b", "c"))
+    assert [(p.label, p.id, p.value) for p in found] == [("b", 1, 3.0), ("a", 0, 0.0)]
+    assert [p.probability for p in found] == [None if c is None else pytest.approx(c) for c in chances]
+    assert len(found) == 2
+    assert found[-1] == found[1] != found[0]
+    assert isinstance(found[1:], Predictions)
+    assert found[1:] == [found[1]]
+    assert found == (found[0], found[1])
+    assert found != [found[1], found[0]]
+    assert found != {found[0], found[1]}
+    assert repr(found[1:]) == f"Predictions([{found[1]!r}])"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(found)
+
+
+def test_an_answer_is_what_stands_between_its_ends():
+    sequences = (None, 0, None, 1, 1, 1, None)
+    offsets = ((0, 0), (0, 1), (0, 0), (0, 3), (3, 7), (8, 11), (0, 0))
+    special = tuple(s is None for s in sequences)
+    tokens = ("[CLS]", "x", "[SEP]", "the", " cat", "sat", "[SEP]")
+    pair = Encoding({"input_ids": [5] * 7}, tokens, offsets, None, sequences, special, "x", "the cat sat on")
+    alone = replace(pair, sequence_ids=tuple(None if s is None else 0 for s in sequences), text="the cat sat")
+    logits = torch.zeros(1, 9, 2)
+    logits[0, 3, 0] = logits[0, 4, 1] = 2.0
+    mask = torch.tensor([[False] * 2 + [True] * 7])  # padded on the left
+
+    def said(encoding, start, end):
+        batch = Batch({}, mask, [encoding], [0])
+        empty = torch.zeros(1, 9, 1)
+        places = torch.tensor([[start, end]])
+        run = ForwardPass(batch, empty, empty, None, logits[:, [start, end], [0, 1]], None, places, logits)
+        (found,) = QuestionAnswering().answers(run)
+        return found
+
+    one = said(pair, 5, 6)
+    assert (one.label, one.id) == ("the cat", 3)
+    assert said(replace(pair, offsets=None), 5, 6).label == "the cat"
+    assert said(replace(pair, text_pair=None), 6, 6).label == "cat", "its tokens, without the space"
+    assert said(alone, 6, 7).label == "cat sat"
+    assert said(pair, 2, 2).label == "", "no answer"
+    e = math.exp(2)
+    assert said(pair, 3, 4).value == 4.0
+    whole = logits[0, 2:].softmax(0)
+    assert said(pair, 3, 4).probability == pytest.approx(float(whole[1, 0] * whole[2, 1]))
+    assert whole[1, 0] == pytest.approx(e / (e + 6)), "padding has no part in it"
+    with pytest.raises(ValueError, match="not the forward pass of a question-answering model"):
+        QuestionAnswering().answers(ForwardPass(Batch({}, mask, [pair], [0]), None, None, None, None, None, None))
+
+
+def test_words_are_predicted_by_name():
+    table = np.array([[2.5, 7.0, 0.25], [1.0, 5.0, 0.5]], np.float32)
+    assert CausalLM((), tiny.tokenizer()).describe(table) == [
+        Prediction("movie", 7, 2.5, 0.25),
+        Prediction("the", 5, 1.0, 0.5),
+    ]

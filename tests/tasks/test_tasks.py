@@ -1,0 +1,387 @@
+"""Token classification, question answering and multiple choice against plain loops over the model's own code."""
+
+import pytest
+import torch
+
+from normxlogit import ALL, Attribution, Explainer, InputError, TargetError, UnsupportedModelError
+from normxlogit.inputs.batching import Batch
+from normxlogit.inputs.encoding import Encoding
+from normxlogit.tasks import task_of
+from normxlogit.tasks.language import CausalLM, MaskedLM
+from normxlogit.tasks.question_answering import QuestionAnswering
+from tests import tiny
+
+TAGS = {"id2label": {0: "O", 1: "PER", 2: "LOC"}, "label2id": {"O": 0, "PER": 1, "LOC": 2}}
+TEXT = "the cat sat on a mat once upon time"
+
+
+def by_hand(model, encoded, head):
+    """Norm of the embedding layer's output times HoT(x_i), one token at a time.
+
+    `head` is a function of (1, 1, H) hidden states, written out for the model's class.
+    """
+    with torch.inference_mode():
+        states = model(**encoded, output_hidden_states=True).hidden_states
+        hidden = model.base_model(**encoded).last_hidden_state
+    scores = []
+    for i in range(hidden.shape[1]):
+        norm = states[0][0, i].norm()
+        scores.append(norm * head(hidden[:, i : i + 1])[0, 0])
+    return torch.stack(scores)  # (T, C)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "deberta-v2", "gpt2", "qwen2"])
+def test_token_classification_is_the_tag_logit_of_each_token_times_its_norm(family):
+    model, tokenizer = tiny.model(family, "TokenClassification", **TAGS), tiny.tokenizer_for(family)
+    explainer = Explainer(model, tokenizer)
+    encoded = tokenizer(TEXT, return_tensors="pt")
+    head = getattr(model, "classifier", None) or model.score
+    with torch.inference_mode():
+        wanted = by_hand(model, encoded, head)  # (T, C)
+        tags = model(**encoded).logits[0].argmax(-1)
+    a = explainer(TEXT, position=3, target="LOC")
+    torch.testing.assert_close(torch.tensor(a.scores), wanted[:, 2], rtol=1e-4, atol=1e-5)
+    assert a.target.position == 3
+    assert a.target.labels == ("LOC",)
+    assert a.prediction.id == int(tags[3])
+    said = explainer(TEXT, position=3)
+    torch.testing.assert_close(torch.tensor(said.scores), wanted[:, tags[3]], rtol=1e-4, atol=1e-5)
+    every = explainer(TEXT, position=3, target=ALL)
+    torch.testing.assert_close(torch.tensor(every.scores), wanted.T, rtol=1e-4, atol=1e-5)
+
+
+def tagger(biases):
+    """A BERT tagger whose tags depend on its random weights and on the biases given."""
+    model = tiny.model("bert", "TokenClassification", **TAGS)
+    with torch.no_grad():
+        model.classifier.bias += torch.tensor(biases)
+    return model, Explainer(model, tiny.tokenizer_for("bert"))
+
+
+def test_the_default_position_is_the_first_entity():
+    found = []
+    for outside in (-3.0, 0.0, 3.0, 6.0):
+        model, explainer = tagger([outside, 0.0, 0.0])
+        encoded = explainer._model.tokenizer(TEXT, return_tensors="pt")
+        tags = model(**encoded).logits[0].argmax(-1)[1:-1].tolist()
+        entities = [i + 1 for i, tag in enumerate(tags) if tag != 0]
+        a = explainer(TEXT)
+        assert a.target.position == (entities[0] if entities else 1)
+        found.append(a.target.position)
+    assert len(set(found)) > 1  # the test sees more than one case
+
+
+def test_a_position_may_be_a_token_a_word_or_characters():
+    _, explainer = tagger([0.0, 0.0, 0.0])
+    by_token = explainer(TEXT, position=6)
+    assert by_token.tokens[6] == "mat"
+    start = TEXT.index("mat")
+    assert explainer(TEXT, position="mat") == by_token
+    assert explainer(TEXT, position=(start, start + 2)) == by_token
+    assert explainer(TEXT, position=-5) == by_token
+    assert explainer("cats sat", position="cats").target.position == 1  # cat ##s: the first piece carries the label
+
+
+def test_positions_differ_by_input_and_survive_padding():
+    _, explainer = tagger([0.0, 0.0, 0.0])
+    texts = ["the cat sat", TEXT, "bad"]
+    together = explainer(texts, position=["cat", 6, None])
+    alone = [explainer(texts[0], position="cat"), explainer(TEXT, position=6), explainer("bad")]
+    for a, b in zip(together, alone, strict=True):
+        torch.testing.assert_close(torch.tensor(a.scores), torch.tensor(b.scores), rtol=1e-4, atol=1e-5)
+        assert (a.target.position, a.prediction.id) == (b.target.position, b.prediction.id)
+
+
+@pytest.mark.parametrize("position", [11, -12, "dog", "t", (3, 4), (100, 101)])
+def test_a_place_that_is_not_there_is_refused(position):
+    _, explainer = tagger([0.0, 0.0, 0.0])
+    with pytest.raises(InputError, match=r"position|characters|stands there"):
+        explainer(TEXT, position=position)
+
+
+def test_a_position_needs_a_task_that_has_one():
+    explainer = Explainer(tiny.model("bert"), tiny.tokenizer_for("bert"))
+    with pytest.raises(InputError, match="token classifiers"):
+        explainer(TEXT, position=1)
+    with pytest.raises(InputError, match="2 positions for 1"):
+        tagger([0.0, 0.0, 0.0])[1]([TEXT], position=[1, 2])
+
+
+def test_a_position_chooses_among_several_masks():
+    explainer = Explainer(tiny.model("bert", "MaskedLM"), tiny.tokenizer_for("bert"))
+    text = "the [MASK] sat on the [MASK] here"
+    with pytest.raises(TargetError, match="choose one with position="):
+        explainer(text)
+    first, second = (explainer(text, position=place, target="cat", method="normxlogit") for place in (2, 6))
+    assert (first.target.position, second.target.position) == (2, 6)
+    assert first.prediction.value != second.prediction.value
+    assert (first.scores == second.scores).all()  # the score of a token for a word does not depend on the place
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "deberta-v2", "qwen2"])
+def test_question_answering_is_the_start_or_end_logit_of_each_token_times_its_norm(family):
+    model, tokenizer = tiny.model(family, "QuestionAnswering"), tiny.tokenizer_for(family)
+    question, context = "is the cat here ?", "once upon a time the cat sat on the mat , without wit ."
+    encoded = tokenizer(question, context, return_tensors="pt")
+    explainer = Explainer(model, tokenizer)
+    with torch.inference_mode():
+        wanted = by_hand(model, encoded, model.qa_outputs)  # (T, 2)
+        outputs = model(**encoded)
+    a = explainer((question, context), target=ALL)
+    assert a.target.labels == ("start", "end")
+    torch.testing.assert_close(torch.tensor(a.scores), wanted.T, rtol=1e-4, atol=1e-5)
+    start = explainer((question, context))
+    assert (start.scores == explainer((question, context), target="start").scores).all()
+    torch.testing.assert_close(torch.tensor(start.scores), wanted[:, 0], rtol=1e-4, atol=1e-5)
+
+    sequences = encoded.sequence_ids(0)
+    starts, ends = outputs.start_logits[0], outputs.end_logits[0]
+    pairs = [
+        (float(starts[i] + ends[j]), i, j)
+        for i in range(len(sequences))
+        for j in range(i, min(i + 15, len(sequences)))
+        if sequences[i] == sequences[j] == 1
+    ]
+    value, first, last = max(pairs)
+    end = explainer((question, context), target="end")
+    if sequences[0] is None and float(starts[0] + ends[0]) > value:
+        assert start.prediction.label == ""
+        first = last = 0
+    else:
+        offsets = encoded.encodings[0].offsets
+        assert start.prediction.label == context[offsets[first][0] : offsets[last][1]]
+        assert start.prediction.value == pytest.approx(value, rel=1e-4)
+    assert (start.target.position, end.target.position) == (first, last)
+    chance = outputs.start_logits[0].softmax(-1)[first] * outputs.end_logits[0].softmax(-1)[last]
+    assert start.prediction.probability == pytest.approx(float(chance), rel=1e-3)
+
+
+def test_answers_are_the_same_alone_and_in_a_batch_and_saved():
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    pairs = [("is the cat here ?", "the cat sat on the mat"), ("good", "once upon a time , the cat sat"), ("a", "the")]
+    for pair, a in zip(pairs, explainer(pairs), strict=True):
+        b = explainer(pair)
+        torch.testing.assert_close(torch.tensor(a.scores), torch.tensor(b.scores), rtol=1e-4, atol=1e-5)
+        assert a.prediction.label == b.prediction.label
+        assert Attribution.from_dict(a.to_dict()) == a
+
+
+def test_the_two_ends_have_no_contrast():
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    with pytest.raises(TargetError, match="contrast"):
+        explainer(("is it ?", "the cat"), target="start", contrast="end")
+
+
+QUESTION = ("the cat sat on", ["the mat .", "a movie plot", "time !"])
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "distilbert", "electra", "deberta-v2", "xlnet"])
+def test_multiple_choice_explains_the_row_of_a_choice(family):
+    model, tokenizer = tiny.model(family, "MultipleChoice"), tiny.tokenizer_for(family)
+    explainer = Explainer(model, tokenizer)
+    prompt, choices = QUESTION
+    padded = tokenizer([prompt] * 3, choices, return_tensors="pt", padding=True)
+    with torch.inference_mode():
+        logits = model(**{k: v[None] for k, v in padded.items()}).logits[0]
+    best = int(logits.argmax())
+    said = explainer(QUESTION)
+    assert said.prediction.label == choices[best]
+    assert said.prediction.id == best
+    assert said.prediction.value == pytest.approx(float(logits[best]), abs=1e-4)
+    assert said.prediction.probability == pytest.approx(float(logits.softmax(-1)[best]), abs=1e-4)
+    assert said.target.labels == (choices[best],)
+    assert said.text_pair == choices[best]
+    for index, choice in enumerate(choices):
+        encoded = tokenizer(prompt, choice, return_tensors="pt")
+        with torch.inference_mode():
+            hidden = model.base_model(**encoded).last_hidden_state
+            first = model(**{k: v[None] for k, v in encoded.items()}, output_hidden_states=True).hidden_states[0]
+            wanted = [
+                first.reshape(1, -1, first.shape[-1])[0, i].norm() * one_token_choice(model, hidden[:, i : i + 1])
+                for i in range(hidden.shape[1])
+            ]
+        a = explainer(QUESTION, target=index)
+        assert a.target.ids == (index,)
+        torch.testing.assert_close(torch.tensor(a.scores), torch.stack(wanted), rtol=1e-4, atol=1e-5)
+        assert (explainer(QUESTION, target=choice).scores == a.scores).all()
+
+
+def one_token_choice(model, hidden):
+    """Each family's multiple-choice head, written out, on one token."""
+    kind = type(model).__name__
+    if kind.startswith("Bert"):
+        vector = model.bert.pooler(hidden)
+    elif kind.startswith("Roberta"):
+        vector = model.roberta.pooler(hidden)
+    elif kind.startswith("DistilBert"):
+        vector = torch.relu(model.pre_classifier(hidden[:, 0]))
+    elif kind.startswith("Deberta"):
+        vector = model.pooler(hidden)
+    else:  # Electra and XLNet
+        summary = model.sequence_summary
+        vector = summary.activation(summary.summary(hidden[:, 0]))
+    return (model.classifier if hasattr(model, "classifier") else model.logits_proj)(vector)[0, 0]
+
+
+def test_many_questions_and_the_untouched_model():
+    model = tiny.model("bert", "MultipleChoice")
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    results = explainer([QUESTION, ("bad", ["a", "the"])])
+    assert [len(r.target.labels) for r in results] == [1, 1]
+    assert "forward" not in vars(model)
+    assert all(Attribution.from_dict(a.to_dict()) == a for a in results)
+
+
+@pytest.mark.parametrize("question", ["a text", ("a", "b"), ("a", ["one"]), ("a", [])])
+def test_a_question_without_choices_is_refused(question):
+    explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
+    with pytest.raises(InputError, match="choices"):
+        explainer(question)
+
+
+@pytest.mark.parametrize("options", [{"target": ALL}, {"target": [0, 1]}, {"contrast": 1}, {"target": 3}])
+def test_choices_are_explained_one_at_a_time(options):
+    explainer = Explainer(tiny.model("bert", "MultipleChoice"), tiny.tokenizer_for("bert"))
+    with pytest.raises(TargetError, match="choice"):
+        explainer(QUESTION, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        ("TokenClassification", "token-classification"),
+        ("QuestionAnswering", "question-answering"),
+        ("MultipleChoice", "multiple-choice"),
+    ],
+)
+def test_loaded_from_a_folder_the_head_is_the_saved_one(tmp_path, kind, wanted):
+    tiny.model("distilbert", kind).save_pretrained(tmp_path)
+    tiny.tokenizer_for("distilbert").save_pretrained(tmp_path)
+    assert Explainer.from_pretrained(tmp_path)._model.task.name == wanted
+
+
+# --- where an answer stands, on logits written by hand --------------------------------------------------------------
+
+READER = QuestionAnswering()
+
+
+def reading(length, starts, ends, *, first_special=True, padding=0):
+    """A question of one token and a context up to the last token, with start and end logits at the places given."""
+    sequences = (None if first_special else 0, 0, None, *[1] * (length - 4), None)
+    special = tuple(s is None for s in sequences)
+    encoding = Encoding({"input_ids": [5] * length}, ("x",) * length, None, None, sequences, special)
+    logits = torch.full((1, length + padding, 2), -9.0)
+    for column, values in enumerate((starts, ends)):
+        for place, value in values.items():
+            logits[0, place, column] = value
+    mask = torch.tensor([[True] * length + [False] * padding])
+    return READER.positions(Batch({}, mask, [encoding], [0]), logits)[0].tolist()
+
+
+def test_the_longest_answer_has_fifteen_tokens():
+    assert reading(40, {5: 3.0}, {19: 3.0, 8: 2.0}) == [5, 19], "fifteen tokens"
+    assert reading(40, {5: 3.0}, {20: 3.0, 8: 2.0}) == [5, 8], "sixteen are too many"
+
+
+def test_an_answer_may_begin_and_end_in_one_token_and_at_the_contexts_ends():
+    assert reading(12, {6: 3.0}, {6: 3.0}) == [6, 6]
+    assert reading(12, {3: 3.0}, {10: 3.0}) == [3, 10], "the first and the last token of the context"
+    assert reading(12, {10: 3.0}, {3: 3.0, 10: 1.0}) == [10, 10], "an end before the start is none"
+    assert reading(12, {6: 3.0, 11: 9.0}, {7: 3.0, 11: 9.0, 1: 9.0}) == [6, 7], "only the context holds answers"
+    assert reading(12, {6: 3.0, 13: 9.0}, {7: 3.0, 13: 9.0}, padding=3) == [6, 7], "nor does padding"
+
+
+def test_no_answer_is_given_where_its_own_sum_is_larger():
+    assert reading(12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}) == [0, 0]
+    assert reading(12, {0: 3.0, 6: 3.0}, {0: 3.0, 7: 3.0}) == [6, 7], "not where it is equal"
+    assert reading(12, {0: 4.0, 6: 3.0}, {0: 3.0, 7: 3.0}, first_special=False) == [6, 7], "nor by a word"
+
+
+def test_an_answer_of_a_reader_ends_with_its_last_token():
+    lengths = set()
+    pair = ("is the cat here ?", text := "once upon a time the cat sat on the mat , without wit .")
+    encoded = tiny.tokenizer_for("bert")(*pair)
+    for seed in range(6):
+        explainer = Explainer(tiny.model("bert", "QuestionAnswering", seed=seed), tiny.tokenizer_for("bert"))
+        start, end = explainer(pair), explainer(pair, target="end")
+        first, last = start.target.position, end.target.position
+        if first == 0:
+            continue
+        spans = encoded.encodings[0].offsets
+        assert start.prediction.label == text[spans[first][0] : spans[last][1]]
+        lengths.add(last - first)
+    assert lengths - {0}, "the test sees an answer of several tokens"
+
+
+def test_the_last_token_and_the_mask_are_found_beside_padding():
+    mask = torch.tensor([[True, True, True, False], [True] * 4])
+    own = [Encoding({"input_ids": [5] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in (3, 4)]
+    ids = torch.tensor([[5, 4, 5, 4], [5, 5, 5, 4]])
+    batch = Batch({"input_ids": ids}, mask, own, [0, 1])
+    assert CausalLM().positions(batch, None).tolist() == [2, 3]
+    found = MaskedLM((), tiny.tokenizer_for("bert")).positions(batch, None)
+    assert found.tolist() == [1, 3], "a mask id in the padding is none"
+
+
+@pytest.mark.parametrize("labels", [{1: "a", 2: "b"}, {0: None, 1: "b"}, {}, {"x": "a"}, {None: "a"}, None])
+def test_labels_must_name_the_outputs_from_zero_up(labels):
+    model = tiny.model("bert")
+    vars(model.config)["id2label"] = labels
+    with pytest.raises(UnsupportedModelError, match="must name the outputs from 0 up"):
+        task_of(model)
+
+
+def test_wrong_labels_of_a_large_model_are_not_shown_whole():
+    model = tiny.model("bert")
+    vars(model.config)["id2label"] = {i: f"label {i}" for i in range(1, 5000)}
+    with pytest.raises(UnsupportedModelError) as caught:
+        task_of(model)
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("outputs", [1, 5])
+@pytest.mark.parametrize("kind", ["SequenceClassification", "TokenClassification"])
+def test_a_replaced_head_with_another_number_of_outputs_is_refused(kind, outputs):
+    model = tiny.model("bert", kind, num_labels=3)
+    explainer = Explainer(model, tiny.tokenizer_for("bert"))
+    assert explainer("a cat").target.labels
+    model.classifier = torch.nn.Linear(32, outputs)
+    for call in ({}, {"target": 0}):
+        with pytest.raises(UnsupportedModelError, match=f"answers with {outputs} numbers and .* names 3 labels"):
+            explainer("a cat", **call)
+    model.config.id2label = {i: f"kind {i}" for i in range(outputs)}
+    assert explainer("a cat", target=outputs - 1).target.labels == (f"kind {outputs - 1}",)
+
+
+def test_an_answer_without_a_text_is_its_tokens():
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tiny.tokenizer_for("bert"))
+    for text in [tiny.PAIR[0], *tiny.TEXTS]:
+        pair = ("is it good ?", text)
+        start, end = (explainer(pair, target=name).target.position for name in ("start", "end"))
+        if start < end:
+            break
+    assert start < end
+    (found,) = explainer({name: list(values) for name, values in tiny.tokenizer_for("bert")(*pair).items()})
+    assert found.text is None
+    assert found.prediction.label == "".join(found.tokens[start : end + 1])
+
+
+def test_ids_that_do_not_tell_the_context_are_refused_by_readers():
+    tokenizer = tiny.tokenizer_for("bert")
+    explainer = Explainer(tiny.model("bert", "QuestionAnswering"), tokenizer)
+    pair = ("is the cat here ?", "once upon a time the cat sat on the mat .")
+    encoded = tokenizer(*pair)
+    plain = {name: [list(values)] for name, values in encoded.items()}
+    told = explainer(plain)[0]  # its token types tell the texts apart
+    assert told.scores.tolist() == explainer(pair).scores.tolist()
+    with pytest.raises(InputError, match=r"input 0 is token ids that do not tell the question from the context.*pass"):
+        explainer({"input_ids": plain["input_ids"]})
+    assert explainer(pair[1]).target.position, "a text alone is the context"
+
+
+def test_what_wraps_a_model_is_refused_with_the_way_to_it():
+    wrapped = torch.nn.DataParallel(tiny.model("bert"))
+    with pytest.raises(UnsupportedModelError, match=r"DataParallel .*pass its \.module, BertForSequenceClassification"):
+        Explainer(wrapped, tiny.tokenizer_for("bert"))
+    with pytest.raises(UnsupportedModelError, match="what it is for must be said"):  # its head is elsewhere
+        Explainer(torch.nn.DataParallel(tiny.model("bert").bert), tiny.tokenizer_for("bert"))
