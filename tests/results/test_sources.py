@@ -200,7 +200,7 @@ def test_sentences_cite_their_first_source_and_others_of_a_fifth(tmp_path):
     ]
     c.save(tmp_path / "c.json")
     assert Citations.load(tmp_path / "c.json") == c
-    assert c.to_dict()["answer"][1] == {"text": "It sat.", "citations": [2, 1]}
+    assert c.to_dict()["answer"][1] == {"text": "It sat.", "citations": [2, 1], "share": 1.0, "supported": True}
     with pytest.raises(DataError, match="not there"):
         Citations.from_dict(c.to_dict() | {"verified": {"z": 1.0}})
 

@@ -157,15 +157,13 @@ class Sources(Result):
             require(passage.start <= passage.end <= len(self.text), "spans: outside the text")
 
     def _columns(self) -> Columns:
-        table: Columns = {
-            name: [] for name in ("part", "part_text", "source", "name", "start", "end", "score", "share")
-        }
-        for k, (part, shares) in enumerate(zip(self.parts, self.part_shares, strict=True)):
-            for i, source in enumerate(self.sources):
-                row = (k, part.name, i, *source, float(self.table[k, i]), float(shares[i]))
-                for name, value in zip(table, row, strict=True):
-                    table[name].append(value)
-        return table
+        names = ("part", "part_text", "source", "name", "start", "end", "score", "share")
+        rows = [
+            (k, part.name, i, *source, float(self.table[k, i]), float(shares[i]))
+            for k, (part, shares) in enumerate(zip(self.parts, self.part_shares, strict=True))
+            for i, source in enumerate(self.sources)
+        ]
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
     def _blocks(self) -> "list[Block]":
         from ..render.source_blocks import source_blocks
