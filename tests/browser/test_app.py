@@ -168,8 +168,8 @@ def test_generation_and_citation(watched, address, writer):
         page.locator("#new-tokens input[type=number]").fill("3")
         page.locator("#generate").click()
         shown = result(page, "generated")
-        assert shown.locator(".nxl-written").count() == 3
-        shown.locator(".nxl-written").first.hover()
+        assert shown.locator("[data-part]").count() == 3
+        shown.locator("[data-part]").first.hover()
         assert "rests on" in shown.locator(".nxl-status").inner_text()
         page.get_by_role("tab", name="Cite").click()
         page.locator("#citer input, #citer textarea").first.fill(writer)

@@ -336,6 +336,16 @@ def test_the_scale_begins_at_zero():
     assert "The(---) movie(---)" in to_text(make_attribution(("The", "movie"), (-10.0, -11.0)))
 
 
+def test_the_difference_from_the_mean_is_a_choice():
+    a = make_attribution(("one", "two", "three"), (39, 36, 27), text="one two three", bias=np.array(1, np.float32))
+    assert "centered() shows the difference from the mean" in str(a)
+    centered = a.centered()
+    assert centered.scores[1:-1].tolist() == [5, 2, -7]
+    assert centered.scores.sum() + centered.bias == a.scores.sum() + a.bias
+    assert "method      normxlogit (centered=True)" in str(centered)
+    assert "one(+++) two(+) three(---)" in str(centered)
+
+
 def test_the_colour_of_a_bar_is_that_of_the_sign():
     negative = to_text(make_attribution(("a", "film"), (-20, -40.0), text="a film"), color=True)
     assert re.findall(r"\x1b\[([0-9;]*)m(█+)", negative) == [("38;2;62;112;220", "█" * n) for n in (16, 8)]

@@ -7,7 +7,7 @@ from ..results.attribution import Attribution, Merge
 from ..results.base import Result
 from .blocks import Card, Cell, Column, Piece, Table, cell
 from .charts import number
-from .describe import distinct_methods, shortened, text_of
+from .describe import method_text, shortened, text_of
 from .layout import layout, strongest
 from .text_blocks import attribution_blocks, opening
 
@@ -59,21 +59,21 @@ def cards(
 
 def _overview(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> Table:
     """Return a table with what the model answered to each text, and the words that it rests on most."""
-    methods = distinct_methods(list({repr((a.method, a.settings)): (a.method, a.settings) for a in results}.values()))
-    named = dict(zip({repr((a.method, a.settings)): None for a in results}, methods, strict=True))
+    methods = [method_text(a.method, a.settings) for a in results]
+    several = len(set(methods)) > 1
     labels = {a.prediction.label for a in results}
     values = {a.prediction.probability is None for a in results}
     value = "probability" if values == {False} else "probability or value"
     if values == {True}:  # a regression, or cosines
         value = labels.pop() if len(labels) == 1 else "value"
-    columns = [Column("text"), *([Column("method")] if len(methods) > 1 else [])]
+    columns = [Column("text"), *([Column("method")] if several else [])]
     columns += [Column("label")] if labels else []
     rows = []
     for i, a in enumerate(results):
         chance = a.prediction.probability
         shown = f"{a.prediction.value:.4g}" if chance is None else f"{100 * chance:.1f}%"
         cells = [Cell(links={shortened(text_of(a)): f"result-{i + 1}"})]
-        cells += [cell(named[repr((a.method, a.settings))])] if len(methods) > 1 else []
+        cells += [cell(methods[i])] if several else []
         cells += [cell(a.prediction.label)] if labels else []
         cells.append(cell(shown, a.prediction.value if chance is None else chance))
         rows.append([*cells, Cell(_strongest(a, words, merge))])

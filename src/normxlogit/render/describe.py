@@ -76,15 +76,14 @@ def facts(a: Attribution) -> Facts:
     )
 
 
-def method_text(name: str, settings: Mapping[str, Any], *, all_settings: bool = False) -> str:
-    """Return a method with its settings in brackets.
+def method_text(name: str, settings: Mapping[str, Any]) -> str:
+    """Return a method with the settings that differ from its defaults in brackets.
 
     Args:
         name: Its name.
         settings: Its settings.
-        all_settings: Whether to show settings that have their default value too.
     """
-    usual = {} if all_settings else _default_settings(name)
+    usual = _default_settings(name)
     shown = ", ".join(
         f"{key}={setting_text(value)}" for key, value in settings.items() if key not in usual or usual[key] != value
     )

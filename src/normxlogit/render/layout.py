@@ -1,7 +1,7 @@
 """A text cut into scored pieces, and one scale for their colours."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -108,12 +108,14 @@ def layout(a: Attribution, *, words: bool | None = None, merge: Merge | None = N
         DataError: If words are asked for and the result has none.
     """
     if words or (words is None and a.has_words):
-        texts, columns, scores = _words(a, merge)
+        units = a.words(merge)
+        texts, columns = _cut(a, [(word.tokens, word.start, word.end) for word in units])
+        scores = np.stack([np.asarray(word.score) for word in units], -1) if units else a.scores[..., :0]
     elif a.text is None or a.offsets is None:
         texts, columns = _tokens(a)
         scores = a.scores
     else:
-        texts, columns = _spans(a, a.text, a.offsets)
+        texts, columns = _cut(a, _shared(a, a.offsets))
         scores = (
             np.stack([a.scores[..., list(c.tokens)].sum(-1) for c in columns], -1) if columns else a.scores[..., :0]
         )
@@ -199,58 +201,42 @@ class _Pen:
         return self.texts
 
 
-def _spans(a: Attribution, text: str, offsets: tuple[tuple[int, int], ...]) -> tuple[list[list[Segment]], list[Column]]:
-    sources = [text] if a.text_pair is None else [text, a.text_pair]
+Span = tuple[tuple[int, ...], int, int]
+"""Tokens, with the first character and the end of their text."""
+
+
+def _cut(a: Attribution, spans: list[Span]) -> tuple[list[list[Segment]], list[Column]]:
+    """Cut the original text at the spans of tokens or words."""
+    sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
     pen, done, current = _Pen(len(sources)), [0] * len(sources), 0
-    for group in _shared(a, offsets):
-        first, last = group[0], group[-1]
+    for tokens, start, end in spans:
+        first, last = tokens[0], tokens[-1]
         current = min(a.sequence_ids[first] or 0, len(sources) - 1) if a.sequence_ids[first] is not None else current
-        start, end = offsets[first][0], max(offsets[i][1] for i in group)
         if end <= start:
             if a.special_tokens_mask[first]:
                 pen.special(current, a.tokens[first], first)
             else:
-                pen.columns.append(Column(quoted(visible(a.tokens[first])), group, False))
+                pen.columns.append(Column(quoted(visible(a.tokens[first])), tokens, False))
             continue
         pen.plain(current, sources[current][done[current] : start])
         special = a.special_tokens_mask[first] and a.special_tokens_mask[last]
-        pen.scored(current, sources[current][start:end], group, special=special)
+        pen.scored(current, sources[current][start:end], tokens, special=special)
         done[current] = max(done[current], end)
     for sequence, source in enumerate(sources):
         pen.rest(sequence, source[done[sequence] :].rstrip())
     return pen.trimmed(), pen.columns
 
 
-def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[tuple[int, ...]]:
-    """Group the tokens in order, those that share characters (the bytes of one emoji) together."""
-    groups: list[list[int]] = []
+def _shared(a: Attribution, offsets: tuple[tuple[int, int], ...]) -> list[Span]:
+    """Return the spans of the tokens, of those that share characters (the bytes of one emoji) together."""
+    spans: list[Span] = []
     for index, (start, end) in enumerate(offsets):
-        if groups and end > start:
-            last = groups[-1][-1]
-            covered = max(offsets[i][1] for i in groups[-1])
-            if (
-                offsets[last][1] > offsets[last][0]
-                and start < covered
-                and a.sequence_ids[index] == a.sequence_ids[last]
-            ):
-                groups[-1].append(index)
-                continue
-        groups.append([index])
-    return [tuple(group) for group in groups]
-
-
-def _words(a: Attribution, merge: Merge | None) -> tuple[list[list[Segment]], list[Column], Any]:
-    words = a.words(merge)
-    sources = [a.text or ""] if a.text_pair is None else [a.text or "", a.text_pair]
-    pen, done = _Pen(len(sources)), [0] * len(sources)
-    for word in words:
-        pen.plain(word.sequence, sources[word.sequence][done[word.sequence] : word.start])
-        pen.scored(word.sequence, word.text, word.tokens)
-        done[word.sequence] = word.end
-    for sequence, source in enumerate(sources):
-        pen.rest(sequence, source[done[sequence] :].rstrip())
-    scores = np.stack([np.asarray(word.score) for word in words], -1) if words else a.scores[..., :0]
-    return pen.trimmed(), pen.columns, scores
+        tokens, first, covered = spans[-1] if spans else ((), 0, 0)
+        if end > start and first < covered and start < covered and a.sequence_ids[index] == a.sequence_ids[tokens[-1]]:
+            spans[-1] = ((*tokens, index), first, max(covered, end))
+        else:
+            spans.append(((index,), start, end))
+    return spans
 
 
 def _tokens(a: Attribution) -> tuple[list[list[Segment]], list[Column]]:

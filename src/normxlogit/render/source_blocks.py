@@ -31,6 +31,7 @@ def source_blocks(s: Sources) -> list[Block]:
         Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", s.model)], s.notes),
         Sentences([Sentence("", [("auto", _answer(s))])]),
         Links({"shares": shares}, HINT),
+        *_support(s),
         _listed(s),
         Legend("share of what the sources have in favour of a part of the answer"),
         Fold("What the model was given", [Sentences([Sentence("", [("auto", _prompt(s))])], small=True)], opened=True),
@@ -82,6 +83,15 @@ def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]
     if text[done:end].strip():
         cut.append(Piece(text[done:end], kind=between))
     return cut
+
+
+def _support(s: Sources) -> list[Block]:
+    """Return whether each sentence of a cited answer rests on the documents, where the scores tell."""
+    if not isinstance(s, Citations) or s.bias is None:
+        return []
+    rows = [[cell(one.text), cell(f"{one.share:.0%}", one.share), cell(one.verdict)] for one in s.support]
+    columns = [Column("sentence"), Column("share of the documents", numbers=True), Column("verdict")]
+    return [Table(columns, rows, "Does the answer rest on the documents?")]
 
 
 def _listed(s: Sources) -> Table:

@@ -170,26 +170,28 @@ def _bar(share: float, color: bool) -> Text:
 
 
 def _table(block: Table, color: bool) -> RenderableType:
-    table = _columns(*("right" if column.numbers else "left" for column in block.columns))
+    marked = {i for row in block.rows for i, cell in enumerate(row) if cell.strength and not color}
+    sides = [
+        ["right" if column.numbers else "left"] + ["left"] * (i in marked) for i, column in enumerate(block.columns)
+    ]
+    table = _columns(*(side for column in sides for side in column))
     if any(column.name for column in block.columns):
-        table.add_row(*(_text(column.name, DIM) for column in block.columns))
+        names = [[_text(column.name, DIM), *[Text()] * (i in marked)] for i, column in enumerate(block.columns)]
+        table.add_row(*(text for column in names for text in column))
     shown = range(len(block.rows)) if block.shown is None else block.shown
-    marked = not color and any(cell.strength for row in block.rows for cell in row)
     for i in shown:
         cells = []
-        for cell in block.rows[i]:
+        for place, cell in enumerate(block.rows[i]):
             line = Text(overflow="fold")
             for piece in cell.pieces:
                 line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
                 about = "".join(f" {text}" for text in (piece.number, piece.about) if text)
                 line.append_text(_text(f"{about}   " if about else "", DIM))
             line.rstrip()
-            if marked and cell.value is not None:
-                line.append(f" {_mark(cell.strength).strip('()'):<3}")
             line.append(", ".join(map(safe, cell.links)))
             if cell.bar:
                 line.append_text(_bar(cell.bar.end - cell.bar.start, color))
-            cells.append(line)
+            cells += [line, *[Text(_mark(cell.strength).strip("()"))] * (place in marked)]
         table.add_row(*cells)
     more = len(block.rows) - len(shown)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []

@@ -248,7 +248,9 @@ def _shared_level(drawn: Layout, row: Row, *, signed: bool) -> list[str]:
     if len(scores) < 2 or not ((scores > 0).all() or (scores < 0).all()) or sizes.min() < LEVEL * sizes.max():
         return []
     least = number(float(scores[sizes.argmin()]), row.scale, signed=signed)
-    return [f"all scores have one sign, and none is closer to 0 than {least}"]
+    return [
+        f"all scores have one sign, and none is closer to 0 than {least}; centered() shows the difference from the mean"
+    ]
 
 
 def _drawable(segment: Segment) -> str:

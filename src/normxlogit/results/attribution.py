@@ -117,6 +117,21 @@ class Attribution(TokenScores):
         result = self if label is None else self._at_label(label)
         return result if layer is None else replace(result, **result._at_layer(layer))
 
+    def centered(self) -> "Attribution":
+        """Return the scores less their mean over the tokens that are not special: what tells the tokens apart.
+
+        Of scores that all have one sign, drawings show little else than what they share. Scores that add up still do:
+        what is subtracted goes to the bias.
+        """
+        plain = ~np.array(self.special_tokens_mask, dtype=bool)  # (T,)
+        means = self.scores[..., plain].mean(-1, keepdims=True) if plain.any() else np.float32(0)  # (..., 1)
+        scores = np.where(plain, self.scores - means, self.scores)  # (..., T)
+        bias = None
+        if self.bias is not None and self.bias.shape == self.scores.shape[:-1]:  # not one for each text of a pair
+            bias = np.array(self.bias + (self.scores - scores).sum(-1), np.float32)  # (...)
+        settings = {**self.settings, "centered": True}
+        return replace(self, scores=scores, bias=bias, settings=settings, signed=True)
+
     def _at_label(self, label: str | int) -> "Attribution":
         names: tuple[str | int, ...] = self.target.labels if isinstance(label, str) else self.target.ids
         if not self.has_label_axis or label not in names:
