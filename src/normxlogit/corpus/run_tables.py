@@ -114,12 +114,12 @@ class RunTables:
             DataError: If it cannot be answered, such as from a damaged file; the message names that.
         """
         try:
-            found: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
+            rows: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
         except (self._duckdb.OutOfMemoryException, MemoryError):
             raise
         except (self._duckdb.Error, UnicodeError) as error:
             raise self._damage(error) from None
-        return found
+        return rows
 
     def _damage(self, error: Exception) -> DataError:
         """Return the error of the first damaged file; where none is, that of the query."""

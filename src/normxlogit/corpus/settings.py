@@ -87,9 +87,7 @@ class Settings:
         if self.of is not None and self.of not in get_args(Kind):
             raise InputError(f"of must be {', '.join(map(repr, get_args(Kind)))} or None, not {self.of!r}")
         if (self.columns.completion is None) == (self.max_new_tokens is None):
-            raise InputError(
-                "completions are given in a column or written by the model: give their column or max_new_tokens"
-            )
+            raise InputError("completions come from a column or from the model: give their column or max_new_tokens")
         if self.max_new_tokens is not None:
             counted(self.max_new_tokens, "max_new_tokens")
         unfit = {

@@ -112,7 +112,7 @@ class ShardWorker:
         return Prepared(shard, rows, encodings, None if targets is None else [targets[i] for i in rows], problems)
 
     def _targets(self, column: Any) -> tuple[list[Any], dict[int, str]]:
-        """Return each row's target, and what is wrong with those that have none."""
+        """Return each row's target, and the problems of rows without one."""
         known: dict[str | None, int | str] = {None: "no target"}
         names: list[Any] = column.to_pylist()
         known |= {name: self._target(name) for name in set(names) - {None}}
@@ -120,7 +120,7 @@ class ShardWorker:
         return targets, {i: value for i, value in enumerate(targets) if isinstance(value, str)}
 
     def _target(self, name: str) -> int | str:
-        """Return the index of a target, or what is wrong with it."""
+        """Return the index of a target, or its problem."""
         try:
             index = index_of(self.model, choice_from_text(self.model, name), output_count(self.model))
             check_target(self.model, index, self.settings.contrast)
@@ -169,7 +169,7 @@ def _check_settings(model: TaskModel, settings: Settings) -> None:
     """Refuse what would be wrong in every row, before anything is written.
 
     Raises:
-        InputError: If words are asked for and the tokenizer cannot tell them.
+        InputError: If there are to be words, and the tokenizer reports no character offsets.
         UnsupportedModelError: If the model is not one of texts.
         TargetError: If the target or the contrast is none of the model's.
         MethodError: If the model has no such layer.

@@ -43,13 +43,13 @@ def no_bars() -> Iterator[None]:
 
 @contextmanager
 def progress_bar(
-    total: float | None, wanted: bool | None, description: str = "explaining", *, times: bool = True
+    total: float | None, show: bool | None, description: str = "explaining", *, times: bool = True
 ) -> Iterator[Update]:
     """Show progress on standard error.
 
     Args:
         total: The number of steps; None where it is not known before the work begins, and then 1 if it can be known.
-        wanted: True for a bar on a terminal and lines in a log, False for nothing; None for a bar after a second, if
+        show: True for a bar on a terminal and lines in a log, False for nothing; None for a bar after a second, if
             standard error is a terminal, this is the main thread and no `no_bars` block is active.
         description: The text beside the bar.
         times: Whether to show the share, the elapsed and the remaining time, for descriptions that do not.
@@ -58,7 +58,7 @@ def progress_bar(
         A function that reports progress.
     """
     main = threading.current_thread() is threading.main_thread() and not getattr(_silent, "on", False)
-    if not (wanted if wanted is not None else total != 1 and main and sys.stderr.isatty()):
+    if not (show if show is not None else total != 1 and main and sys.stderr.isatty()):
         yield lambda *steps, **state: None
         return
     console = Console(stderr=True)
@@ -74,7 +74,7 @@ def progress_bar(
             state["total"] = 1.0
         bar.update(task, advance=advance, **state)
         if console.is_terminal:
-            if not bar.live.is_started and (wanted or monotonic() - started > PATIENCE):
+            if not bar.live.is_started and (show or monotonic() - started > PATIENCE):
                 bar.start()
         elif monotonic() - logged >= LOG_EVERY:
             logged = monotonic()
