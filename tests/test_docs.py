@@ -47,6 +47,11 @@ def test_the_page_of_the_command_line_is_that_of_the_commands():
     assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/cli_page.py"
 
 
+def test_the_page_of_proofs_is_that_of_the_functions_that_prove():
+    page = script("proof_table")
+    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/proof_table.py"
+
+
 def anchors(text):
     """The anchors of a page's headings, as mkdocs and GitHub make them."""
     text = re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)

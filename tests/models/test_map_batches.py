@@ -13,7 +13,6 @@ from normxlogit.models import map_batches as room
 from normxlogit.models.map_batches import map_batches, run_batches
 from normxlogit.models.proved_lengths import ProvedLengths
 from normxlogit.models.token_budget import GROWS_AFTER, TokenBudget
-from normxlogit.surgery.proofs import EXCLUDED
 from tests import tiny
 from tests.architectures.base import build, stir
 
@@ -289,17 +288,3 @@ def test_a_trial_without_memory_for_two_leaves_each_text_alone(monkeypatch):
     assert [places for places, _ in run_batches(model, encodings_of(3, 4), lambda _: 0)] == [[1], [0]]
     assert not model.copy.padding.refuted, "it is tried again"
     assert not model.copy.padding.cover(3, 4)
-
-
-@pytest.mark.parametrize(
-    ("change", "same"), [(0.0, True), (9e-4, True), (2e-3, False), (-2e-3, False), (torch.nan, False)]
-)
-def test_states_are_the_same_beside_another_text_but_for_rounding(change, same):
-    alone = torch.tensor([1.0, -10.0])
-    assert room._agree(alone, alone + change, 1e-6) is same
-    assert room._agree(alone, alone + 0.01, 0.02)
-    alone = torch.tensor([1.0, -EXCLUDED, EXCLUDED * 2])  # what a head excludes says nothing
-    assert room._agree(alone, alone + torch.tensor([0.0, 5e30, -5e30]), 0.0)
-    assert not room._agree(alone, alone + torch.tensor([0.1, 0.0, 0.0]), 0.0)
-    assert not room._agree(alone[1:], -alone[1:], 0.0), "values that are all large are a regression model's"
-    assert room._agree(alone[1:], alone[1:] * (1 + 1e-6), 0.0)

@@ -37,30 +37,6 @@ def test_a_row_ends_with_its_first_end_token():
         assert room._until(ids, {3, 4}) == wanted
 
 
-LOGITS = torch.tensor([[1.0, 4.0, -torch.inf], [2.0, 0.0, 1.0]])
-
-
-@pytest.mark.parametrize(
-    ("change", "agree"),
-    [
-        ([[0, 0, 0], [0, 0, 0]], True),
-        ([[0, 3e-4, 0], [-3e-4, 0, 0]], True),
-        ([[0, 0, 0], [0, 1e-2, 0]], False),
-        ([[0, 0, 0], [0, -1e-2, 0]], False),
-        ([[4, 0, 0], [0, 0, 0]], False),
-    ],
-)
-def test_two_steps_agree_where_they_choose_alike_and_say_the_same(change, agree):
-    alone = LOGITS.clone()
-    alone[0, 2] = 0.0
-    assert room._agree(alone, alone + torch.tensor(change)) is agree
-
-
-def test_what_is_forbidden_on_both_sides_says_nothing():
-    assert room._agree(LOGITS.nan_to_num(neginf=0.0), LOGITS)
-    assert not room._agree(LOGITS.nan_to_num(neginf=0.0), LOGITS + torch.tensor([[0], [1.0]]))
-
-
 def prompts(*lengths):
     return [Encoding({"input_ids": [7] * n}, ("x",) * n, None, None, (0,) * n, (False,) * n) for n in lengths]
 

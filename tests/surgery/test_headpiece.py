@@ -9,7 +9,7 @@ import transformers
 from normxlogit import Explainer, HeadMismatchError, UnsupportedModelError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery import headpiece
-from normxlogit.surgery.proofs import rows_are_the_vocabularys
+from normxlogit.surgery.model_proofs import rows_are_of_the_vocabulary
 from tests import plain, tiny
 
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
@@ -150,7 +150,7 @@ def test_every_row_of_the_vocabulary_is_proved(row):
         logits = head.tokens(hidden)  # (T, V)
         if row is not None:
             logits[:, row] += 1  # as if the model did something to this entry
-        assert rows_are_the_vocabularys(head, "lm_head", hidden, logits) is (row is None)
+        assert rows_are_of_the_vocabulary(head, "lm_head", hidden, logits) is (row is None)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from torch import Tensor
 
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
+from ..surgery.proofs import later_tokens_change_nothing
 from .forward_pass import ForwardPass
-from .map_batches import STATES_AGREE
 from .task_model import TaskModel
 
 __all__ = ["is_causal"]
@@ -80,12 +80,7 @@ def _doubling(first: int, last: int) -> tuple[int, ...]:
 
 def _same_beginnings(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
     """Return whether beginnings of a text have the states by themselves that they have in it, (T, H)."""
-    rounding = STATES_AGREE if states.dtype in (torch.float32, torch.float64) else 0.05
-    for count in counts:
-        alone, followed = _states(model, text.take(range(count))).float(), states[:count].float()  # (C, H)
-        if not (alone - followed).norm() <= rounding * followed.norm():
-            return False
-    return True
+    return all(later_tokens_change_nothing(_states(model, text.take(range(n))), states[:n]) for n in counts)
 
 
 def _states(model: TaskModel, text: Encoding) -> Tensor:

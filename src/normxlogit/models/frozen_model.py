@@ -17,7 +17,7 @@ from ..surgery.autocast import without_autocast
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.headpiece import answer_of
 from ..surgery.layer_outputs import LayerOutput
-from ..surgery.pool import Lease, Pool, private_clone
+from ..surgery.pool import Lease, Pool
 from ..surgery.proofs import SUMS, tolerance_for
 from ..surgery.readout import Readout, attention_sinks, read_out
 from ..surgery.run import Replace, Site, in_turn
@@ -275,8 +275,8 @@ class FrozenModel:
             with torch.no_grad():
                 own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
             self._token_tables = self._find_token_tables(inputs)
-            network = self._frozen(private_clone(self.module))  # what its pass writes on its modules is in no answer
-            network.prove(lambda: self._from_leaf(network, inputs, place, rows), own, SUMS * tolerance_for(own))
+            with self._pool.lease() as network:
+                network.prove(lambda: self._from_leaf(network, inputs, place, rows), own, SUMS * tolerance_for(own))
             self._opened, self._proved = network.opened, True
 
     def _find_token_tables(self, inputs: dict[str, Tensor]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
 from ..surgery.parts import Parts
-from ..surgery.proofs import apart, tolerance_for
+from ..surgery.proofs import outputs_are_of_one_pass, states_are_of_these_inputs
 from ..surgery.trace import embedded_of, states_of, tensor_of
 from ..tasks.positions import at
 from .forward_pass import ForwardPass
@@ -48,8 +48,8 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
     if given.shape != run.logits.shape:
         raise InputError(f"the outputs hold logits of shape {tuple(given.shape)}, not {tuple(run.logits.shape)}")
-    difference = apart(run.logits.to(given.device), given.float())
-    if not difference <= tolerance_for(given):
+    difference = outputs_are_of_one_pass(run.logits, given)
+    if difference is not None:
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
             "are they of the same inputs, and was the model in evaluation mode?"
@@ -116,9 +116,7 @@ def check_same(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
     Raises:
         InputError: If they differ at a token.
     """
-    found, wanted = batch.real(theirs), batch.real(ours)  # (N, H) each
-    same = found.shape == wanted.shape
-    if not same or not apart(found.to(wanted.device).float(), wanted.float()) <= tolerance_for(wanted):
+    if not states_are_of_these_inputs(batch.real(theirs), batch.real(ours)):
         raise InputError(
             "the hidden states of these outputs do not come from these inputs; are they of the same inputs, in the "
             "same order, and was the model in evaluation mode?"

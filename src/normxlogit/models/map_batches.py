@@ -13,15 +13,12 @@ from ..inputs.batching import Batch, batches
 from ..inputs.columns import sizes_of
 from ..inputs.encoding import Encoding
 from ..surgery.memory import result_or_none
-from ..surgery.proofs import EXCLUDED, apart, tolerance_for
+from ..surgery.proofs import padding_changes_nothing
 from .proof import failed_inside
 from .proved_lengths import lengths_to_try
 from .task_model import TaskModel
 
 __all__ = ["map_batches", "run_batches"]
-
-STATES_AGREE = 1e-4
-"""Difference that padding may make to a state, relative to the largest."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -140,7 +137,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
         row = slice(place, place + 1)
         beside = Batch({name: v[row] for name, v in every.inputs.items()}, every.mask[row], [encoding], [0])
         pairs = zip(_seen(model, model.batch([encoding], [0])), _seen(model, beside), strict=True)
-        if not all(_agree(a.float(), b.float(), tolerance_for(a)) for a, b in pairs):
+        if not all(padding_changes_nothing(alone, padded) for alone, padded in pairs):
             return False
     return True
 
@@ -155,10 +152,3 @@ def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
         run = model.run(batch)
     answer = run.logits if run.everywhere is None else run.everywhere[batch.mask]
     return [answer] if headless else [run.hidden[batch.mask], answer]
-
-
-def _agree(alone: Tensor, beside: Tensor, rounding: float) -> bool:
-    kept = alone.abs() < EXCLUDED
-    if not kept.any():
-        return apart(beside, alone) <= STATES_AGREE
-    return apart(beside[kept], alone[kept]) <= max(rounding, STATES_AGREE * alone[kept].abs().max().item())

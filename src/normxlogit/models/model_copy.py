@@ -16,7 +16,7 @@ from ..surgery.early_exit import exit_after
 from ..surgery.headpiece import Head
 from ..surgery.layer_to_head import bring_to_head
 from ..surgery.parts import Parts
-from ..surgery.pool import Pool, model_pool
+from ..surgery.pool import Pool, kind_of, model_pool
 from ..surgery.proofs import mixes_by_rounding
 from ..surgery.recorders import know_recorders
 from ..surgery.run import Pass, Replace, Site, run
@@ -108,7 +108,8 @@ class ModelCopy:
         """
         pool = self.recorders if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
-        with nullcontext(on) if on is not None else pool.lease() as copy, without_autocast(inputs):
+        leased = nullcontext(on) if on is not None else pool.lease(kind_of(inputs, stop))
+        with leased as copy, without_autocast(inputs):
             return run(copy, inputs, record=record, replace=replace, stop=stop)
 
     @property

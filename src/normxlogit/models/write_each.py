@@ -11,8 +11,8 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..surgery.memory import result_or_none
 from ..surgery.pool import private_clone
-from ..surgery.proofs import tolerance_for
-from .map_batches import STATES_AGREE, map_batches
+from ..surgery.proofs import prompts_are_continued_as_alone
+from .map_batches import map_batches
 from .proof import reading
 from .proved_lengths import ProvedLengths, lengths_to_try
 from .task_model import TaskModel
@@ -172,7 +172,9 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, 
 
 def _same_beside(model: TaskModel, ids: list[int], length: int) -> bool:
     """Return whether the model finds the same tokens likely after a prompt alone and beside a text of some length."""
-    return _agree(_first_logits(model, [ids]), _first_logits(model, [ids, [model.filler] * length]))
+    return prompts_are_continued_as_alone(
+        _first_logits(model, [ids]), _first_logits(model, [ids, [model.filler] * length])
+    )
 
 
 def _first_logits(model: TaskModel, texts: Sequence[list[int]]) -> Tensor:
@@ -186,12 +188,3 @@ def _first_logits(model: TaskModel, texts: Sequence[list[int]]) -> Tensor:
         return_dict_in_generate=True,
     )
     return torch.stack([logits[0] for logits in _generated(model, texts, config, {}).logits])  # (2, V)
-
-
-def _agree(alone: Tensor, beside: Tensor) -> bool:
-    """Return whether two steps of logits are the same, (2, V) each; the second as far as the first chose alike."""
-    if not torch.equal(alone[0].argmax(), beside[0].argmax()):
-        return False
-    difference = (alone.float() - beside.float()).abs()
-    difference = difference[torch.isfinite(difference)]
-    return bool(difference.max() <= max(tolerance_for(alone), STATES_AGREE * float(alone.abs().max())))

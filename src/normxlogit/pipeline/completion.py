@@ -237,7 +237,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
         model.check_finite(scores.values.numpy(), run.batch)
         result = _result(model, one, layers, scores, predictions)
         same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
-        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *same)
+        notes = (*result.notes, *autocast_note(run.batch.inputs, run.dtype), *model.parts.untried, *same)
         results.append(replace(result, notes=notes))
     return results
 

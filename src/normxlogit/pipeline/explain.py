@@ -118,7 +118,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     tokens = None if columns.heard is None else model.task.describe(columns.heard)
     target = columns.target
     infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
-    precision = autocast_note(run.batch.inputs, run.dtype)
+    precision = (*autocast_note(run.batch.inputs, run.dtype), *model.parts.untried)
     results, start = [], 0
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))

@@ -15,16 +15,11 @@ from .headpiece import Head, Headpiece, answer_of, output_embedding
 from .layer_outputs import embedding_output, layer_outputs
 from .layer_to_head import before_layers, find_tail
 from .memory import refuse_to_hide
+from .model_proofs import answers_again, holds_on_another_text, rows_are_of_the_vocabulary
 from .non_finite import is_number, no_number
 from .parts import EmbeddingTap, Parts
 from .pool import Pool, private_clone
-from .proofs import (
-    answers_again,
-    head_gives_the_logits,
-    head_reads_tokens_alone,
-    holds_on_another_text,
-    rows_are_the_vocabularys,
-)
+from .proofs import head_gives_the_logits, head_reads_tokens_alone
 from .token_pooling import TokenPooling, find_token_pooling, token_places
 from .trace import Call, Form, axes_of, embedded_of, states_of, tensor_of, trace
 
@@ -307,5 +302,5 @@ def _head_after(
     path = output_embedding(model)
     if path is not None:
         by_rows = Head(pool, replace(head.piece, rows=path))
-        head = by_rows if rows_are_the_vocabularys(by_rows, path, hidden[0], logits[0]) else head
+        head = by_rows if rows_are_of_the_vocabulary(by_rows, path, hidden[0], logits[0]) else head
     return head, tokenwise

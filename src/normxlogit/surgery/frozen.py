@@ -27,11 +27,11 @@ from ..errors import UnsupportedModelError
 from . import frozen_maps as maps
 from .frozen_modules import is_activation, name_of, opened
 from .frozen_ops import rule_for
-from .frozen_proof import blocking, hiding, nonlinear
+from .frozen_proof import functions_with_their_own_backward, operations_that_are_not_linear, operations_without_gradient
 from .frozen_rules import PASS, Rule, flows
 from .frozen_segments import run_again_in_the_backward_pass
 from .memory import refuse_to_hide
-from .proofs import apart
+from .proofs import frozen_answers_as_the_model
 from .run import Pass, Replace, Site, in_turn, run
 from .trace import tensor_of, with_tensor
 
@@ -315,23 +315,23 @@ class FrozenNetwork:
         name = type(self.model).__name__
         if not answer.requires_grad:
             raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
-        difference = apart(answer.detach().float(), own.to(answer.device).float())
-        if not difference <= tolerance:
+        difference = frozen_answers_as_the_model(answer.detach().float(), own.to(answer.device).float(), tolerance)
+        if difference is not None:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"
             )
-        if blocked := blocking(answer, mode.places):
+        if blocked := operations_without_gradient(answer, mode.places):
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: no gradient flows through {', '.join(blocked[:3])}, as where weights and "
                 "activations are quantised; load it in another precision, or use a method without gradients"
             )
-        if hidden := hiding(answer, mode.places):
+        if hidden := functions_with_their_own_backward(answer, mode.places):
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: {', '.join(hidden[:3])} brings a backward pass of its own, as fused kernels "
                 "do, which cannot be seen through; load the model without them"
             )
         try:
-            culprits = nonlinear(answer, leaf, mode.places)
+            culprits = operations_that_are_not_linear(answer, leaf, mode.places)
         except (AssertionError, NotImplementedError, RuntimeError) as error:
             refuse_to_hide(error)
             text = (str(error).strip().splitlines() or [""])[0]

@@ -8,16 +8,22 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 from . import frozen_maps as maps
-from .proofs import EXCLUDED
+from .proofs import EXCLUDED, proof
 from .run import watch_backward
 
-__all__ = ["blocking", "hiding", "nonlinear"]
+__all__ = ["operations_without_gradient", "functions_with_their_own_backward", "operations_that_are_not_linear"]
 
 BLOCKED = ("WarnNotImplemented", "NotImplemented")
 """Nodes of operations that have no way back, such as those of quantised weights."""
 
 
-def blocking(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None) -> list[str]:
+@proof(
+    compares="the autograd graph of the frozen pass, and operations that have no backward pass",
+    tolerance="none may be there",
+    why="quantised weights and activations: no gradient flows through them",
+    when="first use of frozen-gradient; nothing more to compute",
+)
+def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None) -> list[str]:
     """Name the operations on the way to an answer through which no gradient flows.
 
     Args:
@@ -33,7 +39,13 @@ def blocking(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None
     return list(found)
 
 
-def hiding(answer: Tensor, places: Mapping[Any, tuple[str, str]]) -> list[str]:
+@proof(
+    compares="the autograd graph of the frozen pass, and functions with a backward pass of their own",
+    tolerance="none may be there; once more with the model's own functions run as what they are written as",
+    why="a fused kernel computes a slope that depends on the input, and no second derivative shows it",
+    when="first use of frozen-gradient; nothing more to compute",
+)
+def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple[str, str]]) -> list[str]:
     """Name the functions on the way to an answer that bring a backward of their own.
 
     What such a function does forward cannot be frozen, and what its slope depends on need not show: a kernel that works
@@ -54,7 +66,13 @@ def hiding(answer: Tensor, places: Mapping[Any, tuple[str, str]]) -> list[str]:
     return list(found)
 
 
-def nonlinear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
+@proof(
+    compares="the gradient of the frozen pass, and itself at any other input: it has no gradient",
+    tolerance="none",
+    why="the contributions add up to the answer only if the frozen pass is affine; what is not linear is named",
+    when="first use of frozen-gradient; two backward passes",
+)
+def operations_that_are_not_linear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
     """Name the operations whose slope depends on the input, and where they were called."""
     weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
     kept = answer.isfinite() & (answer.abs() < EXCLUDED)

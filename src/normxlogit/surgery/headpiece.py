@@ -16,7 +16,7 @@ from transformers.utils.generic import ModelOutput
 
 from ..errors import UnsupportedModelError
 from .autocast import without_autocast
-from .pool import Pool
+from .pool import Pool, kind_of
 from .run import Instead, run
 from .trace import Form
 
@@ -125,7 +125,8 @@ class Head:
         piece = self.piece
         skipped = {path: form.hand_back for path, form in piece.skipped.items()}
         trunk = {piece.trunk: partial(_pass_through, piece.form, piece.by_text(hidden))}
-        with self.pool.lease() as copy, without_autocast(inputs):
+        kind = kind_of(inputs, "head", hidden.shape[1:], *instead)
+        with self.pool.lease(kind) as copy, without_autocast(inputs):
             logits = answer_of(run(copy, inputs, instead={**skipped, **trunk, **instead}).output)
         if logits is None:
             raise UnsupportedModelError(f"{type(self.pool.model).__name__} returns no logits")

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from .autocast import without_autocast
 from .memory import refuse_to_hide
-from .pool import Pool
+from .pool import Pool, kind_of
 from .proofs import tail_gives_what_the_head_read
 from .run import Instead, Site, run
 from .trace import Axes, Call, Form, axes_of, families, hidden_of, tensor_of
@@ -50,7 +50,7 @@ def run_trunk(
         LookupError: If the trunk returns no hidden states.
     """
     stop = Site(trunk)
-    with pool.lease() as copy, without_autocast(inputs):
+    with pool.lease(kind_of(inputs, "trunk", *instead)) as copy, without_autocast(inputs):
         hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).seen.get(stop))
     if hidden is None:
         raise LookupError(f"{trunk} returned no hidden states")

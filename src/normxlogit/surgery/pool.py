@@ -7,9 +7,9 @@ another. So a pass leases a copy for itself, and a copy on which something was w
 A lease is for a pass, not for a method's call: the head is called while a frozen pass waits for its gradients.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +17,16 @@ from torch import Tensor, nn
 from .clone import clone
 from .snapshot import Snapshot
 
-__all__ = ["Lease", "Pool", "WriteWatch", "model_pool", "private_clone"]
+__all__ = ["Lease", "Pool", "WriteWatch", "kind_of", "model_pool", "private_clone"]
 
 SMALL = 1_000_000
 """Elements of a buffer up to which a private clone has its own: larger ones are quantised weights."""
 
 IDLE = 8
 """Most copies that wait for their next lease."""
+
+SETTLED = 4096
+"""Most kinds of passes that are remembered to write nothing."""
 
 Model = TypeVar("Model", bound=nn.Module)
 Lent = TypeVar("Lent")
@@ -95,6 +98,7 @@ class Pool(Generic[Lent]):
         self.model = model
         self._make = make
         self._idle: list[Lease[Lent]] = []
+        self._settled: set[Hashable] = set()
 
     def take(self) -> Lease[Lent]:
         """Lease a copy whose buffers have the owner's values."""
@@ -108,25 +112,43 @@ class Pool(Generic[Lent]):
             lease.held = True
         return lease
 
-    def release(self, lease: Lease[Lent]) -> None:
-        """Take a copy back, once; it is dropped if it was written on."""
-        if lease.held and len(self._idle) < IDLE and lease.clean:
+    def release(self, lease: Lease[Lent], kind: Hashable = None) -> None:
+        """Take a copy back, once; it is dropped if it was written on.
+
+        Args:
+            lease: The lease.
+            kind: What kind of pass it was. A pass of a kind that wrote nothing before is not looked at again, for what
+                models write depends on the shape of what they read; None for one that is looked at each time.
+        """
+        if not lease.held or len(self._idle) >= IDLE:
+            return
+        if kind in self._settled or lease.clean:
+            if kind is not None and len(self._settled) < SETTLED:
+                self._settled.add(kind)
             lease.held = False
             self._idle.append(lease)
 
     @contextmanager
-    def lease(self) -> Iterator[Lent]:
-        """Lease a copy for one pass."""
+    def lease(self, kind: Hashable = None) -> Iterator[Lent]:
+        """Lease a copy for one pass; `kind` is as for `release`."""
         lease = self.take()
         try:
             yield lease.lent
-        finally:
+        except BaseException:
             self.release(lease)
+            raise
+        self.release(lease, kind)
 
 
 def model_pool(model: Model) -> Pool[Model]:
     """Return a pool that lends private clones of a model as they are."""
     return Pool(model, lambda copy: cast(Model, copy))
+
+
+def kind_of(inputs: Mapping[str, Any], *more: Hashable) -> Hashable:
+    """Return the kind of a pass over inputs, see `Pool.release`: their shapes, and what else is done in it."""
+    shapes = ((name, v.shape[1:] if isinstance(v, Tensor) else v) for name, v in inputs.items())
+    return (*shapes, *more)
 
 
 def private_clone(model: Model) -> Model:

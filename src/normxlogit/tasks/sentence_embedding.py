@@ -12,7 +12,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
 from ..surgery.clone import clone, unwrapped
-from ..surgery.proofs import apart, tolerance_for
+from ..surgery.proofs import vectors_are_the_sentence_transformers
 from .model_files import find_file, read_json
 
 __all__ = [
@@ -257,8 +257,8 @@ def _prove(found: SentenceEmbedding, given: nn.Module) -> None:
         own = clone(given)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
         made = clone(found)(input_ids=ids, attention_mask=mask).logits  # (2, C)
     made = nn.functional.normalize(made, dim=-1) if found.steps.normalize else made
-    difference = apart(made, own)
-    if not difference <= tolerance_for(own):
+    difference = vectors_are_the_sentence_transformers(made, own)
+    if difference is not None:
         raise HeadMismatchError(
             f"the vectors that are explained differ from those of the SentenceTransformer by {difference:.2g}"
         )

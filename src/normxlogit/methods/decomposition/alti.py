@@ -47,7 +47,7 @@ class Alti(MatrixMethod):
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
-            layer.prove(run.batch.mask, feed_forward=False)
+            layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
             for texts, rows, vectors in normed_mixes(layer, model.batch_tokens):
                 whole = layer.normed1[texts, rows, None]  # (b, i, 1, H)

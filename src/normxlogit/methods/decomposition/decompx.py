@@ -10,6 +10,7 @@ from ...errors import HeadMismatchError, UnsupportedModelError
 from ...inputs.batching import Batch
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
+from ...surgery.proofs import proof
 from ...tasks import Task
 from ...tasks.targets import Target
 from ..base import Method, Request, Scores
@@ -86,7 +87,7 @@ class DecompX(Method):
                         states = layer.returned[text, own.to(rows.device)]  # (b, P, H)
                         found = head.read(vectors, states, texts)  # (b, K, T)
                         exact = exact and layer.exact and head.exact
-                        _prove(found, head.own(states.to(run.hidden.dtype), texts), exact)
+                        contributions_sum_to_the_logits(found, head.own(states.to(run.hidden.dtype), texts), exact)
                     for index, number in enumerate(wanted):
                         if number == layer.number:
                             scores[texts, :, index, :width] = found.to(scores.device)
@@ -95,11 +96,19 @@ class DecompX(Method):
         except UnsupportedModelError as error:
             raise refused("decompx", error, per_layer=bool(layers)) from None
         if head is not None and model.layer_count() in wanted:
-            _prove(scores[:, :, wanted.index(model.layer_count())], target.quantity(run.logits), exact)
+            contributions_sum_to_the_logits(
+                scores[:, :, wanted.index(model.layer_count())], target.quantity(run.logits), exact
+            )
         return Scores(scores, bias=None if norm or not exact else torch.zeros_like(scores[..., 0]))
 
 
-def _prove(scores: Tensor, logits: Tensor, exact: bool) -> None:
+@proof(
+    compares="the sum of DecompX's contributions, and the explained logit",
+    tolerance=f"{ROUNDING:g} of the largest, 0.25 in half precision or quantised",
+    why="contributions of a model that is not what its family says do not sum to its logits",
+    when="each call of decompx; a sum",
+)
+def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool) -> None:
     """Refuse scores (B, K, T) that do not sum to the logits (B, K): then the model is not what its family says."""
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
     size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
@@ -142,7 +151,7 @@ def decomposed(
     """
     shares: Tensor | None = None
     for layer in encoder_layers(model, batch, layers):
-        layer.prove(batch.mask, feed_forward=True)
+        layer.prove_layer_of_family(batch.mask, feed_forward=True)
         width = batch.mask.shape[1]
         rows = torch.arange(width, device=layer.given.device)  # (T,)
         if places is not None and layer.number == layers[-1]:

@@ -13,6 +13,7 @@ from transformers.activations import ACT2FN
 from ...errors import UnsupportedModelError
 from ...inputs.batching import Batch
 from ...models.task_model import TaskModel
+from ...surgery.proofs import proof
 from ...surgery.run import Site, run
 from .layer_calls import LayerCall, clone_for_layers, record_layers
 
@@ -168,7 +169,13 @@ class EncoderLayer:
     parts: dict[str, nn.Module]
     dtype: torch.dtype
 
-    def prove(self, mask: Tensor, *, feed_forward: bool) -> None:
+    @proof(
+        compares="what each part of a layer returned, and what it would return if it were only that of its family",
+        tolerance=f"{ROUNDING:g} of the largest, {COARSE:g} in half precision or quantised",
+        why="decompositions are formulas of the family's layers; a hook or an adapter is not in them",
+        when="each call of alti, decompx, globenc and rollout; arithmetic on one layer",
+    )
+    def prove_layer_of_family(self, mask: Tensor, *, feed_forward: bool) -> None:
         """Refuse a layer that does something else than its family's: its parts would not say what it did.
 
         Args:

@@ -30,7 +30,7 @@ class GlobEnc(MatrixMethod):
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
         """Yield the matrices."""
         for layer in encoder_layers(model, run.batch, layers):
-            layer.prove(run.batch.mask, feed_forward=False)
+            layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
             gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
             gain2, _, deviation2 = layer.norm("norm2")
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 from ...errors import UnsupportedModelError
 from ...models.forward_pass import ForwardPass
 from ...models.task_model import TaskModel
-from ...surgery.proofs import tolerance_for
+from ...surgery.proofs import layer_gives_the_same_again
 from ...surgery.run import run as run_copy
 from ..registry import register
 from .layer_calls import LayerCall, clone_for_layers, record_layers
@@ -88,8 +88,7 @@ def _moved(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
             f"needs layers that read the text's tokens and no others, and the model gives {type(call.layer).__name__} "
             "padding of its own"
         )
-    difference = (call.again() - call.returned)[mask].abs().max().item()
-    if difference > tolerance_for(call.returned[mask]):
+    if not layer_gives_the_same_again(call.again()[mask], call.returned[mask]):
         raise UnsupportedModelError(
             f"needs layers that can be run by themselves, and {type(call.layer).__name__} gives something else then"
         )

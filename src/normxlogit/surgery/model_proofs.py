@@ -1,0 +1,161 @@
+"""Proofs that run the model: asked again, on another text, and by rows of its vocabulary."""
+
+from collections.abc import Mapping
+from math import gcd
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from ..errors import HeadMismatchError, UnsupportedModelError
+from .headpiece import Head, answer_of
+from .memory import refuse_to_hide
+from .non_finite import is_number
+from .pool import Pool
+from .proofs import SUMS, apart, beyond_rounding, mixes_by_rounding, proof, tolerance_for
+from .run import Site, run
+from .trace import hidden_of
+
+__all__ = ["answers_again", "holds_on_another_text", "rows_are_of_the_vocabulary"]
+
+REPEATED = 8
+"""How often a model that draws random numbers is asked the same."""
+
+PROOF_ROWS = 7
+"""Vocabulary entries that are computed alone at every token, spread over the vocabulary."""
+
+
+@proof(
+    compares="two answers to the same input",
+    tolerance="rounding",
+    why="dropout or noise that evaluation mode leaves on: scores would be of neither answer",
+    when="first call; one pass, eight where random numbers are drawn",
+)
+def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits: Tensor) -> None:
+    """Ask a model the same again.
+
+    Raises:
+        UnsupportedModelError: If it answers otherwise.
+    """
+    state, difference = torch.get_rng_state(), 0.0
+    for count in range(REPEATED):
+        with torch.inference_mode(), pool.lease() as copy:
+            answer = answer_of(run(copy, inputs).output)
+        difference = max(difference, torch.inf if answer is None else apart(answer, logits))
+        if not count and torch.equal(torch.get_rng_state(), state):
+            break  # no numbers were drawn, which need not tell each time
+    if not difference <= tolerance_for(logits):
+        raise UnsupportedModelError(
+            f"{type(pool.model).__name__} answers the same input differently each time, by {difference:.2g}: dropout "
+            "or noise that evaluation mode does not switch off, or something that it remembers; take that out, or fix "
+            "its seed"
+        )
+
+
+@proof(
+    compares="the logits at one token with the output embedding's entries shifted around the vocabulary, and the "
+    "model's logits shifted alike; at every token seven rows computed alone, and the model's logits",
+    tolerance="rounding",
+    why="chosen rows of the output embedding are computed alone; a shift coprime to the vocabulary's size shows what "
+    "is done to entries by their index (if it changes nothing, no shift does), the rows what depends on the width",
+    when="first call of language models; the head at one token",
+)
+def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Tensor) -> bool:
+    """Return whether rows of the output embedding, computed alone, are the vocabulary's logits.
+
+    Args:
+        head: A head that is to compute rows alone.
+        path: Of the output embedding.
+        hidden: (N, H).
+        logits: The model's own logits for them, (N, V).
+    """
+    size, tolerance = logits.shape[-1], tolerance_for(logits)
+    shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
+
+    def shifted(embedding: Any, states: Tensor) -> Tensor:
+        module = embedding.__self__
+        return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
+
+    rows = _spread(size, hidden)  # (R,)
+    try:
+        several = apart(head.tokens(hidden, rows), logits[:, rows])
+        around = apart(head.each(hidden[-1:], {path: shifted}), logits[-1:].roll(shift, -1))
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        refuse_to_hide(error)
+        return False
+    return several <= tolerance and around <= tolerance
+
+
+@proof(
+    compares="the head with the model on a second text; the model on a text alone and beside another; the head on a "
+    "token alone and beside others",
+    tolerance=f"rounding; {SUMS} times that in float32 beside other texts, for larger batches sum in another order",
+    why="a head that reads a state kept from a pass before; batch norms without running statistics; experts of limited "
+    "capacity",
+    when="first call; a pass of twice the texts, and the head on it",
+)
+def holds_on_another_text(
+    pool: Pool[PreTrainedModel], head: Head | None, inputs: Mapping[str, Any], logits: Tensor | None, tokenwise: bool
+) -> str | None:
+    """Compare the head with the model on another text, and the model on texts side by side with it on one.
+
+    Args:
+        pool: Lends copies of the model.
+        head: Its head; None without one, where only the model's answers are compared.
+        inputs: A small batch.
+        logits: The model's answer to it; None where texts are known to differ side by side, and are read so that they
+            do not.
+        tokenwise: Whether the head answers at single tokens.
+
+    Returns:
+        What could not be tried, None where everything was.
+
+    Raises:
+        HeadMismatchError: If the head differs.
+        UnsupportedModelError: If texts, or tokens as texts, change each other's answers.
+    """
+    name = next((n for n in ("input_ids", "pixel_values", "input_features", "input_values") if n in inputs), None)
+    if name is None:
+        return "the model was not tried on a second text: none of its inputs is known"
+    model, count = type(pool.model).__name__, len(inputs[name])
+    both = {n: torch.cat((v, v.roll(1, -1) if n == name else v)) for n, v in inputs.items() if isinstance(v, Tensor)}
+    site = None if head is None else Site(head.piece.trunk, call=0)
+    try:
+        with torch.inference_mode(), pool.lease() as copy:
+            done = run(copy, {**inputs, **both}, record=[] if site is None else [site])
+        answers = answer_of(done.output)
+    except Exception as error:  # the same tokens in this order may be no text that the model reads
+        refuse_to_hide(error)
+        return "the model was not tried on a second text: it does not read this one's tokens in another order"
+    if answers is None or not is_number(answers):
+        return "the model was not tried on a second text: its answer to this one's tokens in another order is no number"
+    mixed = 0.0 if logits is None else apart(answers[:count], logits)
+    hidden = None if site is None else hidden_of(done.seen.get(site, [None])[-1])
+    if head is not None and hidden is not None:
+        hidden = head.piece.by_text(hidden)  # (B, T, H)
+        with torch.inference_mode():
+            difference = beyond_rounding(head.whole(hidden, {**inputs, **both}), answers)
+            rows = None if head.piece.rows is None else _spread(answers.shape[-1], hidden)  # (R,)
+            tokens = head.tokens(hidden[0], rows) if tokenwise else hidden[0, :1]  # (T, C) or (T, R)
+            alone = head.tokens(hidden[0, :1], rows) if tokenwise else tokens  # (1, C) or (1, R)
+        if difference is not None:
+            raise HeadMismatchError(
+                f"the head of {model} reproduces the model's logits on one text and not on another, by "
+                f"{difference:.2g}: it reads something else than {head.piece.trunk} gives it, such as a state kept "
+                "from a pass before"
+            )
+        mixed = max(mixed, apart(tokens[:1], alone))
+    if not mixes_by_rounding(pool.model) and not mixed <= tolerance_for(answers) * (
+        SUMS if answers.dtype in (torch.float32, torch.float64) else 1
+    ):
+        raise UnsupportedModelError(
+            f"{model} answers a text differently beside another one, by {mixed:.2g}: something in it works on the "
+            "whole batch, such as a batch norm without running statistics or experts of limited capacity"
+        )
+    return None
+
+
+def _spread(size: int, like: Tensor) -> Tensor:
+    """Return some rows of a vocabulary, the first and the last among them, (R,)."""
+    return torch.linspace(0, size - 1, PROOF_ROWS, dtype=torch.float64, device=like.device).long()
