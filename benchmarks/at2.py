@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from normxlogit import DataError, Explainer, MethodError
-from normxlogit.evaluation.generation import SourceResult, evaluate_sources
+from normxlogit.evaluation.generation import AnswerProtocol, evaluate_sources
 from normxlogit.evaluation.questions import Asked
+from normxlogit.evaluation.ranking import RankingResult
 from normxlogit.methods import Method, Request, Scores, register
 from normxlogit.pipeline.cite import ask
 from normxlogit.results.spans import prompt_sources
@@ -112,7 +113,7 @@ def compare(
     methods: Sequence[str | Method],
     estimators: Sequence[Path],
     folder: Path | None = None,
-) -> tuple[list[SourceResult], int]:
+) -> tuple[list[RankingResult], int]:
     """Measure AT2 beside methods of this package, as `evaluate generation` does.
 
     Args:
@@ -123,8 +124,17 @@ def compare(
         folder: Where what was measured is kept.
     """
     named = [*methods, *(AT2(estimator=str(path)) for path in estimators)]
-    results, prompts = evaluate_sources(explainer, questions, named, ablations=2, folder=folder)
-    return [replace(r, passes=r.passes - 2) if r.method.startswith("at2") else r for r in results], prompts
+    results, prompts = evaluate_sources(
+        explainer, questions, named, protocol=AnswerProtocol(ablations=2), folder=folder
+    )
+    return [_less_backward(result) for result in results], prompts
+
+
+def _less_backward(result: RankingResult) -> RankingResult:
+    """Take the backward pass, which AT2 does not make, off its cost."""
+    if result.method.startswith("at2") and isinstance(result.passes, float):
+        return replace(result, passes=result.passes - 2)
+    return result
 
 
 def _package() -> tuple[Any, Any, Any, Any]:

@@ -1,9 +1,10 @@
-"""The commands: speed, memory, layer-memory, long-prompts, peers, attnlrp, at2, read-places, corpus."""
+"""The commands: speed, memory, layer-memory, long-prompts, peers, attnlrp, at2, context-cite, read-places, corpus."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +14,12 @@ import typer
 from normxlogit import Explainer
 from normxlogit.cli import run_app
 from normxlogit.cli.console import deliver, progress, quiet, write
-from normxlogit.cli.options import methods_of
+from normxlogit.cli.options import Device, DType, methods_of
 from normxlogit.errors import InputError
 from normxlogit.evaluation.datasets import load_examples
+from normxlogit.evaluation.generation import evaluate_sources, sources_table
 from normxlogit.evaluation.next_token import load_beginnings
 from normxlogit.evaluation.questions import load_questions
-from normxlogit.evaluation.source_report import sources_table
 from normxlogit.evaluation.timing import environment
 from normxlogit.models.devices import AUTO, device_named
 from normxlogit.models.loading import default_model_folder
@@ -32,6 +33,7 @@ from . import memory as memory_overhead
 from . import peers as other_packages
 from . import read_places as places
 from . import speed as time_ratios
+from .context_cite import published_context_cite
 from .ratios import Row, as_state, as_table
 
 __all__ = ["app", "main"]
@@ -231,6 +233,30 @@ def read_places(
         else:
             beginnings = load_beginnings(data, limit, split)
             write(places.table(list(places.read(explainer, [(text, ()) for text in beginnings]))))
+
+
+@app.command("context-cite")
+def cited(
+    data: Annotated[Path, typer.Option(help="JSONL of questions with documents, or QNLI's rows.")],
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")],
+    methods: Annotated[str, typer.Option(help="Names separated by spaces, to measure beside it.")] = "context-cite",
+    samples: Annotated[int, typer.Option(min=1, help="Random ablations of the package.")] = 32,
+    limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of documents, ablations and bootstrap.")] = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: Annotated[Path | None, typer.Option(help="Folder where finished prompts are kept.")] = None,
+) -> None:
+    """Measure the published package context-cite on the sources of answers, beside methods of this package."""
+    with quiet():
+        explainer = Explainer.from_pretrained(model, device=device, dtype=dtype)
+        questions = load_questions(data, limit, seed)
+        others = {f"package context-cite:samples={samples}": partial(published_context_cite, samples=samples)}
+        with progress(1) as step:
+            results, _ = evaluate_sources(
+                explainer, questions, methods.split(), others=others, seed=seed, folder=output, on_progress=step
+            )
+    write(sources_table(results))
 
 
 @app.command(add_help_option=False, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

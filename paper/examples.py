@@ -31,19 +31,19 @@ def paradigm_table(*, data_dir: str | Path | None = None, limit: int | None = No
     """
     counts = Counts()
     pairs = load_pairs("test", counts, data_dir=data_dir, limit=limit)
-    found: dict[str, list[tuple[Pair, tuple[tuple[int, int], ...]]]] = {short: [] for short in PARADIGMS}
+    examples: dict[str, list[tuple[Pair, tuple[tuple[int, int], ...]]]] = {short: [] for short in PARADIGMS}
     for pair, words in zip(pairs, evidence_of(pairs), strict=True):
         if words:
-            found[pair.group].append((pair, words))
+            examples[pair.group].append((pair, words))
     lines = ["| paradigm | name in BLiMP | example | foil | rows | with evidence |", "|---|---|---|---|---:|---:|"]
     for short, paradigm in PARADIGMS.items():
         example = foil = ""
-        if found[short]:
-            pair, words = found[short][0]
+        if examples[short]:
+            pair, words = examples[short][0]
             marks = [(words[0][0], words[-1][1], "**"), (*pair.target, "*")]
             example, foil = _marked(pair.good, marks), pair.bad[slice(*pair.foil)]
         rows = counts.rows[short]
-        lines.append(f"| {short} | {paradigm.name} | {example} | {foil} | {rows} | {len(found[short])} |")
+        lines.append(f"| {short} | {paradigm.name} | {example} | {foil} | {rows} | {len(examples[short])} |")
     return "The target in italics, the evidence in bold.\n\n" + "\n".join(lines) + "\n"
 
 
@@ -68,14 +68,14 @@ def sign_table(explainer: Explainer, output: Path, *, text: str = TEXT) -> str:
     lines = ["| token | norm of the embedding | LogAt | NormXLogit |", "|---|---:|---:|---:|"]
     for token, *values in zip(product.tokens, norm.scores, logit.scores, product.scores, strict=True):
         lines.append(f"| {token.replace('|', '/')} | " + " | ".join(f"{value:.3f}" for value in values) + " |")
-    found = explainer([example.text for example in load_examples(SAMPLE)], method="normxlogit")
-    above, count = sum(int((a.scores > 0).sum()) for a in found), sum(len(a.scores) for a in found)
+    explained = explainer([example.text for example in load_examples(SAMPLE)], method="normxlogit")
+    above, count = sum(int((a.scores > 0).sum()) for a in explained), sum(len(a.scores) for a in explained)
     output.mkdir(parents=True, exist_ok=True)
     write_text(product.to_html(), output / "figure1.html")
-    said = f"{product.prediction.label}, {product.prediction.probability:.3f}" if product.prediction else ""
-    own = int((product.scores > 0).sum())
+    prediction = f"{product.prediction.label}, {product.prediction.probability:.3f}" if product.prediction else ""
+    above_here = int((product.scores > 0).sum())
     return (
-        f"{explainer._model.name}: {said}\n\n" + "\n".join(lines) + "\n\n"
-        f"Scores above zero: {own} of {len(product.scores)} tokens here, {above / count:.3f} of the {count} tokens of "
-        f"the {len(found)} sentences in the package.\n"
+        f"{explainer._model.name}: {prediction}\n\n" + "\n".join(lines) + "\n\n"
+        f"Scores above zero: {above_here} of {len(product.scores)} tokens here, {above / count:.3f} of the {count} "
+        f"tokens of the {len(explained)} sentences in the package.\n"
     )

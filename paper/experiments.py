@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 __all__ = ["EXPERIMENTS", "Experiment", "experiments_table"]
 
-NO_WEIGHTS = "its weights were not to be had"
+NO_WEIGHTS = "its weights could not be downloaded"
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ EXPERIMENTS = (
         "Table 1, MNLI: the 495 texts of the authors' notebook",
         "python -m paper table1 --base BERT=google-bert/bert-base-uncased --tasks mnli --limit mnli=495",
         "",
-        "the hub's `validation_mismatched` was not to be had; the notebook takes its first 500 in batches of 15 and "
-        "drops the last batch, which leaves the first 495",
+        "the hub's `validation_mismatched` could not be downloaded; the notebook takes its first 500 in batches of 15 "
+        "and drops the last batch, which leaves the first 495",
     ),
     Experiment(
         "Sufficiency, MNLI and BERT (notebook)",

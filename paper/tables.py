@@ -91,8 +91,8 @@ _LLAMA = "Llama 2"
 def published() -> dict[str, Any]:
     """Return the paper's figures."""
     text = resources.files(__package__).joinpath("published.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    figures: dict[str, Any] = json.loads(text)
+    return figures
 
 
 def published_figure(table: Table, column: str, method: Method, protocol: Protocol) -> float | None:
@@ -111,8 +111,8 @@ def published_figure(table: Table, column: str, method: Method, protocol: Protoc
         return None
     for row, figures in published()[table.key]["rows"].items():
         if method in _settings(row, column.endswith(f"/{_LLAMA}")):
-            found: float | None = figures.get(column)
-            return found
+            figure: float | None = figures.get(column)
+            return figure
     return None
 
 
@@ -121,10 +121,10 @@ def _settings(row: str, llama: bool) -> list[Method]:
     if row not in _GRADIENTS:
         return [method_named(row)]
     name, _, settings = row.partition(":")
-    own = [settings] if settings else []
-    own += ["steps=25"] if llama and name == "integrated-gradients" else []
-    ways = ["protocol=published", *(["protocol=default"] if llama else [])]
-    return [method_named(f"{name}:{','.join([*own, way])}") for way in ways]
+    options = [settings] if settings else []
+    options += ["steps=25"] if llama and name == "integrated-gradients" else []
+    protocols = ["protocol=published", *(["protocol=default"] if llama else [])]
+    return [method_named(f"{name}:{','.join([*options, protocol])}") for protocol in protocols]
 
 
 def paper_rows(models: Mapping[str, Mapping[str, str | None]]) -> list[Method]:
@@ -184,14 +184,14 @@ def run_columns(
             explainer = Explainer.from_pretrained(checkpoints[task], **options)
             check_head(explainer._model, TASKS[task])
             step = under(column, on_progress)
-            found = run_methods(
+            results = run_methods(
                 explainer, examples, methods, folder=output / "runs", protocol=protocol, on_progress=step
             )
-            columns[column] = found
+            columns[column] = results
             about = {"dataset": column, "protocol": protocol} | count_texts(explainer, examples, protocol)
             write_faithfulness(
                 output / column.replace("/", "-").replace(" ", "-").lower(),
-                found,
+                results,
                 [method.spec for method in methods],
                 about,
             )
@@ -226,16 +226,16 @@ def run_table(
         for row, result in zip(rows, results, strict=True):
             cells[row, column] = None if result is None else table.figure(result)
     protocol = options.get("protocol", "published")
-    theirs: dict[tuple[str, str], float | str | None] = {}
+    brackets: dict[tuple[str, str], float | str | None] = {}
     for column, results in columns.items():
         for method, row, result in zip(methods, rows, results, strict=True):
-            theirs[row, column] = _bracket(table, column, method, result, protocol)
+            brackets[row, column] = _bracket(table, column, method, result, protocol)
     low = [column for column in columns if any(column.startswith(TITLES[t]) for t in table.lower_is_better)]
     texts = ", ".join(f"{column} {_texts(results)}" for column, results in columns.items())
     whole = ", ".join(f"{column} {_whole(results)}" for column, results in columns.items())
     note = f"Ours; in brackets {table.note}. Best bold, second underlined."
     content = f"{table.title}\n\n{note} Protocol: {protocol}. Texts: {texts}. On the whole texts: {whole}.\n\n"
-    content += grid(rows, list(columns), cells, theirs, lower_is_better=low)
+    content += grid(rows, list(columns), cells, brackets, lower_is_better=low)
     output.mkdir(parents=True, exist_ok=True)
     (output / f"{name}.md").write_text(content, encoding="utf-8")
     return content
@@ -295,8 +295,8 @@ def _curves(panels: Mapping[str, Sequence[Faithfulness]]) -> str:
 
 def _whole(results: Sequence[Faithfulness | None]) -> str:
     """Return the accuracy or correlation on the whole texts, which is the same for all methods."""
-    found = [r for r in results if r is not None and r.whole_quality is not None]
-    return f"{found[0].quality_name} {found[0].whole_quality:.3f}" if found else "not measured"
+    measured = [r for r in results if r is not None and r.whole_quality is not None]
+    return f"{measured[0].quality_name} {measured[0].whole_quality:.3f}" if measured else "not measured"
 
 
 def _texts(results: Sequence[Faithfulness | None]) -> int:

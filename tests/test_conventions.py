@@ -10,10 +10,10 @@ import normxlogit
 CHANGED_WHILE_MADE = {
     "corpus.folder.Manifest",
     "methods.decomposition.layer_calls.LayerCall",
-    "models.frozen_model._Listening",
     "tasks.seq2seq._Encoded",
     "surgery.frozen.Report",
     "surgery.readout.Readout",
+    "surgery.run.Pass",
     "surgery.trace.Call",
 }
 """Records that are filled in step by step; no caller is handed one."""

@@ -9,8 +9,7 @@ from normxlogit.errors import UnsupportedModelError
 from normxlogit.evaluation.alignment import METHODS, Alignment, accuracy, align, normalisation_of, title_of
 from normxlogit.evaluation.faithfulness import Protocol
 from normxlogit.evaluation.minimal_pairs import Item
-from normxlogit.evaluation.result_cache import ResultCache
-from normxlogit.evaluation.runs import under
+from normxlogit.evaluation.runs import ResultCache, under
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, method_named
 from normxlogit.models.model_digest import model_digest
@@ -87,7 +86,7 @@ def run_studies(
             "test", model.encoder, model.task.name, evidence=True, data_dir=data_dir, limit=limit
         )
         cache = ResultCache(folder, [model_digest(explainer._model), _described(items), protocol], Alignment)
-        found: list[Alignment] = []
+        alignments: list[Alignment] = []
         missing: dict[str, str] = {}
         for method in methods:
             step = under(name, on_progress)
@@ -100,13 +99,13 @@ def run_studies(
                 state = cache.put(_measured(model, items, method, probes, protocol, step), *key)
             if "missing" in state:
                 missing[method.spec] = state["missing"]
-            found += [_alignment(entry) for entry in state.get("series", ())]
+            alignments += [_alignment(entry) for entry in state.get("series", ())]
         right = cache.get("alignment-accuracy")
         if right is None:
             measured = {group: list(shares) for group, shares in accuracy(model, items).items()}
             right = cache.put(measured, "alignment-accuracy")
         shares = {group: tuple(values) for group, values in right.items()}
-        studies.append(Study(name, tuple(found), missing, shares, counts.state()))
+        studies.append(Study(name, tuple(alignments), missing, shares, counts.state()))
     return studies
 
 
@@ -120,12 +119,12 @@ def _measured(
 ) -> dict[str, Any]:
     """Return the series of one method, or why there is none (the paper's N/A)."""
     try:
-        found = align(model, items, method, words=words, protocol=protocol, on_progress=on_progress)
+        alignments = align(model, items, method, words=words, protocol=protocol, on_progress=on_progress)
     except UnsupportedModelError as error:
         if on_progress is not None:
             on_progress(method.spec, len(items), len(items))
         return {"missing": str(error)}
-    return {"series": [asdict(a) for a in found]}
+    return {"series": [asdict(a) for a in alignments]}
 
 
 def published_studies() -> list[Study]:
@@ -138,13 +137,13 @@ def published_studies() -> list[Study]:
         for metric in metrics:
             for method, values in released[metric][key].items():
                 series.setdefault(method, {})[metric] = tuple(values)
-        found = [_released(method, values, tuple(range(1, 13))) for method, values in series.items()]
+        alignments = [_released(method, values, tuple(range(1, 13))) for method, values in series.items()]
         if state == STATES[0]:
             norm, plural = released["input_norm_layer0"], released["logat_plural_layer7"]
-            found.append(_released("input-norm", {m: (norm[m],) for m in metrics}, (0,)))
-            found.append(_released("logat", {m: (plural[m],) for m in metrics}, (7,), "plural"))
+            alignments.append(_released("input-norm", {m: (norm[m],) for m in metrics}, (0,)))
+            alignments.append(_released("logat", {m: (plural[m],) for m in metrics}, (7,), "plural"))
         share = released["target_vs_foil_accuracy"][key]
-        studies.append(Study(f"published, RoBERTa-base, {state}", tuple(found), {}, {"all": (share,)}, {}))
+        studies.append(Study(f"published, RoBERTa-base, {state}", tuple(alignments), {}, {"all": (share,)}, {}))
     return studies
 
 
@@ -167,7 +166,7 @@ def _alignment(state: Mapping[str, Any]) -> Alignment:
 
 
 def _tuples(table: Mapping[str, Mapping[str, Iterable[float]]]) -> dict[str, dict[str, tuple[float, ...]]]:
-    return {group: {metric: tuple(values) for metric, values in own.items()} for group, own in table.items()}
+    return {group: {metric: tuple(values) for metric, values in metrics.items()} for group, metrics in table.items()}
 
 
 def _described(items: Iterable[Item]) -> list[Any]:

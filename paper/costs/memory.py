@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,6 +26,8 @@ from .peak import Peak
 from .random_models import random_bert, random_ids, reference_tokenizer
 
 __all__ = ["FORWARD", "Job", "Largest", "Used", "largest_batch", "measure"]
+
+ROOT = Path(__file__).parents[2]
 
 FORWARD = "forward"
 """The bare forward pass among the methods."""
@@ -106,13 +109,15 @@ def measure(job: Job) -> Used | None:
         DataError: If the process fails for another reason.
     """
     command = [sys.executable, "-m", __name__, json.dumps(asdict(job) | {"threads": torch.get_num_threads()})]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))  # `paper` is not installed
+    variables = os.environ | GIVE_BACK | {"PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)  # noqa: S603
     if done.returncode:
         if done.returncode < 0:  # killed by the system
             return None
         raise DataError(f"measuring {job.method} failed: {done.stderr.strip().splitlines()[-1]}")
-    found = json.loads(done.stdout.splitlines()[-1])
-    return None if found is None else Used(**found)
+    used = json.loads(done.stdout.splitlines()[-1])
+    return None if used is None else Used(**used)
 
 
 def largest_batch(
@@ -141,10 +146,10 @@ def largest_batch(
         return _tried_out(replace(single, budget=limit))
 
     def of(batch: int) -> Used:
-        found = measure(replace(single, batch=batch))
-        if found is None:
+        result = measure(replace(single, batch=batch))
+        if result is None:
             raise DataError(f"there is not enough memory to measure {method}")
-        return found
+        return result
 
     one = of(1)
     more = FEW if one.seconds > SLOW else SEVERAL
@@ -163,11 +168,11 @@ def _tried_out(job: Job) -> Largest:
     fits, fails, seconds = 0, 0, float("nan")
     batch = 1
     while batch != fits:
-        found = used(batch)
-        if found is None:
+        result = used(batch)
+        if result is None:
             fails = batch
         else:
-            fits, seconds = batch, found.seconds / batch
+            fits, seconds = batch, result.seconds / batch
         batch = 2 * batch if not fails else (fits + fails) // 2
     return Largest(job.method, fits, seconds, measured=True)
 
@@ -210,8 +215,8 @@ def main(arguments: Sequence[str]) -> None:
     job = Job(**state)
     if job.budget and job.on_cuda:
         torch.cuda.set_per_process_memory_fraction(min(1.0, job.budget / torch.cuda.mem_get_info()[1]))
-    found = _run(job)
-    sys.stdout.write(json.dumps(None if found is None else asdict(found)) + "\n")
+    used = _run(job)
+    sys.stdout.write(json.dumps(None if used is None else asdict(used)) + "\n")
 
 
 if __name__ == "__main__":

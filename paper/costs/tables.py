@@ -57,7 +57,7 @@ class Sizes:
 def _time(methods: Sequence[str], sizes: Sizes, device: str, progress: Progress) -> tuple[str, dict[str, Any]]:
     model = random_bert(sizes.bert, device=device)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
-    theirs = published()["table_time_seconds"]
+    table = published()["table_time_seconds"]
     lines = ["| tokens | method | seconds | over NormXLogit | published seconds | over NormXLogit |"]
     lines.append("|---:|---|---:|---:|---:|---:|")
     state = {}
@@ -69,40 +69,40 @@ def _time(methods: Sequence[str], sizes: Sizes, device: str, progress: Progress)
         inputs = random_ids(length, model.config.vocab_size, device=device)
         sides = {name: partial(explainer, inputs, method=name) for name in methods}
         times = in_turn(sides, rounds=sizes.rounds, warmup=sizes.warmup, on_round=tell)
-        paper = theirs["rows"].get(str(length), {})
+        paper = table["rows"].get(str(length), {})
         for name in methods:
-            found = times[name]
-            own = (
-                f"{_mean(found)} | {_ratio(found.median, times[OURS].median)}"
+            timing = times[name]
+            cells = (
+                f"{_mean(timing)} | {_ratio(timing.median, times[OURS].median)}"
                 if OURS in times
-                else f"{_mean(found)} | "
+                else f"{_mean(timing)} | "
             )
-            lines.append(f"| {length} | {name} | {own} | {paper.get(name, '')} | {_over(paper, name)} |")
-        state[str(length)] = {name: found.seconds for name, found in times.items()}
+            lines.append(f"| {length} | {name} | {cells} | {paper.get(name, '')} | {_over(paper, name)} |")
+        state[str(length)] = {name: timing.seconds for name, timing in times.items()}
     progress("done", len(sizes.lengths), len(sizes.lengths))
     title = f"Seconds for one text, BERT-base, mean and standard deviation of {sizes.rounds} runs in turn. "
-    return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
+    return f"{title}Published: {table['note']}.\n\n" + "\n".join(lines) + "\n", state
 
 
 def _memory(methods: Sequence[str], sizes: Sizes, device: str, progress: Progress) -> tuple[str, dict[str, Any]]:
-    theirs = published()["table_memory"]
+    table = published()["table_memory"]
     lines = ["| method | texts at once | seconds for each | published texts | published seconds |"]
     lines.append("|---|---:|---:|---:|---:|")
     length = max(sizes.lengths)
-    found: dict[str, Largest] = {}
+    results: dict[str, Largest] = {}
     for place, name in enumerate(methods):
         progress(name, place, len(methods))
-        result = found[name] = largest_batch(name, budget=BUDGET, length=length, bert=sizes.bert, device=device)
-        paper = f"{theirs['max_batch'].get(name, '')} | {theirs['seconds_per_text'].get(name, '')}"
+        result = results[name] = largest_batch(name, budget=BUDGET, length=length, bert=sizes.bert, device=device)
+        paper = f"{table['max_batch'].get(name, '')} | {table['seconds_per_text'].get(name, '')}"
         lines.append(f"| {name} | {result.batch} | {result.seconds:.4f} | {paper} |")
     progress("done", len(methods), len(methods))
-    how = "tried out" if all(f.measured for f in found.values()) else (
+    how = "tried out" if all(f.measured for f in results.values()) else (
         f"computed from the measured peaks of one and of {SEVERAL} texts at once ({FEW} where one takes over a "
         "minute), each in a process of its own; the seconds are those of several at once"
     )  # fmt: skip
     title = f"The largest batch of {length} tokens on BERT-base within {BUDGET:g} GiB, {how}. "
-    state = {name: {"batch": f.batch, "seconds": f.seconds, "measured": f.measured} for name, f in found.items()}
-    return f"{title}Published: {theirs['note']}.\n\n" + "\n".join(lines) + "\n", state
+    state = {name: {"batch": f.batch, "seconds": f.seconds, "measured": f.measured} for name, f in results.items()}
+    return f"{title}Published: {table['note']}.\n\n" + "\n".join(lines) + "\n", state
 
 
 COST_TABLES: Mapping[str, Callable[[Sequence[str], Sizes, str, Progress], tuple[str, dict[str, Any]]]] = {
@@ -146,9 +146,9 @@ def cost_table(
     return text
 
 
-def _mean(found: Timing) -> str:
-    deviation = statistics.stdev(found.seconds) if len(found.seconds) > 1 else 0.0
-    return f"{statistics.mean(found.seconds):.3f} ± {deviation:.3f}"
+def _mean(timing: Timing) -> str:
+    deviation = statistics.stdev(timing.seconds) if len(timing.seconds) > 1 else 0.0
+    return f"{statistics.mean(timing.seconds):.3f} ± {deviation:.3f}"
 
 
 def _ratio(seconds: float, base: float) -> str:

@@ -71,7 +71,7 @@ def finetune(
         train_dataset=_tokenised(train, tokenizer, length),
         eval_dataset=_tokenised(validation, tokenizer, length),
         data_collator=DataCollatorWithPadding(tokenizer),
-        compute_metrics=lambda found: _figures(metric, found.predictions, found.label_ids),
+        compute_metrics=lambda outputs: _figures(metric, outputs.predictions, outputs.label_ids),
         callbacks=[EarlyStoppingCallback(recipe.patience)],
     )
     figures = {metric: run(trainer, resume=resume)[metric]}
@@ -119,8 +119,8 @@ def _tokenised(examples: Sequence[Example], tokenizer: Any, length: int) -> Any:
 
     first = [e.text if isinstance(e.text, str) else e.text[0] for e in examples]
     second = [e.text[1] for e in examples if not isinstance(e.text, str)] or None
-    found = tokenizer(first, second, truncation=True, max_length=length)
-    return Dataset.from_dict({**found, "labels": [e.label for e in examples]})
+    inputs = tokenizer(first, second, truncation=True, max_length=length)
+    return Dataset.from_dict({**inputs, "labels": [e.label for e in examples]})
 
 
 def _figures(metric: str, outputs: Any, labels: Any) -> dict[str, float]:

@@ -108,8 +108,8 @@ def _both(logits: Tensor, labels: Tensor) -> Tensor:
     return logits[texts, labels[:, 0]].gather(1, labels[:, 1:])
 
 
-def _accuracy(found: Any) -> dict[str, float]:
-    target, foil = found.predictions.T  # (N,) each
+def _accuracy(outputs: Any) -> dict[str, float]:
+    target, foil = outputs.predictions.T  # (N,) each
     return {"accuracy": float((target > foil).mean())}
 
 

@@ -65,8 +65,8 @@ class Outcome:
 
 def unmarked(places: Sequence[Path]) -> list[Block]:
     """Return the blocks with figures that have neither a command nor a mark."""
-    found = [block for page in pages_of(places) for block in blocks_of(page)]
-    return [b for b in found if b.mark is None and b.figures and not b.printed]
+    blocks = [block for page in pages_of(places) for block in blocks_of(page)]
+    return [b for b in blocks if b.mark is None and b.figures and not b.printed]
 
 
 def check(
@@ -141,14 +141,14 @@ class _Bench:
         try:
             source = block.mark.text if block.mark else "above"
             if source == "above" or is_command(source):
-                found = compare(block, self._printed(block, source))
+                differences = compare(block, self._printed(block, source))
             else:
-                found = compare(block, _read(block, source), exact=True)
+                differences = compare(block, _read(block, source), exact=True)
         except _MissingError as error:
             return Outcome(block, "skipped", str(error))
         except _FailedError as error:
             return Outcome(block, "failed", str(error))
-        return Outcome(block, "differs" if found else "same", "", found)
+        return Outcome(block, "differs" if differences else "same", "", differences)
 
     def _printed(self, block: Block, source: str) -> Printed:
         """Run a block's commands and return what they printed, or the file that its mark names."""
@@ -202,15 +202,15 @@ class _Bench:
                 if whole in self.given:
                     return f"{head}{equals}{os.path.abspath(self.given[whole])}{tail}"
             named = name in needs or value in needs
-            there = self._written(value) or (value.isidentifier() and find_spec(value) is not None)
-            if (named or re.fullmatch(r"[A-Z][A-Z0-9_]+", name)) and not there:
+            exists = self._written(value) or (value.isidentifier() and find_spec(value) is not None)
+            if (named or re.fullmatch(r"[A-Z][A-Z0-9_]+", name)) and not exists:
                 missing[value if value in needs else name] = None
             return word
 
-        found = tuple(fill(word) for word in words)
+        filled = tuple(fill(word) for word in words)
         if missing:
             raise _MissingError("not given: " + ", ".join(f"--given {name}=FOLDER" for name in missing))
-        return found
+        return filled
 
 
 def _read(block: Block, source: str) -> Printed:

@@ -113,7 +113,7 @@ def _by_names(block: Block, printed: Printed, rule: _Rule, timing: set[str]) -> 
     Emphasis is compared where the page has any, and no column is left out that it may rest on.
     """
     head, *rows = block.cells
-    wanted = _columns(head)
+    columns_here = _columns(head)
     keys = 1  # the first columns, without figures, name the row
     while keys < len(head) and not any(is_figure(row[keys]) for row in rows):
         keys += 1
@@ -121,30 +121,30 @@ def _by_names(block: Block, printed: Printed, rule: _Rule, timing: set[str]) -> 
     tables = [
         (_columns(cells[0]), cells[1:])
         for heading, cells in printed.tables
-        if under in heading and all(c in _columns(cells[0]) for c in wanted if c[0] not in timing)
+        if under in heading and all(c in _columns(cells[0]) for c in columns_here if c[0] not in timing)
     ]
     if not tables:
-        names = ", ".join(name for name, _ in wanted)
+        names = ", ".join(name for name, _ in columns_here)
         yield Difference(block.line, names, "", f"no table with these columns{under and f' under {under!r}'}", "")
         return
-    told = [k for k in range(keys, len(head)) if wanted[k][0] not in timing]
+    compared = [k for k in range(keys, len(head)) if columns_here[k][0] not in timing]
     for place, row in enumerate(rows):
         line, name = block.line + 2 + place, " ".join(_plain(cell) for cell in row[:keys] if cell)
-        found = {
-            tuple(theirs[columns.index(wanted[k])] for k in told if row[k])
+        matches = {
+            tuple(theirs[columns.index(columns_here[k])] for k in compared if row[k])
             for columns, body in tables
             for theirs in body
-            if all(_plain(theirs[columns.index(wanted[k])]) == _plain(row[k]) for k in range(keys))
+            if all(_plain(theirs[columns.index(columns_here[k])]) == _plain(row[k]) for k in range(keys))
         }
-        if len(found) != 1:
-            why = "several rows of this name: say under which heading" if found else "no such row"
+        if len(matches) != 1:
+            why = "several rows of this name: say under which heading" if matches else "no such row"
             yield Difference(line, name, "", why, "")
             continue
-        for k, cell in zip([k for k in told if row[k]], *found, strict=True):
+        for k, cell in zip([k for k in compared if row[k]], *matches, strict=True):
             bare = timing or not _EMPHASIS.search(row[k])
             said, other = (_EMPHASIS.sub("", text) if bare else text for text in (row[k], cell))
             if not rule.same_text(said, other):
-                yield Difference(line, f"{name}, {wanted[k][0]}", row[k], cell or "nothing", rule.text)
+                yield Difference(line, f"{name}, {columns_here[k][0]}", row[k], cell or "nothing", rule.text)
 
 
 def _by_lines(block: Block, printed: Printed, rule: _Rule) -> Iterator[Difference]:

@@ -104,12 +104,12 @@ def pages_of(places: Sequence[Path]) -> list[Path]:
     Raises:
         DataError: If one is not there.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for place in places:
         if not place.exists():
             raise DataError(f"no file or folder {place}")
-        found += sorted(place.rglob("*.md")) if place.is_dir() else [place]
-    return found
+        files += sorted(place.rglob("*.md")) if place.is_dir() else [place]
+    return files
 
 
 def is_figure(cell: str) -> bool:
@@ -141,7 +141,7 @@ def blocks_of(page: Path) -> list[Block]:
     """
     text = page.read_text(encoding="utf-8")
     lines = text.splitlines()
-    found: list[Block] = []
+    blocks: list[Block] = []
     mark: Mark | None = None
     commands: tuple[tuple[str, ...], ...] = ()
     variables: dict[str, str] = {}
@@ -157,29 +157,29 @@ def blocks_of(page: Path) -> list[Block]:
             shown = re.sub(r"<!--.*?-->", lambda m: re.sub(r"[^\n]", " ", m[0]), token.content, flags=re.DOTALL)
             if not figures_in(shown):
                 continue
-            found.append(Block(page, first + 1, "prose", tuple(shown.splitlines()), mark, commands))
+            blocks.append(Block(page, first + 1, "prose", tuple(shown.splitlines()), mark, commands))
         if token.type == "fence" and token.info == "console":
             commands = ()
             for number, words, printed in _console(token.content, variables):
                 commands += (words,) if words else ()
                 if printed:
-                    found.append(Block(page, first + 2 + number, "output", printed, mark, commands))
+                    blocks.append(Block(page, first + 2 + number, "output", printed, mark, commands))
         elif token.type == "code_block" or (token.type == "fence" and token.info not in _CODE):
-            own = commands if below or mark is not None else ()
+            printed_by = commands if below or mark is not None else ()
             start = first + 1 + (token.type == "fence")
-            found.append(Block(page, start, "output", tuple(token.content.splitlines()), mark, own))
+            blocks.append(Block(page, start, "output", tuple(token.content.splitlines()), mark, printed_by))
         elif token.type == "table_open":
-            found.append(Block(page, first + 1, "table", (), mark, commands, _cells(tokens[place:])))
+            blocks.append(Block(page, first + 1, "table", (), mark, commands, _cells(tokens[place:])))
         elif token.type in _PROSE:
-            found.append(Block(page, first + 1, "prose", tuple(lines[first:end]), mark, commands))
+            blocks.append(Block(page, first + 1, "prose", tuple(lines[first:end]), mark, commands))
         below = token.type == "fence" and token.info == "console"
         mark = None
-    return found
+    return blocks
 
 
 def tables_in(text: str) -> list[tuple[str, Cells]]:
     """Return the tables of a text, each with the headings and the line before it."""
-    found: list[tuple[str, Cells]] = []
+    tables: list[tuple[str, Cells]] = []
     heading = line = ""
     tokens = _parsed(text)
     for place, token in enumerate(tokens):
@@ -189,8 +189,8 @@ def tables_in(text: str) -> list[tuple[str, Cells]]:
             else:
                 line = token.content
         if token.type == "table_open":
-            found.append((f"{heading}\n{line}", _cells(tokens[place:])))
-    return found
+            tables.append((f"{heading}\n{line}", _cells(tokens[place:])))
+    return tables
 
 
 def _parsed(text: str) -> list[Token]:

@@ -42,15 +42,17 @@ def _json_tables(state: Any, key: str) -> Iterator[tuple[str, Cells]]:
         for row in records:
             yield from _json_tables(row, key)
     elif isinstance(state, dict):
-        columns = {name: own for name, own in state.items() if isinstance(own, list) and all(map(_is_cell, own))}
-        for length in sorted({len(own) for own in columns.values()} - {0}):
-            names = [name for name, own in columns.items() if len(own) == length]
+        columns = {
+            name: value for name, value in state.items() if isinstance(value, list) and all(map(_is_cell, value))
+        }
+        for length in sorted({len(value) for value in columns.values()} - {0}):
+            names = [name for name, value in columns.items() if len(value) == length]
             yield (
                 key,
                 (tuple(names), *(tuple(map(_cell, row)) for row in zip(*(columns[n] for n in names), strict=True))),
             )
-        for name, own in state.items():
-            yield from _json_tables(own, name)
+        for name, value in state.items():
+            yield from _json_tables(value, name)
 
 
 def _is_cell(value: Any) -> bool:

@@ -42,27 +42,6 @@ def test_faithfulness_on_the_sample_in_the_package(capsys):
     assert text.startswith("dataset: reviews, model: normxlogit/default, protocol: default, texts: 3\n")
 
 
-def test_mistakes_are_one_line(capsys, tmp_path, reviews):
-    for arguments, reason in (
-        (["--dataset", reviews, "--columns", "body"], "no column 'body'"),
-        (["--dataset", tmp_path / "no.jsonl"], "no such file"),
-        (["--dataset", reviews, "--methods", "magic"], "no method named 'magic'"),
-        (["--dataset", reviews, "--model", tmp_path / "no-model"], "no such model folder"),
-    ):
-        code, out, err = run(capsys, "evaluate", "faithfulness", *arguments)
-        assert (code, out) == (2, "")
-        assert err.startswith("error: ")
-        assert reason in err
-        assert err.count("\n") == 1
-    empty = tmp_path / "empty.jsonl"
-    empty.touch()
-    assert run(capsys, "evaluate", "faithfulness", "--dataset", empty)[2] == f"error: {empty}: empty\n"
-    assert run_paper(capsys, "table1")[0] == 2
-    assert run_paper(capsys, "table1", "--checkpoint", "sst2")[0] == 2
-    code, _, err = run_paper(capsys, "finetune", "--task", "cola", "--model", "x", "--output", tmp_path / "o")
-    assert (code, err) == (2, "error: no task named 'cola'; there are sst2, mnli, qnli, stsb\n")
-
-
 def test_a_head_for_another_task_is_refused_before_anything_is_written(capsys, tmp_path):
     rows = {
         "sst2": {"sentence": "a fine film", "label": 1},

@@ -114,35 +114,11 @@ def test_targets(run, three, arguments, ids):
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
-def test_the_prediction_without_a_target(run, three):
-    (found,) = explained(run, "a cat", "--model", three)
-    assert found.target.ids == (found.prediction.id,)
-
-
 def test_digits_are_an_entry_of_a_vocabulary_only_where_no_token_is_called_so(run, masked):
     text = tiny.MASKED
     good = tiny.VOCABULARY["good"]
     (found,) = explained(run, text, "--model", masked, "--target", str(good), "--contrast", "is")
     assert (found.target.labels, found.target.contrast) == (("good",), "is")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--target", "awful"], "no label 'awful'; the model knows 'bad', 'good', '0'"),
-        (["--target", "all"], "no label 'all'"),
-        (["--target", "3"], "index 3 is outside the model's 3 outputs"),
-        (["--target", "-1"], "no label '-1'"),
-        (["--target", "good", "--all-labels"], "--target names labels and --all-labels takes them all"),
-        (["--contrast", "worst"], "no label 'worst'"),
-    ],
-)
-def test_targets_that_do_not_exist_are_one_line(run, three, arguments, message):
-    code, out, err = run("explain", "a cat", "--model", three, *arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert message in err
-    assert err.count("\n") == 1
 
 
 # --- methods --------------------------------------------------------------------------------------------------------
@@ -153,22 +129,3 @@ def test_methods_of_one_text_stand_together(run, asked):
     assert [(a.text, a.method) for a in found] == [(t, m) for t in "ab" for m in ("logat", "input-norm")]
     assert dict(found[1].settings) == {"norm_of": "word_embedding"}
     assert len(asked.loaded) == 1
-
-
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("logit", "no method named 'logit'; did you mean logat"),
-        ("logat:norm_of=word_embedding", "logat has no setting 'norm_of'; it has no settings"),
-        ("normxlogit:norm_of=words", "norm_of must be 'embedding_output' or 'word_embedding', not 'words'"),
-        ("random:seed=1,seed=2", "seed is given twice"),
-        ("random:7", "write settings as name:setting=value,setting=value"),
-    ],
-)
-def test_methods_that_do_not_exist_are_one_line(run, asked, method, message):
-    code, out, err = run("explain", "a", "--method", method)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ")
-    assert message in err
-    assert err.count("\n") == 1
-    assert not asked.loaded, "what is typed wrong is said before a model is loaded"

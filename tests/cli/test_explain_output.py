@@ -40,44 +40,10 @@ def test_texts_from_standard_input(run, asked, monkeypatch):
     assert asked.calls[0][0] == ["eins", "zwölf"]
 
 
-def test_standard_input_is_left_alone_when_there_are_texts(run, asked, monkeypatch):
-    monkeypatch.setattr("sys.stdin", piped(b"\xff"))
-    assert run("explain", "a")[0] == 0
-    assert asked.calls[0][0] == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"good\nbad \xff\n", "line 2: not UTF-8 text"),
-        (b"a\n\0\0", "line 2: not a text file"),
-        (b" \n\n", "empty"),
-        (b"", "empty"),
-        (None, "cannot read"),
-    ],
-)
-def test_bad_files_are_one_line(run, asked, tmp_path, content, message):
-    path = tmp_path / "texts.txt"
-    if content is not None:
-        path.write_bytes(content)
-    code, out, err = run("explain", "--file", str(path))
-    assert (code, out, asked.loaded) == (2, "", [])
-    assert err.startswith("error: ")
-    assert message in err
-    assert str(path) in err
-    assert err.count("\n") == 1
-
-
 @pytest.mark.parametrize("error", [InputError("too\n  long"), TargetError("too long")])
 def test_errors_of_the_library_are_one_line(run, asked, error):
     asked.error = error
     assert run("explain", "a") == (2, "", "error: too long\n")
-
-
-def test_unknown_options_exit_with_two(run):
-    code, out, err = run("explain", "a", "--format", "pdf")
-    assert (code, out) == (2, "")
-    assert "pdf" in err
 
 
 def test_json_is_valid_and_reads_back(run):
@@ -104,14 +70,6 @@ def test_json_with_words(run, merge):
     assert [len(word["score"]) for word in layered["attributions"][0]["words"]] == [count] * 4
 
 
-def test_html(run):
-    code, out, _ = run("explain", TEXT, "--format", "html")
-    assert code == 0
-    assert out.lstrip().startswith("<!DOCTYPE html>")
-    assert "medi" in out
-    assert "background" in out
-
-
 def test_words_in_the_terminal(run):
     text = "an unremittingly mediocre film"
     pieces, words = run("explain", text, "--tokens")[1], run("explain", text)[1]
@@ -132,11 +90,6 @@ def test_output_goes_to_a_file_of_the_format_in_its_name(run, tmp_path, name, st
     content = (tmp_path / name).read_text(encoding="utf-8")
     assert content.lstrip().startswith(start)
     assert "\x1b" not in content
-
-
-def test_format_beats_the_name(run, tmp_path):
-    run("explain", "a", "--format", "json", "--output", str(tmp_path / "a.html"))
-    json.loads((tmp_path / "a.html").read_text(encoding="utf-8"))
 
 
 def test_many_texts_go_in_chunks_in_order(run, asked):

@@ -49,17 +49,3 @@ def test_several_models_and_tasks(capsys, tmp_path, split):
     assert f"sst2, BERT: texts 3, split {split}\n" in text
     assert f"mnli, BERT: texts 3, split {split}\n" in text
     assert text.count("| random |") == 3
-
-
-def test_mistakes_are_one_line(capsys, tmp_path, reviews):  # noqa: F811
-    for arguments, reason in (
-        (["--dataset", reviews, "--columns", "body"], "no column 'body'"),
-        (["--dataset", reviews, "--columns", "text", "--methods", "magic"], "no method named 'magic'"),
-        (["--checkpoint", "sst2=runs"], "--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not 'sst2=runs'"),
-        (["--checkpoint", f"B:sst2={tmp_path / 'none'}", "--data-dir", tmp_path], "no validation.jsonl"),
-    ):
-        code, out, err = run(capsys, "evaluate", "frontier", *arguments)
-        assert (code, out) == (2, ""), arguments
-        assert err.startswith("error: ")
-        assert reason in err
-        assert err.count("\n") == 1

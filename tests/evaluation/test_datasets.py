@@ -65,7 +65,7 @@ def test_a_hub_that_cannot_be_reached_is_named(monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", fails)
     with pytest.raises(
-        DataError, match=r"^mnli \(validation\): not to be had from the hub \(no network\); pass data_dir$"
+        DataError, match=r"^mnli \(validation\): could not be downloaded from the hub \(no network\); pass data_dir$"
     ):
         load_examples("mnli")
 
@@ -88,7 +88,7 @@ def test_columns_are_guessed_by_the_tasks(tmp_path):
 @pytest.mark.parametrize("label", [True, float("nan"), None, "1"])
 def test_a_label_is_a_number(tmp_path, label):
     path = write(tmp_path / "labels.jsonl", [{"sentence": "fine", "label": label}])
-    with pytest.raises(DataError, match=rf"labels.jsonl, row 0, column 'label': no number but {label!r}"):
+    with pytest.raises(DataError, match=rf"labels.jsonl, row 0, column 'label': expected a number, got {label!r}"):
         load_examples(path)
 
 
@@ -118,19 +118,6 @@ def test_reading_a_file_is_silent_and_leaves_the_callers_settings(tmp_path, show
         (datasets.disable_progress_bars if was[0] else datasets.enable_progress_bars)()
         datasets.logging.set_verbosity(was[1])
     assert capfd.readouterr() == ("", "")
-
-
-def test_the_first_line_of_the_cause_says_why_a_file_cannot_be_read(tmp_path, monkeypatch):
-    def fails(*_, **__):
-        raise errors.pop(0)
-
-    wrapped = datasets.exceptions.DatasetGenerationError("an error occurred")
-    wrapped.__cause__ = OSError("\nno disk\nand more")
-    errors = [wrapped, ValueError("bad bytes\nand more")]
-    monkeypatch.setattr(datasets, "load_dataset", fails)
-    for reason in ("no disk", "bad bytes"):
-        with pytest.raises(DataError, match=rf"rows.csv: cannot be read as csv: {reason}$"):
-            read_rows(tmp_path / "rows.csv")
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -3,14 +3,10 @@
 import json
 from dataclasses import replace
 
-import numpy as np
-import pytest
 import torch
 
 from normxlogit.evaluation import frontier_report
 from normxlogit.evaluation.frontier import Cost, Point
-from normxlogit.render import matplotlib_figure
-from normxlogit.render.matplotlib_figure import MARKERS, SERIES
 from tests.evaluation.test_frontier import POINTS
 
 
@@ -29,13 +25,7 @@ def test_the_table_begins_with_the_cheapest_and_marks_the_frontier():
     ]
     assert lines[0] == "| random | 1 | **0.250** | 0.200 to 0.300 | 0.100 | 0.020 to 0.200 |"
     assert "| 0.280 |" in lines[3]
-    assert lines[-1] == "| decompx | N/A: needs an encoder / of some kind | | | | |"
-
-
-def test_bars_reach_from_the_lower_end_of_the_interval_to_the_upper():
-    (axes,) = frontier_report.frontier_figure({"one": POINTS[:1]}).axes
-    (bar,) = axes.containers[0].lines[2][0].get_segments()  # (2, 2)
-    np.testing.assert_allclose(bar, [[200, 0.55], [200, 0.65]])
+    assert lines[-1] == "| decompx | N/A: needs an encoder / of some kind |  |  |  |  |"
 
 
 def test_a_line_joins_what_no_other_setting_beats():
@@ -45,15 +35,6 @@ def test_a_line_joins_what_no_other_setting_beats():
     assert line.get_drawstyle() == "steps-post"
     assert line.get_zorder() < min(bar.lines[0].get_zorder() for bar in axes.containers), "it lies behind the points"
     assert not without.lines
-
-
-def test_costs_have_their_places_on_an_axis_of_factors():
-    (axes,) = frontier_report.frontier_figure({"one": POINTS}).axes
-    assert (axes.get_xscale(), axes.get_xlabel(), axes.get_ylabel()) == ("log", "cost, forward passes", "AOPC")
-    ticks = [tick for tick in axes.xaxis.get_major_locator().tick_values(1, 200) if 1 <= tick <= 200]
-    assert ticks == pytest.approx([1, 2, 5, 10, 20, 50, 100, 200])
-    assert axes.xaxis.get_major_formatter()(50.0) == "50"
-    assert {bar.lines[0].get_xdata()[0] for bar in axes.containers} == {p.cost.passes for p in POINTS[:-1]}
 
 
 def test_a_method_looks_the_same_in_all_panels_and_is_named_at_its_point():
@@ -79,15 +60,6 @@ def test_at_most_eight_methods_are_named_and_what_nothing_beats_is():
     assert "m0" in named, "the cheapest of equals"
 
 
-def test_a_colour_is_a_method_and_a_marker_one_of_its_settings():
-    names = [f"m{i}" for i in range(9)] + ["m0:a=1", "m3:a=1", "m0:a=2", "m0"]
-    looks = frontier_report._looks(names)
-    assert list(looks) == names[:-1]
-    assert [looks[f"m{i}"][0] for i in range(9)] == [*SERIES, *SERIES[:2]]
-    assert [looks[name] for name in ("m0", "m7", "m0:a=1", "m0:a=2")] == [(SERIES[0], m) for m in MARKERS[:4]]
-    assert [looks[name] for name in ("m3", "m3:a=1")] == [(SERIES[3], m) for m in MARKERS[:2]]
-
-
 def test_what_is_written_can_be_read(tmp_path):
     panels = {"one": POINTS, "two": POINTS[:2], "three": POINTS[-1:]}
     about = {title: {"texts": 3} for title in panels}
@@ -104,9 +76,3 @@ def test_what_is_written_can_be_read(tmp_path):
     assert "frozen-gradient:read_at=-1" in drawn
     assert "decompx" not in drawn
     assert (tmp_path / "new" / "out" / "frontier.png").stat().st_size > 1000
-
-
-def test_a_folder_that_is_there_is_written_to(tmp_path, monkeypatch):
-    monkeypatch.setattr(matplotlib_figure, "save_figure", lambda figure, path: [])
-    frontier_report.write_frontier(tmp_path, {"one": POINTS}, {"one": {}}, torch.device("cpu"))
-    assert (tmp_path / "frontier.md").is_file()

@@ -1,6 +1,5 @@
-"""The measurement of sources: its definitions on numbers known beforehand, and the command on a tiny model."""
+"""The measurement of sources: its definitions on known numbers, what is kept, and the command on a tiny model."""
 
-import importlib.util
 import json
 import re
 from dataclasses import replace
@@ -8,13 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
-from sklearn.linear_model import Lasso
 
 from normxlogit import DataError, Explainer, InputError
-from normxlogit.evaluation import context_cite, generation
-from normxlogit.evaluation.generation import evaluate_sources, summarise
+from normxlogit.evaluation import generation
+from normxlogit.evaluation.generation import AnswerProtocol, Prompt, evaluate_sources
 from normxlogit.evaluation.questions import Asked
-from normxlogit.evaluation.statistics import rank_correlation
 from normxlogit.methods import method_named
 from normxlogit.methods.perturbation import random_subsets
 from normxlogit.pipeline.ablations import Ablations
@@ -41,6 +38,19 @@ def made():
     return tiny.model("llama", "CausalLM"), tokenizer
 
 
+def measured(model, question, methods, protocol, seed):
+    """What is kept of a prompt."""
+    prompt = Prompt(model, question, AnswerProtocol(*protocol), seed)
+    state = prompt.baselines()
+    for method in methods:
+        state["methods"] |= prompt.of_method(method_named(method))
+    return state
+
+
+def figure(state, method, name):
+    return state["methods"][method]["figures"][name]
+
+
 @pytest.fixture(scope="module")
 def explainer():
     return Explainer(*made())
@@ -55,7 +65,7 @@ def _any_source_matters(monkeypatch):
 def test_what_is_measured_on_a_prompt(explainer):
     model = explainer._language_model
     question = Asked("is this good?", {"text": DOCUMENT})
-    state = generation.measure_prompt(model, question, [method_named(m) for m in METHODS], 6, 12, 3)
+    state = measured(model, question, METHODS, (6, 12), 3)
     completed = ask(model, question.question, question.documents, max_new_tokens=6)
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named))
 
@@ -69,7 +79,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     excess = [f"{name} (excess)" for name in METHODS[:2]]
     verified = [f"{name} (verified)" for name in METHODS[:2]]
     assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess, *verified}
-    assert state["methods"][verified[0]]["agrees"] >= state["methods"][METHODS[0]]["agrees"]
+    assert figure(state, verified[0], "agrees") >= figure(state, METHODS[0], "agrees")
     found = explain_sources(
         model, completed, Options(method=method_named("frozen-gradient")), completed.named, merge="excess"
     )
@@ -85,49 +95,29 @@ def test_what_is_measured_on_a_prompt(explainer):
     answers = measure(kept).sum(1)
     for name, found in state["methods"].items():
         order = np.argsort(-np.array(found["scores"]), kind="stable")
+        found = found["figures"] | found
         for k in (1, 3, 5):
-            assert found["drops"][str(k)] == pytest.approx(total([]) - total(order[:k]), rel=1e-5, abs=1e-5), name
+            assert found[f"top {k}"] == pytest.approx(total([]) - total(order[:k]), rel=1e-5, abs=1e-5), name
         assert found["agrees"] == float(order[0] == int(np.argmax(removed)))
         assert found["best"] == pytest.approx(max(removed))
         lds = spearmanr(kept @ np.array(found["scores"]), answers).statistic
         assert found["lds"] == pytest.approx(lds, abs=1e-6), name
         assert found["spearman"] == pytest.approx(spearmanr(found["scores"], removed).statistic, abs=1e-6), name
-    assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
+    assert figure(state, "occlusion", "spearman") == pytest.approx(1)
     assert state["methods"]["length"]["scores"] == [5, 7, 7, 5]
     passes = [state["methods"][m]["passes"] for m in (*METHODS, "occlusion", "random", "length")]
     assert passes == [3, 1, 8, 5, 0, 0]
 
 
-def test_baselines_that_are_asked_for_stand_once_and_fits_have_no_excess(explainer, monkeypatch):
-    weight = np.array([1.0, 4.0, 2.0, 3.0])
-    monkeypatch.setattr(generation, "published_context_cite", lambda *asked: weight)
+def test_baselines_that_are_named_are_measured_once_and_perturbing_methods_have_no_variants(explainer):
     question = Asked("is this good?", {"text": DOCUMENT})
     names = ["occlusion", "random", "kernel-shap:samples=20", "guided-lime:samples=8,prior=logat", "logat"]
-    methods = [method_named(name) for name in names]
-    model = explainer._language_model
-    state = generation.measure_prompt(model, question, methods, 6, 4, 3, context_cite=16)
-    specs = [method.spec for method in methods]
-    published = "package context-cite:samples=16"
-    assert list(state["methods"]) == [
-        "occlusion",
-        "random",
-        "length",
-        *specs[2:],
-        published,
-        "random (verified)",
-        "logat (verified)",
-        "random (excess)",
-        "logat (excess)",
-    ]
-    assert state["methods"][published]["scores"] == weight.tolist()
+    state = measured(explainer._language_model, question, names, (6, 4), 3)
+    specs = [method_named(name).spec for name in names[2:]]
+    variants = [f"{name} ({how})" for name in ("random", "logat") for how in ("verified", "excess")]
+    assert set(state["methods"]) == {"occlusion", "random", "length", *specs, *variants}
     assert state["methods"]["random"]["scores"] == np.random.default_rng(3).random(4).tolist()
-    assert [state["methods"][spec]["passes"] for spec in (published, *specs[2:])] == [16, 16, 9, 1]
-
-
-def test_an_order_that_says_nothing_has_no_rank_correlation():
-    constant, varied = np.ones(3), np.array([1.0, 3.0, 2.0])
-    assert rank_correlation(constant, varied) == rank_correlation(varied, constant) == 0
-    assert rank_correlation(varied, np.array([1.0, 2.0, 3.0])) == pytest.approx(0.5)
+    assert [state["methods"][spec]["passes"] for spec in specs] == [16, 9, 1]
 
 
 def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkeypatch):
@@ -137,7 +127,7 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
         ["frozen-gradient", "normxlogit", "context-cite:samples=8"],
     )
     monkeypatch.setattr(generation, "TOKEN_MATTERS", 0.05)
-    state = generation.measure_prompt(model, question, [method_named(m) for m in methods], 6, 12, 0, tokens=3)
+    state = measured(model, question, methods, (6, 12, 3), 0)
     completed = ask(model, question.question, question.documents, max_new_tokens=6)
     sequence = completed.sequenced()
     words = prompt_sources(sequence, "word")
@@ -172,10 +162,10 @@ def test_what_is_measured_on_tokens_by_the_words_of_the_prompt(explainer, monkey
         orders = [np.argsort(-np.array(found["scores"][k]), kind="stable") for k in counted]
         for top in (1, 3, 5):
             drops = [(said([]) - said(order[:top]))[k] for k, order in zip(counted, orders, strict=True)]
-            assert found["drops"][str(top)] == pytest.approx(np.mean(drops), abs=1e-4), name
+            assert found["figures"][f"top {top}"] == pytest.approx(np.mean(drops), abs=1e-4), name
         first = [order[0] == removed[k].argmax() for k, order in zip(counted, orders, strict=True)]
-        assert found["agrees"] == pytest.approx(np.mean(first))
-    assert state["methods"]["occlusion"]["spearman"] == pytest.approx(1)
+        assert found["figures"]["agrees"] == pytest.approx(np.mean(first))
+    assert figure(state, "occlusion", "spearman") == pytest.approx(1)
     assert state["explained"] == [sequence.text[slice(*sequence.offsets[sequence.prompt_tokens + k])] for k in tokens]
     passes = [
         state["methods"][m]["passes"] for m in ("frozen-gradient", "normxlogit", "context-cite:samples=8", "occlusion")
@@ -188,14 +178,12 @@ def test_words_of_the_template_and_special_tokens_are_never_ranked(explainer):
     model, tokenizer = made()
     tokenizer.chat_template = TEMPLATE
     chatting = Explainer(model, tokenizer)
-    state = generation.measure_prompt(
-        chatting._language_model, Asked("is this good?", {"text": "A cat."}), [], 6, 4, 0, tokens=2
-    )
+    state = measured(chatting._language_model, Asked("is this good?", {"text": "A cat."}), [], (6, 4, 2), 0)
     assert len(state["leave_one_out"][0]) == len(WORDS.findall("A cat. is this good?"))
     completed = ask(explainer._language_model, "is this good?", {"text": "A cat."}, max_new_tokens=6)
     sequence = completed.sequenced()
     special = replace(sequence, special=[True] * len(sequence.special))
-    with pytest.raises(InputError, match="no token of the answer"):
+    with pytest.raises(InputError, match="no visible token"):
         generation.sampled_tokens(special, 2, np.random.default_rng(0))
 
 
@@ -217,18 +205,18 @@ def test_a_linear_answer_has_the_best_linear_datamodelling_score(explainer, monk
 
     monkeypatch.setattr(generation, "Ablations", Linear)
     question = Asked("is this good?", {"text": DOCUMENT})
-    state = generation.measure_prompt(explainer._language_model, question, [], 6, 12, 0)
+    state = measured(explainer._language_model, question, [], (6, 12), 0)
     np.testing.assert_allclose(state["leave_one_out"], worth)
-    assert state["methods"]["occlusion"]["lds"] == pytest.approx(1)
-    assert state["methods"]["length"]["lds"] < 1
-    assert state["methods"]["occlusion"]["drops"] == pytest.approx({"1": 3.0, "3": 5.5, "5": 4.5})
+    assert figure(state, "occlusion", "lds") == pytest.approx(1)
+    assert figure(state, "length", "lds") < 1
+    assert [figure(state, "occlusion", f"top {k}") for k in (1, 3, 5)] == pytest.approx([3.0, 5.5, 4.5])
 
 
 def test_prompts_on_which_no_source_matters_do_not_count(explainer, monkeypatch):
     questions = [Asked("is this good?", {"text": DOCUMENT})]
     monkeypatch.setattr(generation, "MATTERS", 1e9)
     with pytest.raises(DataError, match="on any of 1 prompts"):
-        evaluate_sources(explainer, questions, ["normxlogit"], max_new_tokens=4)
+        evaluate_sources(explainer, questions, ["normxlogit"], protocol=AnswerProtocol(4))
 
 
 @pytest.mark.parametrize(("best", "tokens"), [(1.9, 0), (2.0, 0), (0.9, 2), (1.0, 2)])
@@ -242,25 +230,9 @@ def test_a_source_must_be_worth_two_nats_and_a_word_one(explainer, monkeypatch, 
     monkeypatch.setattr(generation, "MATTERS", WORTH[0])
     monkeypatch.setattr(generation, "TOKEN_MATTERS", WORTH[1])
     question = Asked("is this good?", {"text": DOCUMENT})
-    state = generation.measure_prompt(explainer._language_model, question, [], 6, 4, 0, tokens=tokens)
+    state = measured(explainer._language_model, question, [], (6, 4, tokens), 0)
     assert state["matters"] == (best >= (1 if tokens else 2))
     assert bool(state["methods"]) == state["matters"]
-
-
-def test_means_have_bootstrap_intervals():
-    rng = np.random.default_rng(0)
-    figures = {name: rng.random(20) for name in ("1", "3", "5", "agrees", "best", "spearman", "lds", "passes")}
-    prompts = [{name: values[row] for name, values in figures.items()} for row in range(20)]
-    prompts = [row | {"drops": {k: row[k] for k in "135"}} for row in prompts]
-    draws = {seed: np.random.default_rng(seed).integers(0, 20, (2000, 20)) for seed in (0, 4)}
-    for found, seed in ((summarise("m", prompts), 0), (summarise("m", prompts, 4), 4)):
-        assert (found.method, found.prompts) == ("m", 20)
-        shown = {"agrees": found.agrees, "spearman": found.spearman, "lds": found.lds}
-        for name, interval in (shown | {str(k): found.drops[k] for k in (1, 3, 5)}).items():
-            means = [np.mean([figures[name][i] for i in row]) for row in draws[seed]]
-            assert interval == pytest.approx((figures[name].mean(), *np.quantile(means, [0.025, 0.975])))
-        assert found.nats == pytest.approx(figures["1"].sum() / figures["best"].sum())
-        assert found.passes == pytest.approx(figures["passes"].mean())
 
 
 @pytest.mark.parametrize(
@@ -313,9 +285,6 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
     assert "some word matters in: 1" in tokens
     assert "first word as leave-one-out's" in tokens
     assert "| frozen-gradient | 5 |" in tokens
-    code, _, err = run(capsys, "evaluate", "generation", *words, "--tokens", 2, "--context-cite", 4)
-    assert code == 2
-    assert "measured on sentences" in err
     written = json.loads((tmp_path / "out" / "generation.json").read_text())
     assert written["results"][0]["method"] == "occlusion"
     assert out.split("\n\n")[1] in (tmp_path / "out" / "generation.md").read_text()
@@ -325,23 +294,72 @@ def test_the_command_prints_the_table_and_writes_it(tmp_path, capsys):
         assert message in err
 
 
-def test_the_published_package_is_a_row_where_it_is_installed(explainer):
-    question = Asked("is this good?", {"text": DOCUMENT})
-    if importlib.util.find_spec("context_cite") is None:
-        with pytest.raises(DataError, match="pip install context-cite"):
-            evaluate_sources(explainer, [question], ["random"], max_new_tokens=4, context_cite=4)
-        return
-    results, _ = evaluate_sources(explainer, [question], ["logat"], max_new_tokens=4, ablations=4, context_cite=16)
-    found = next(r for r in results if r.method == "package context-cite:samples=16")
-    assert found.passes == 16
-    model = explainer._language_model
-    completed = ask(model, question.question, question.documents, max_new_tokens=4)
-    sources = prompt_sources(completed.sequenced(), completed.named)
-    masks = np.stack([np.random.RandomState(s).choice([False, True], size=4, p=[0.5, 0.5]) for s in range(16)])
-    measure, own = Ablations(model, completed, sources), context_cite.published_context_cite
-    presence = masks.astype(float)
-    answers = measure(masks).sum(1)
-    logits = answers - np.log(-np.expm1(answers))
-    scaled = (presence - presence.mean(0)) / presence.std(0)
-    wanted = Lasso(alpha=0.01).fit(scaled, logits / 4).coef_ / presence.std(0) * 4
-    np.testing.assert_allclose(own(model, completed, sources, 16, 0), wanted, rtol=1e-2, atol=1e-3)
+QUESTIONS = [Asked(f"is {name} good?", {"text": DOCUMENT}) for name in ("this", "the cat")]
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Counts the prompts whose answers are generated."""
+    calls, ask_model = [], generation.ask
+
+    def counted(model, question, *arguments, **options):
+        calls.append(question)
+        return ask_model(model, question, *arguments, **options)
+
+    monkeypatch.setattr(generation, "ask", counted)
+    return calls
+
+
+def test_finished_prompts_are_read_and_further_methods_measured_alone(explainer, loaded, tmp_path, monkeypatch):
+    options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path / "new" / "out"}
+    first = evaluate_sources(explainer, QUESTIONS, ["logat"], **options)
+    assert len(loaded) == 2
+    assert evaluate_sources(explainer, QUESTIONS, ["logat"], **options) == first
+    assert len(loaded) == 2, "read from the folder"
+    scored, of_method = [], Prompt.of_method
+    monkeypatch.setattr(Prompt, "of_method", lambda self, m: scored.append(m.spec) or of_method(self, m))
+    methods = ["logat", "context-cite:samples=8"]
+    more = evaluate_sources(explainer, QUESTIONS, methods, **options)
+    assert scored == ["context-cite:samples=8"] * 2
+    at_once = evaluate_sources(explainer, QUESTIONS, methods, protocol=options["protocol"])
+    for one, other in zip(more[0], at_once[0], strict=True):
+        assert one.method == other.method
+        assert one.shares == pytest.approx(other.shares, rel=1e-4)
+    assert [r.method for r in more[0]][:5] == ["occlusion", "random", "length", *methods]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"protocol": AnswerProtocol(6, 6)}, {"protocol": AnswerProtocol(5, 7)}, {"seed": 1}, {"model": 1}, {"tokens": 2}],
+)
+def test_a_run_with_other_settings_measures_all(explainer, loaded, tmp_path, change):
+    options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path}
+    evaluate_sources(explainer, QUESTIONS[:1], ["logat"], **options)
+    if "model" in change:
+        explainer, change = Explainer(tiny.model("llama", "CausalLM", seed=1), made()[1]), {}
+    if "tokens" in change:
+        change = {"protocol": AnswerProtocol(5, 6, 2)}
+    evaluate_sources(explainer, QUESTIONS[:1], ["logat"], **options | change)
+    assert len(loaded) == 2
+
+
+def test_what_belongs_to_another_answer_is_measured_anew(explainer, tmp_path, monkeypatch):
+    options = {"protocol": AnswerProtocol(5, 6), "folder": tmp_path}
+    first, _ = evaluate_sources(explainer, QUESTIONS[:1], ["logat"], **options)
+    monkeypatch.setattr(generation, "ask", lambda *a, max_new_tokens: ask(*a, max_new_tokens=3))
+    second, _ = evaluate_sources(explainer, QUESTIONS[:1], ["logat", "normxlogit"], **options)
+    rows = {r.method: r for r in second}
+    assert rows["logat"] != {r.method: r for r in first}["logat"]
+    alone, _ = evaluate_sources(explainer, QUESTIONS[:1], ["logat"], protocol=AnswerProtocol(3, 6))
+    assert rows["logat"] == {r.method: r for r in alone}["logat"]
+
+
+def test_rankings_of_others_stand_behind_the_methods(explainer):
+    def scorer(prompt):
+        return np.arange(len(prompt.sources), dtype=float)[None], 4.0
+
+    results, matter = evaluate_sources(
+        explainer, QUESTIONS[:1], ["logat"], protocol=AnswerProtocol(5, 6), others={"another": scorer}
+    )
+    assert [r.method for r in results][:5] == ["occlusion", "random", "length", "logat", "another"]
+    assert (results[4].passes, matter) == (4.0, 1)

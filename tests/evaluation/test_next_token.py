@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from normxlogit import DataError, Explainer, UnsupportedModelError
-from normxlogit.evaluation.next_token import evaluate_next_token, load_beginnings, next_token_table, write_next_token
-from normxlogit.evaluation.statistics import Candidate, mean_interval, recommendations
+from normxlogit.evaluation.next_token import evaluate_next_token, load_beginnings, next_token_table
+from normxlogit.evaluation.ranking import plain_rankings
 from tests import tiny
 
 TEXTS = ["the movie is very good and the plot", "a cat sat on the mat here", "bad"]
@@ -48,28 +48,25 @@ def test_figures_are_those_of_a_plain_loop(writer, tmp_path):
     assert found.texts == 2
     firsts = [t[s.argmax()] for s, t in zip(scores, truth, strict=True)]
     np.testing.assert_allclose(found.per_text, firsts, atol=1e-4)
-    assert found.nats == pytest.approx(sum(firsts) / sum(t.max() for t in truth), abs=1e-4)
-    assert found.agrees[0] == np.mean([s.argmax() == t.argmax() for s, t in zip(scores, truth, strict=True)])
+    assert found.shares["nats"] == pytest.approx(sum(firsts) / sum(t.max() for t in truth), abs=1e-4)
+    assert found.means["agrees"][0] == np.mean([s.argmax() == t.argmax() for s, t in zip(scores, truth, strict=True)])
     earlier = [s[:-1].argmax() == t[:-1].argmax() for s, t in zip(scores, truth, strict=True)]
-    assert found.earlier_agrees[0] == np.mean(earlier)
-    assert found.drops[1][0] == pytest.approx(np.mean(firsts), abs=1e-4)
-    assert by_name["leave-one-out"].agrees == (1.0, 1.0, 1.0)
-    assert by_name["last token"].agrees[0] == np.mean([t.argmax() == len(t) - 1 for t in truth])
+    assert found.means["earlier agrees"][0] == np.mean(earlier)
+    assert found.means["top 1"][0] == pytest.approx(np.mean(firsts), abs=1e-4)
+    assert by_name["leave-one-out"].means["agrees"] == (1.0, 1.0, 1.0)
+    assert by_name["last token"].means["agrees"][0] == np.mean([t.argmax() == len(t) - 1 for t in truth])
     assert found.passes > 0
     again = evaluate_next_token(explainer, TEXTS, ["frozen-gradient", "random", "decompx"], rounds=1, folder=tmp_path)
     assert again == results, "what was measured is read from the folder"
     table = next_token_table(results)
     assert "at most 40 passes" in table
-    write_next_token(tmp_path / "out", results, {"data": "x"})
-    assert json.loads((tmp_path / "out" / "next-token.json").read_text())["results"][1]["method"] == "frozen-gradient"
 
 
-def test_what_no_text_is_long_enough_for_is_left_out(writer, tmp_path):
+def test_what_no_text_is_long_enough_for_is_left_out(writer):
     results = evaluate_next_token(Explainer(*writer), ["the movie is"], ["frozen-gradient"], rounds=1)
-    assert [set(r.drops) for r in results] == [{1}] * len(results), "three tokens less three are none"
+    assert not any("top 3" in r.means for r in results), "three tokens less three are none"
     assert "nan" not in next_token_table(results)
-    write_next_token(tmp_path, results, {})
-    assert "NaN" not in (tmp_path / "next-token.json").read_text()
+    assert "NaN" not in json.dumps(plain_rankings(results))
 
 
 def test_what_cannot_be_measured(writer):
@@ -97,23 +94,3 @@ def test_beginnings_are_drawn_from_the_lines_of_a_split(tmp_path):
     plain.write_text("too short\n" * 5)
     with pytest.raises(DataError, match="no sentence"):
         load_beginnings(plain, 10)
-
-
-def test_the_best_for_a_budget_with_the_interval_of_its_lead():
-    values = np.linspace(0, 1, 50)
-    found = recommendations(
-        [Candidate("cheap", 1.0, values), Candidate("dear", 3.0, values + 0.5), Candidate("dearer", 39, values)], "AOPC"
-    )
-    assert "at most 1.2 passes: `cheap` (AOPC 0.500, 1 passes)" in found
-    assert "at most 3 passes: `dear` (AOPC 1.000, 3 passes); +0.500 (+0.500 to +0.500) to `cheap`" in found
-    assert found.count("`dear`") == 2
-    assert recommendations([Candidate("a", 99, values)], "AOPC") == ""
-
-
-def test_intervals_hold_the_mean_of_the_population():
-    random, inside = np.random.default_rng(0), 0
-    for _ in range(200):
-        mean, low, high = mean_interval(random.normal(size=60))
-        inside += low <= 0 <= high
-        assert low <= mean <= high
-    assert 180 <= inside <= 199

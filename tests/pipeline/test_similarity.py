@@ -323,9 +323,9 @@ def test_methods_are_measured_against_leaving_tokens_out(tmp_path, capsys):
     results = evaluate_similarity(made(), [(A, B), (B, A), (A, C)], ["frozen-gradient", "random"])
     assert [r.method.split(":")[0] for r in results] == ["occlusion", "frozen-gradient", "random"]
     assert results[0].texts == 5
-    assert results[0].spearman[0] == pytest.approx(1)
-    assert results[0].agrees == (1, 1, 1)
-    assert results[0].drop[0] >= results[2].drop[0]
+    assert results[0].means["spearman"][0] == pytest.approx(1)
+    assert results[0].means["agrees"] == (1, 1, 1)
+    assert results[0].means["first"][0] >= results[2].means["first"][0]
     assert similarity_table(results).count("\n") == 5
     data = tmp_path / "pairs.jsonl"
     rows = [{"sentence1": A, "sentence2": B, "label": 1.0}] * 2

@@ -8,17 +8,12 @@ import typer
 
 from ..errors import NormXLogitError
 from ..results.characters import one_line
-from .alignment import alignment
 from .app import app as serve_app
 from .attribute import attribute
 from .cite import cite
+from .evaluate import app as evaluate
 from .explain import explain, methods
-from .faithfulness import faithfulness
-from .frontier import frontier
 from .generate import generate
-from .generation import generation
-from .next_token import next_token
-from .similarities import similarities
 from .similarity import similarity
 from .summarize import summarize
 
@@ -65,9 +60,6 @@ def _show_version(show: bool) -> None:
         raise typer.Exit
 
 
-evaluate = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
-
-
 @app.callback()
 def _root(
     version: Annotated[
@@ -85,10 +77,4 @@ app.command()(cite)
 app.command(name="app")(serve_app)
 app.command()(similarity)
 app.command()(methods)
-evaluate.command()(faithfulness)
-evaluate.command()(frontier)
-evaluate.command()(alignment)
-evaluate.command()(generation)
-evaluate.command("next-token")(next_token)
-evaluate.command("similarity")(similarities)
 app.add_typer(evaluate, name="evaluate")

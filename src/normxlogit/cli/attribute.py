@@ -12,10 +12,24 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError, TargetError
+from ..errors import InputError
 from .console import layers_of, quiet, write
-from .explain import LongText, Merge, targets_of
-from .options import AUTO, AllLabels, Contrast, Device, DType, GGUFFile, LayerNumbers, Targets, loading
+from .explain import targets_of
+from .options import (
+    AUTO,
+    AllLabels,
+    Contrast,
+    Device,
+    DType,
+    GGUFFile,
+    LayerNumbers,
+    LongText,
+    MergeChoice,
+    Model,
+    Targets,
+    check_targets,
+    load,
+)
 
 __all__ = ["attribute"]
 
@@ -66,9 +80,7 @@ def attribute(
         ),
     ],
     output: Annotated[str, typer.Option(help="Folder or URL to write to.")],
-    model: Annotated[
-        str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
-    ] = None,
+    model: Model = None,
     gguf_file: GGUFFile = None,
     method: Annotated[
         str | None,
@@ -107,7 +119,7 @@ def attribute(
         typer.Option(help="For a text over the model's length: its beginning, all of it in windows, or an error row."),
     ] = LongText.truncate,
     words: Annotated[bool, typer.Option("--words", help="Write words with their scores too.")] = False,
-    merge: Annotated[Merge | None, typer.Option(help="How a word's score comes from its tokens'.")] = None,
+    merge: MergeChoice = None,
     input_format: Annotated[InputFormat | None, typer.Option(help="Format, where names do not tell it.")] = None,
     shard_rows: Annotated[
         int | None, typer.Option(min=1, help="Rows of a shard; 4096 by default, 64 with --sources.")
@@ -123,24 +135,22 @@ def attribute(
 ) -> None:
     """Explain a corpus: Parquet shards out, and a run that goes on where it was stopped."""
     chosen = layers_of(layers)
-    if target and all_labels:
-        raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
+    check_targets(target, all_labels)
     if engine is Engine.local and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
     with quiet(), _stoppable(output):
         from ..corpus import attribute as run
         from ..corpus.local import bound_kernels
-        from ..explainer import Explainer
 
         bound_kernels()
         if engine is Engine.ray and device == AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
-        explainer = Explainer.from_pretrained(model, batch_tokens=batch_tokens, **loading(device, dtype, gguf_file))
-        wanted: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
+        explainer = load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
+        options: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
         if engine is Engine.ray:
             from ..corpus.ray_engine import Cluster
 
-            wanted["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
+            options["cluster"] = Cluster(num_workers, num_gpus_per_worker, ray_address)
         done = run(
             explainer,
             inputs,
@@ -165,7 +175,7 @@ def attribute(
             max_errors=max_errors,
             engine=engine.value,
             progress=True,
-            **wanted,
+            **options,
         )
     wrong = f", {done.errors:,} of them without a result, see {Path(output) / 'errors'}" if done.errors else ""
     fresh = "" if done.fresh == done.rows else f" ({done.fresh:,} now)"

@@ -10,8 +10,21 @@ import typer
 
 from ..errors import DataError, InputError
 from ..inputs.document_files import decoded, files_in, read_file
-from .console import Format, ascii_only, check_output, deliver, format_for, quiet
-from .options import AUTO, Device, DType, GGUFFile, OutputFile, OutputFormat, loading
+from .console import Format, check_output, deliver_result, format_for, quiet
+from .options import (
+    AUTO,
+    NO_LANGUAGE_MODEL,
+    Device,
+    DType,
+    GGUFFile,
+    LanguageModel,
+    MaxNewTokens,
+    MethodName,
+    OutputFile,
+    OutputFormat,
+    load,
+    required,
+)
 
 __all__ = ["cite"]
 
@@ -28,15 +41,13 @@ def cite(
         Path | None,
         typer.Option(help="Text file of an answer that was written elsewhere; by default the model answers."),
     ] = None,
-    model: Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")] = "",
+    model: LanguageModel = "",
     gguf_file: GGUFFile = None,
     device: Device = AUTO,
     dtype: DType = None,
     system: Annotated[str | None, typer.Option(help="What the system message says.")] = None,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens to write.")] = 200,
-    method: Annotated[
-        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
-    ] = None,
+    max_new_tokens: MaxNewTokens = 200,
+    method: MethodName = None,
     verify: Annotated[
         str,
         typer.Option(
@@ -48,10 +59,8 @@ def cite(
     output: OutputFile = None,
 ) -> None:
     """Answer a question from documents, and show which of their sentences the answer rests on."""
-    if not model:
-        raise InputError("name a language model with --model; the model in the package is a classifier")
-    if not question.strip():
-        raise InputError("give a question with --question")
+    required(model, NO_LANGUAGE_MODEL)
+    required(question, "give a question with --question")
     if verify != "auto" and not verify.isdecimal():
         raise InputError(f"--verify takes a number of sources or 'auto', not {verify!r}")
     kind = output_format or format_for(output)
@@ -59,10 +68,7 @@ def cite(
         raise InputError("citations are written as text, HTML or JSON, not as CSV")
     texts, notes = read_documents(documents or ["-"], output)
     with quiet():
-        from ..explainer import Explainer
-        from ..results.files import json_text
-
-        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
+        explainer = load(model, device, dtype, gguf_file)
         result = explainer.cite(
             question,
             texts,
@@ -73,15 +79,7 @@ def cite(
             verify="auto" if verify == "auto" else int(verify),
         )
         result = replace(result, notes=(*notes, *result.notes))
-    if kind is Format.html:
-        content = result.to_html()
-    elif kind is Format.json:
-        content = json_text(result.to_dict(), ascii_only=ascii_only(output))
-    else:
-        from ..render.terminal import text_of_blocks
-
-        content = text_of_blocks(result._blocks(), color=None if output is None else False) + "\n"
-    deliver(content, output)
+    deliver_result(result, kind, output)
 
 
 def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[str, str], list[str]]:
@@ -99,30 +97,30 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         InputError: If standard input is a terminal, or the answer would be written over a document.
     """
     files: dict[Path, Path] = {}  # each once, by where it really is
-    asked: set[Path] = set()  # those that are named themselves
-    found: dict[str, str] = {}
-    left: list[DataError] = []
+    named: set[Path] = set()  # those that are named themselves
+    texts: dict[str, str] = {}
+    skipped: list[DataError] = []
     for place in dict.fromkeys(places):
         if place == "-":
             if sys.stdin.isatty():
                 raise InputError("no documents: name files or folders, or give a text on standard input")
-            found["standard input"] = decoded(sys.stdin.buffer.read(), "standard input")
+            texts["standard input"] = decoded(sys.stdin.buffer.read(), "standard input")
             continue
         path = Path(place)
         for file in files_in(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
         if not path.is_dir():
-            asked.add(path.resolve())
+            named.add(path.resolve())
     check_output(output, *files.values())
     for name, file in _named(list(files.values())).items():
         content, error = _content(file, name)
-        if error is not None and file.resolve() in asked:
+        if error is not None and file.resolve() in named:
             raise error
-        left += [] if error is None else [error]
-        found |= content
-    if left and not found:
-        raise left[0]
-    return found, [f"{error}; it was left out" for error in left]
+        skipped += [] if error is None else [error]
+        texts |= content
+    if skipped and not texts:
+        raise skipped[0]
+    return texts, [f"{error}; it was left out" for error in skipped]
 
 
 def _content(file: Path, name: str) -> tuple[dict[str, str], DataError | None]:
@@ -135,8 +133,8 @@ def _content(file: Path, name: str) -> tuple[dict[str, str], DataError | None]:
 
 def _named(files: list[Path]) -> dict[str, Path]:
     """Return files by their names; those of one name by as much of their paths as tells them apart."""
-    found = {}
+    by_name = {}
     for file in files:
         same = [str(other.absolute().parent) for other in files if other.name == file.name]
-        found[file.absolute().relative_to(os.path.commonpath(same)).as_posix()] = file
-    return found
+        by_name[file.absolute().relative_to(os.path.commonpath(same)).as_posix()] = file
+    return by_name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..results.characters import safe_output
@@ -23,6 +23,7 @@ __all__ = [
     "check_output",
     "check_run_output",
     "deliver",
+    "deliver_result",
     "format_for",
     "layers_of",
     "progress",
@@ -86,6 +87,32 @@ def deliver(content: str, output: Path | None) -> None:
     write_text(content, output)
 
 
+def deliver_result(result: Any, kind: Format, output: Path | None) -> None:
+    """Write a result in a format, to a file or to standard output.
+
+    Args:
+        result: The result.
+        kind: The format.
+        output: The file; None is standard output.
+
+    Raises:
+        DataError: If the file cannot be written.
+    """
+    if kind is Format.html:
+        content = result.to_html()
+    elif kind is Format.csv:
+        content = result.to_csv()
+    elif kind is Format.json:
+        from ..results.files import json_text
+
+        content = json_text(result.to_dict(), ascii_only=ascii_only(output))
+    else:
+        from ..render.terminal import text_of_blocks
+
+        content = text_of_blocks(result._blocks(), color=None if output is None else False) + "\n"
+    deliver(content, output)
+
+
 def format_for(output: Path | None) -> Format:
     """Return the format that a file's name asks for.
 
@@ -131,11 +158,11 @@ def check_folder(output: Path | None) -> None:
     """
     if output is None:
         return
-    there = next((place for place in (output, *output.parents) if place.exists()), Path("."))
-    if not there.is_dir():
-        raise InputError(f"cannot write to {output}: {there} is a file")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise InputError(f"cannot write to {output}: no permission for {there}")
+    existing = next((place for place in (output, *output.parents) if place.exists()), Path("."))
+    if not existing.is_dir():
+        raise InputError(f"cannot write to {output}: {existing} is a file")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write to {output}: no permission for {existing}")
 
 
 def layers_of(layers: str | None) -> "Layers":

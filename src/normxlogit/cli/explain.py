@@ -3,13 +3,12 @@
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError, TargetError, UnsupportedModelError
+from ..errors import InputError, UnsupportedModelError
 from .console import Format, ascii_only, check_output, deliver, format_for, layers_of, quiet, write
 from .options import (
     AUTO,
@@ -19,10 +18,14 @@ from .options import (
     DType,
     GGUFFile,
     LayerNumbers,
+    LongText,
+    MergeChoice,
+    Model,
     OutputFile,
     OutputFormat,
     Targets,
-    loading,
+    check_targets,
+    load,
 )
 
 if TYPE_CHECKING:
@@ -41,23 +44,6 @@ CHUNK = 64
 """Texts explained between two updates of the progress bar."""
 
 
-class LongText(str, Enum):
-    """What to do with a text over the model's length."""
-
-    truncate = "truncate"
-    window = "window"
-    error = "error"
-
-
-class Merge(str, Enum):
-    """How a word's score comes from its tokens'."""
-
-    sum = "sum"
-    max = "max"
-    mean = "mean"
-    first = "first"
-
-
 def explain(
     texts: Annotated[
         list[str] | None,
@@ -65,9 +51,7 @@ def explain(
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Read texts from a UTF-8 file, one a line.")] = None,
     pair: Annotated[str | None, typer.Option(help="Second text, for models of text pairs.")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")
-    ] = None,
+    model: Model = None,
     device: Device = AUTO,
     dtype: DType = None,
     gguf_file: GGUFFile = None,
@@ -90,9 +74,7 @@ def explain(
             help="Show words, the default where they can be told, or tokens.",
         ),
     ] = None,
-    merge: Annotated[
-        Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
-    ] = None,
+    merge: MergeChoice = None,
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
@@ -100,19 +82,17 @@ def explain(
     check_output(output, file)
     inputs = _inputs(texts or [], file)
     kind, chosen = output_format or format_for(output), layers_of(layers)
-    if target and all_labels:
-        raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
+    check_targets(target, all_labels)
     if kind is Format.csv and (words or merge):
         raise InputError("a CSV file has a row for each token; --words and --merge go with other formats")
     if merge is not None and (words is False or (kind is Format.json and not words)):
         raise InputError("--merge says how tokens make words, and words are not asked for: give --words")
     with quiet():
-        from ..explainer import Explainer
         from ..methods import method_named
         from ..methods.defaults import default_methods
 
         named = [method_named(text) for text in method or ()]
-        explainer = Explainer.from_pretrained(model, **loading(device, dtype, gguf_file))
+        explainer = load(model, device, dtype, gguf_file)
         drawn = kind in (Format.terminal, Format.html) and chosen is None and not all_labels and len(target or []) < 2
         # People are shown several methods, one under the other; files for programs hold the default.
         several = drawn and not explainer._model.task.vocabulary
@@ -139,12 +119,12 @@ def methods() -> None:
         from ..methods import list_methods
         from ..methods.defaults import DEFAULTS
 
-        found = list_methods()
+        infos = list_methods()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("method", no_wrap=True)
     table.add_column("what it is", ratio=1)
     table.add_column("cost", max_width=12)
-    for info in found:
+    for info in infos:
         traits = [name for name, has in (("signed", info.signed), ("single layers", info.per_layer)) if has]
         about = Text(info.summary)
         about.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))
@@ -206,14 +186,14 @@ def targets_of(
     def read(text: str) -> Any:
         return text if explainer._model.task.compares else choice_from_text(explainer._model, text)
 
-    found: ExplainOptions = {}
+    options: ExplainOptions = {}
     if all_labels:
-        found["target"] = ALL
+        options["target"] = ALL
     elif targets:
-        found["target"] = read(targets[0]) if len(targets) == 1 else [read(text) for text in targets]
+        options["target"] = read(targets[0]) if len(targets) == 1 else [read(text) for text in targets]
     if contrast is not None:
-        found["contrast"] = read(contrast)
-    return found
+        options["contrast"] = read(contrast)
+    return options
 
 
 def _explain(
@@ -285,13 +265,13 @@ def _together(results: list["Attribution"]) -> Iterator[list["Attribution"]]:
     group: list[Attribution] = []
     for result in results:
         last = group[-1] if group else None
-        asked = (result.method, result.settings)
+        spec = (result.method, result.settings)
         if (
             last is not None
             and (last.text, last.text_pair, last.tokens, last.target)
             == (result.text, result.text_pair, result.tokens, result.target)
             and last.scores.ndim == result.scores.ndim == 1
-            and all((a.method, a.settings) != asked for a in group)
+            and all((a.method, a.settings) != spec for a in group)
         ):
             group.append(result)
             continue

@@ -6,59 +6,53 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, TargetError
 from .console import Format
 
 if TYPE_CHECKING:
+    from ..explainer import Explainer
     from ..methods import Method
 
 __all__ = [
     "AUTO",
     "AllLabels",
+    "Columns",
     "Contrast",
     "DType",
     "DataDir",
+    "Dataset",
     "Device",
+    "EmbeddingModel",
     "GGUFFile",
+    "LabelColumn",
+    "LanguageModel",
     "LayerNumbers",
     "Limit",
+    "LongText",
+    "MaxNewTokens",
+    "Merge",
+    "MergeChoice",
+    "MethodName",
     "Methods",
+    "Model",
+    "NO_LANGUAGE_MODEL",
     "OutputFile",
     "OutputFormat",
     "Protocol",
+    "ReportFolder",
+    "Rounds",
+    "Seed",
+    "Split",
     "Targets",
+    "check_targets",
+    "load",
     "loading",
     "methods_of",
+    "required",
 ]
 
-DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet or .csv; else the hub.")]
-Methods = Annotated[
-    str, typer.Option(help='"all", or names separated by spaces; settings as name:setting=value,setting=value.')
-]
-DType = Annotated[
-    str | None, typer.Option(help="Precision to run the model in, such as bfloat16; the checkpoint's by default.")
-]
 AUTO = "auto"
 """Spelled here too, because importing it from the models takes the seconds that --help should not."""
-
-Device = Annotated[
-    str, typer.Option(help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto is the best that is there.")
-]
-GGUFFile = Annotated[
-    str | None, typer.Option(help="The GGUF file in the model's folder; --model may be the file itself.")
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
-]
-AllLabels = Annotated[bool, typer.Option("--all-labels", help="Explain every label.")]
-Contrast = Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")]
-LayerNumbers = Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')]
-OutputFormat = Annotated[
-    Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
-]
-OutputFile = Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
 
 
 class Protocol(str, Enum):
@@ -68,9 +62,109 @@ class Protocol(str, Enum):
     published = "published"
 
 
+class LongText(str, Enum):
+    """What to do with a text over the model's length."""
+
+    truncate = "truncate"
+    window = "window"
+    error = "error"
+
+
+class Merge(str, Enum):
+    """How a word's score comes from its tokens'."""
+
+    sum = "sum"
+    max = "max"
+    mean = "mean"
+    first = "first"
+
+
+# the model
+Model = Annotated[str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")]
+LanguageModel = Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")]
+EmbeddingModel = Annotated[str, typer.Option(help="Name or folder of an embedding model.")]
+Device = Annotated[
+    str, typer.Option(help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto is the best that is there.")
+]
+DType = Annotated[
+    str | None, typer.Option(help="Precision to run the model in, such as bfloat16; the checkpoint's by default.")
+]
+GGUFFile = Annotated[
+    str | None, typer.Option(help="The GGUF file in the model's folder; --model may be the file itself.")
+]
+
+# what is explained
+MethodName = Annotated[str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
+]
+AllLabels = Annotated[bool, typer.Option("--all-labels", help="Explain every label.")]
+Contrast = Annotated[str | None, typer.Option(help="Label or token to subtract: why this and not that.")]
+LayerNumbers = Annotated[str | None, typer.Option(help='"all" or numbers such as 1,2,3; the last by default.')]
+MaxNewTokens = Annotated[int, typer.Option(min=1, help="Most tokens to generate.")]
+MergeChoice = Annotated[
+    Merge | None, typer.Option(help="How a word's score comes from its tokens'; as fits the method by default.")
+]
+
+# what it is measured on
+Methods = Annotated[
+    str, typer.Option(help='"all", or names separated by spaces; settings as name:setting=value,setting=value.')
+]
+Dataset = Annotated[
+    str, typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name.")
+]
+DataDir = Annotated[Path | None, typer.Option(help="Folder with SPLIT.jsonl, .parquet or .csv; else the hub.")]
+Split = Annotated[str, typer.Option(help="Which split: choose settings on train, report validation.")]
+Columns = Annotated[str | None, typer.Option(help="The text column, or two separated by a comma.")]
+LabelColumn = Annotated[str, typer.Option(help="The column of gold labels.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap, and of what is drawn at random.")]
+
+# where it is written
+OutputFormat = Annotated[
+    Format | None, typer.Option("--format", help="By default from --output's name, else terminal.")
+]
+OutputFile = Annotated[Path | None, typer.Option(help="Write to a file instead of standard output.")]
+ReportFolder = Annotated[
+    Path | None, typer.Option(help="Folder for results as JSON, Markdown and figures; a stopped run goes on there.")
+]
+
+
 def loading(device: str, dtype: str | None, gguf_file: str | None = None) -> dict[str, Any]:
-    """Return what these options ask of `Explainer.from_pretrained`."""
+    """Return these options as keywords of `Explainer.from_pretrained`."""
     return {"device": device, "dtype": dtype} | ({} if gguf_file is None else {"gguf_file": gguf_file})
+
+
+def load(model: str | None, device: str, dtype: str | None, gguf_file: str | None, **options: Any) -> "Explainer":
+    """Load the explainer of a command."""
+    from ..explainer import Explainer
+
+    return Explainer.from_pretrained(model, **loading(device, dtype, gguf_file), **options)
+
+
+def required(value: str, what: str) -> None:
+    """Check that an option without a default was given.
+
+    Raises:
+        InputError: If it was not.
+    """
+    if not value.strip():
+        raise InputError(what)
+
+
+NO_LANGUAGE_MODEL = "name a language model with --model; the model in the package is a classifier"
+
+
+def check_targets(targets: list[str] | None, all_labels: bool) -> None:
+    """Check that targets are named in one way.
+
+    Raises:
+        TargetError: If they are named in two.
+    """
+    if targets and all_labels:
+        raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
 
 
 def methods_of(methods: str) -> list["Method"]:

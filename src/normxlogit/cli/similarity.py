@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from ..errors import InputError
 from .console import Format, ascii_only, deliver, format_for, quiet
-from .options import AUTO, Device, DType, GGUFFile, OutputFile, OutputFormat, loading
+from .options import AUTO, Device, DType, EmbeddingModel, GGUFFile, MethodName, OutputFile, OutputFormat, load, required
 
 __all__ = ["similarity"]
 
@@ -23,33 +22,24 @@ class Pooling(str, Enum):
 def similarity(
     first: Annotated[str, typer.Argument(metavar="A", help="A text, such as a query.")],
     others: Annotated[list[str], typer.Argument(metavar="B...", help="What it is compared with, such as documents.")],
-    model: Annotated[str, typer.Option(help="Name or folder of an embedding model.")] = "",
+    model: EmbeddingModel = "",
     pooling: Annotated[
         Pooling | None, typer.Option(help="How it pools; by default as its sentence-transformers files say.")
     ] = None,
     device: Device = AUTO,
     dtype: DType = None,
     gguf_file: GGUFFile = None,
-    method: Annotated[
-        str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")
-    ] = None,
+    method: MethodName = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Score pairs of words too, which takes longer.")] = False,
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
     """Show which tokens the cosine of two embedded texts rests on, or rank documents for a query."""
-    if not model:
-        raise InputError("name an embedding model with --model; the model in the package is a classifier")
+    required(model, "name an embedding model with --model; the model in the package is a classifier")
     kind = output_format or format_for(output)
     with quiet():
-        from ..explainer import Explainer
-
-        explainer = Explainer.from_pretrained(
-            model,
-            task="embedding",
-            pooling=None if pooling is None else pooling.value,
-            **loading(device, dtype, gguf_file),
-        )
+        pooled = None if pooling is None else pooling.value
+        explainer = load(model, device, dtype, gguf_file, task="embedding", pooling=pooled)
         results = explainer.similarity(first, others, method=method, matrix=matrix)
     if kind is Format.html:
         content = results.to_html()

@@ -33,23 +33,23 @@ def summarize(
     with quiet():
         from ..corpus import summarize as run
 
-        found = run(folder, gold=gold, against=against, top=top, min_count=min_count)
-    deliver(_written(found, kind, to_file=output is not None), output)
+        summary = run(folder, gold=gold, against=against, top=top, min_count=min_count)
+    deliver(_written(summary, kind, to_file=output is not None), output)
 
 
-def _written(found: "Summary", kind: Format, *, to_file: bool) -> str:
+def _written(summary: "Summary", kind: Format, *, to_file: bool) -> str:
     if kind is Format.json:
-        return json.dumps(found.to_dict(), indent=1) + "\n"
+        return json.dumps(summary.to_dict(), indent=1) + "\n"
     from ..corpus.summary_page import page
     from ..render.terminal import wants_color
 
-    return page(found) if kind is Format.html else _tables(found, color=not to_file and wants_color(sys.stdout))
+    return page(summary) if kind is Format.html else _tables(summary, color=not to_file and wants_color(sys.stdout))
 
 
-def _tables(found: "Summary", *, color: bool) -> str:
+def _tables(summary: "Summary", *, color: bool) -> str:
     from ..corpus.summary_page import cards
     from ..render.blocks import Paragraph
     from ..render.terminal import text_of_blocks
 
-    blocks = [block for card in cards(found) for block in (Paragraph(card.heading), *card.blocks)]
+    blocks = [block for card in cards(summary) for block in (Paragraph(card.heading), *card.blocks)]
     return text_of_blocks(blocks, color=color) + "\n"

@@ -117,7 +117,7 @@ def load_examples(
             rows = load_dataset("nyu-mll/glue", task.hub, split=split) if task else load_dataset(name, split=split)
         except Exception as error:
             reason = str(error).partition("\n")[0]
-            raise DataError(f"{where}: not to be had from the hub ({reason}); pass data_dir") from None
+            raise DataError(f"{where}: could not be downloaded from the hub ({reason}); pass data_dir") from None
     if not columns:
         columns = _guessed(rows.column_names, where)
     missing = [c for c in (*columns, label_column) if c not in rows.column_names]
@@ -177,9 +177,9 @@ def _guessed(names: Sequence[str], where: str) -> tuple[str, ...]:
 def _example(row: Mapping[str, Any], number: int, columns: Sequence[str], label: str, where: str) -> Example:
     for column in columns:
         if not isinstance(text := row[column], str) or not text.strip():
-            raise DataError(f"{where}, row {number}, column {column!r}: no text but {text!r}")
+            raise DataError(f"{where}, row {number}, column {column!r}: expected a text, got {text!r}")
     gold = row[label]
     if isinstance(gold, bool) or not isinstance(gold, int | float) or gold != gold:
-        raise DataError(f"{where}, row {number}, column {label!r}: no number but {gold!r}")
+        raise DataError(f"{where}, row {number}, column {label!r}: expected a number, got {gold!r}")
     texts = [row[column] for column in columns]
     return Example(texts[0] if len(texts) == 1 else (texts[0], texts[1]), gold)

@@ -34,7 +34,6 @@ __all__ = [
     "measure_attributions",
     "paired_p_value",
     "summarise",
-    "texts_cut",
 ]
 
 LEVELS = tuple(k / 10 for k in range(1, 10))
@@ -45,7 +44,7 @@ PUBLISHED_LENGTH = 90
 
 Protocol = Literal["default", "published"]
 CHUNK = 64
-"""Texts explained at once, for the progress to move."""
+"""Texts between two steps of the progress bar."""
 
 Floats = npt.NDArray[np.float64]
 Scores = Sequence[npt.NDArray[np.floating[Any]]]
@@ -129,6 +128,12 @@ class Faithfulness:
         """AOPC under ERASER's name."""
         return self.aopc
 
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Faithfulness":
+        """Return the result that `dataclasses.asdict` and JSON made plain values of."""
+        tuples = {key: tuple(state[key]) for key in ("aopc_interval", "sufficiency_interval", "per_text", "levels")}
+        return cls(**{**state, **tuples, "curves": {key: tuple(curve) for key, curve in state["curves"].items()}})
+
 
 def evaluate(
     explainer: Explainer,
@@ -149,8 +154,8 @@ def evaluate(
         protocol: "default" leaves special tokens out and perturbs round(K x maskable tokens); "published" is what the
             paper's notebook does: texts cut to 90 tokens, int(K x length) with special tokens counted, and only the
             first position excluded from the ranking. Ties go to the earlier position in both.
-        seed: Of the bootstrap.
-        answers: What the model was asked in an earlier call, so that it is not asked again.
+        seed: Seed of the bootstrap.
+        answers: The model's answers of an earlier call; none of them is computed again.
         on_progress: Called with the method's name, texts done and texts in all.
 
     Raises:
@@ -165,8 +170,8 @@ def evaluate(
     for method in map(method_named, [methods] if isinstance(methods, str | Method) else methods):
         scores: list[npt.NDArray[np.float32]] = []
         for start in range(0, len(encodings), CHUNK):
-            found = explainer(encodings[start : start + CHUNK], method=method, token_predictions=False)
-            scores += [a.scores for a in found]
+            explained = explainer(encodings[start : start + CHUNK], method=method, token_predictions=False)
+            scores += [a.scores for a in explained]
             if on_progress is not None:
                 on_progress(method.spec, len(scores), len(encodings))
         measured = measure(answers, encodings, scores, labels, protocol=protocol)
@@ -181,14 +186,9 @@ def encode(explainer: Explainer, texts: Sequence[str | tuple[str, str]], protoco
     return explainer.encode(texts, max_length=PUBLISHED_LENGTH if protocol == "published" else None)
 
 
-def texts_cut(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> int:
-    """Count the texts that are longer than what is read of them."""
-    return sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
-
-
-def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol) -> dict[str, int]:
+def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Protocol = "default") -> dict[str, int]:
     """Count the texts that are measured, and those of them that are truncated."""
-    cut = texts_cut(explainer, examples, protocol)
+    cut = sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
     return {"texts": len(examples)} | ({"of which cut": cut} if cut else {})
 
 
@@ -199,10 +199,10 @@ def measure_attributions(
     *,
     protocol: Protocol = "default",
 ) -> Measured:
-    """Measure scores that are already there, this library's or another's.
+    """Measure given scores, this library's or another's.
 
     Args:
-        explainer: The model that is asked about the perturbed texts.
+        explainer: The model that classifies the perturbed texts.
         attributions: Results with one score for each token, and with their texts.
         labels: Gold labels.
         protocol: As in `evaluate`.
@@ -223,7 +223,7 @@ def measure_attributions(
 
 
 class Answers:
-    """A model's answers to encodings, each distinct one asked once.
+    """A model's outputs for encodings, each distinct encoding run once.
 
     Args:
         explainer: The model and its token budget.
@@ -244,8 +244,8 @@ class Answers:
             with torch.inference_mode():
                 logits = self.model.answer(batch.inputs)  # (B, C)
             chances = self.model.task.probabilities(logits)  # (B, C)
-            found: npt.NDArray[np.float32] = (logits if chances is None else chances).cpu().numpy()
-            return found
+            rows: npt.NDArray[np.float32] = (logits if chances is None else chances).cpu().numpy()
+            return rows
 
         self._known.update(zip(new, map_batches(self.model, todo, work), strict=True))
         return np.stack([self._known[key] for key, _ in keyed]).astype(np.float64)
@@ -271,26 +271,26 @@ def measure(
     model = answers.model
     regression = model.task.target_kind == "value"
     whole = answers(encodings)  # (N, C)
-    said = whole.argmax(1)  # (N,)
+    labels_before = whole.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
-    before = whole[rows, said]  # (N,)
+    before = whole[rows, labels_before]  # (N,)
     table: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}
     for level in LEVELS:
         without, only = [], []
-        for encoding, own in zip(encodings, scores, strict=True):
-            top, rest = split(encoding, own, level, protocol)
+        for encoding, token_scores in zip(encodings, scores, strict=True):
+            top, rest = split(encoding, token_scores, level, protocol)
             without.append(remove_tokens(model, encoding, top))
             only.append(remove_tokens(model, encoding, rest))
         after = answers(without)  # (N, C)
-        kept = answers(only)[rows, said]  # (N,)
-        changed = after[rows, said]  # (N,)
+        kept = answers(only)[rows, labels_before]  # (N,)
+        changed = after[rows, labels_before]  # (N,)
         table["drop"].append(np.abs(before - changed) if regression else before - changed)
         table["kept"].append(np.abs(before - kept) if regression else before - kept)
         table["outputs"].append(after.ravel() if regression else after.argmax(1).astype(np.float64))
     stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
-    read = whole.ravel() if regression else said.astype(np.float64)  # (N,)
-    return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, read)
+    outputs = whole.ravel() if regression else labels_before.astype(np.float64)  # (N,)
+    return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
 
 
 def split(
@@ -315,7 +315,7 @@ def summarise(method: str, measured: Measured, *, seed: int = 0) -> Faithfulness
     Args:
         method: What to call it.
         measured: What perturbing did.
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
     """
     per_text = measured.drop.mean(1)  # (N,)
     quality = measured.quality()

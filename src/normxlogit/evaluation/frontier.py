@@ -1,9 +1,11 @@
 """The frontier: how faithful each method is at each setting, against what it costs in forward passes."""
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,8 +16,7 @@ from ..inputs.encoding import Encoding
 from ..methods import Method, method_named
 from .datasets import Example
 from .faithfulness import Faithfulness, encode
-from .result_cache import ResultCache
-from .runs import Refused, Runs
+from .runs import Progress, Refused, ResultCache, Runs
 from .timing import environment, in_turn, ratio, ratios
 
 __all__ = ["Cost", "Point", "frontier_methods", "frontier", "measure_cost", "run_frontier"]
@@ -33,8 +34,6 @@ LONG = 20.0
 
 REPEATS = 5
 """Plain forward passes in a round: one alone is too short beside most methods."""
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -121,14 +120,14 @@ def run_frontier(
     rounds: int = ROUNDS,
     on_progress: Progress | None = None,
 ) -> list[Point]:
-    """Measure faithfulness and cost of each method; what is in the folder already is read from there.
+    """Measure faithfulness and cost of each method; finished results are read from the folder.
 
     Args:
         explainer: The model.
         examples: Labelled texts.
         methods: What to measure, each with its settings; `frontier_methods` if there are none.
-        folder: Where finished runs are kept, so that a run that was stopped goes on; None keeps nothing.
-        seed: Of the bootstrap.
+        folder: Where finished results are kept, so that a stopped run can be resumed; None keeps nothing.
+        seed: Seed of the bootstrap.
         rounds: Counted rounds of the timing; a third of them where a method is slow.
         on_progress: Called with the method, texts done and texts in all.
 
@@ -149,10 +148,8 @@ def run_frontier(
         if isinstance(result, Refused):
             points.append(Point(method.spec, reason=result.reason))
             continue
-        name, settings = f"cost-{method.info.name}", method.settings
-        state = cache.get(name, settings)
-        if state is None:
-            state = cache.put(asdict(measure_cost(explainer, timed, method, rounds=rounds)), name, settings)
+        work = partial(_cost_state, explainer, timed, method, rounds)
+        state = cache.cached(work, f"cost-{method.info.name}", method.settings)
         low, high = state["spread"]
         points.append(Point(method.spec, result, Cost(state["passes"], (low, high), state["rounds"])))
     return points
@@ -182,19 +179,23 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     if ratio(rough["method"], rough["forward"]) * REPEATS > LONG:
         rounds = min(rounds, FEW_ROUNDS)
     times = in_turn(sides, rounds=rounds, warmup=0)
-    found = [REPEATS * one for one in ratios(times["method"], times["forward"])]
-    return Cost(statistics.median(found), (min(found), max(found)), rounds)
+    passes = [REPEATS * one for one in ratios(times["method"], times["forward"])]
+    return Cost(statistics.median(passes), (min(passes), max(passes)), rounds)
 
 
 def frontier(points: Sequence[Point]) -> list[Point]:
     """Return the points that no other beats: cheaper ones are all less faithful (by AOPC), the cheapest first."""
     measured = [(p.cost.passes, p.result.aopc, p) for p in points if p.cost is not None and p.result is not None]
-    best, found = float("-inf"), []
-    for _, aopc, point in sorted(measured, key=lambda one: (one[0], -one[1])):
+    best, undominated = float("-inf"), []
+    for _, aopc, point in sorted(measured, key=lambda entry: (entry[0], -entry[1])):
         if aopc > best:
             best = aopc
-            found.append(point)
-    return found
+            undominated.append(point)
+    return undominated
+
+
+def _cost_state(explainer: Explainer, encodings: Sequence[Encoding], method: Method, rounds: int) -> dict[str, Any]:
+    return asdict(measure_cost(explainer, encodings, method, rounds=rounds))
 
 
 def _spread_out(encodings: Sequence[Encoding]) -> list[Encoding]:

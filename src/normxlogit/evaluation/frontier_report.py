@@ -12,6 +12,7 @@ import torch
 from ..results.files import write_json, write_text
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
+from .report import markdown_table
 from .statistics import Candidate, recommendations
 from .timing import environment
 
@@ -28,21 +29,17 @@ def frontier_table(points: Sequence[Point]) -> str:
     """Return a Markdown table, the cheapest first; what no other setting beats has its AOPC in bold.
 
     Args:
-        points: One for each method and setting; those that do not work on the model stand last, with the reason.
+        points: One for each method and setting; those that do not work on the model come last, with the reason.
     """
     best = frontier(points)
-    lines = [
-        "| method | forward passes | AOPC ↑ | 95% interval | sufficiency ↓ | 95% interval |",
-        "|---|---:|---:|---|---:|---|",
-    ]
+    columns = ["method", "forward passes", "AOPC ↑", "95% interval", "sufficiency ↓", "95% interval"]
+    rows = []
     for point, cost, result in _measured(points):
         aopc = f"**{result.aopc:.3f}**" if point in best else f"{result.aopc:.3f}"
-        lines.append(
-            f"| {point.method} | {cost.passes:.3g} | {aopc} | {_interval(result.aopc_interval)} "
-            f"| {result.sufficiency:.3f} | {_interval(result.sufficiency_interval)} |"
-        )
-    lines += [f"| {p.method} | N/A: {p.reason.replace('|', '/')} | | | | |" for p in points if p.reason]
-    return "\n".join(lines) + "\n"
+        figures = [aopc, _interval(result.aopc_interval), f"{result.sufficiency:.3f}"]
+        rows.append([point.method, f"{cost.passes:.3g}", *figures, _interval(result.sufficiency_interval)])
+    rows += [[p.method, f"N/A: {p.reason.replace('|', '/')}", "", "", "", ""] for p in points if p.reason]
+    return markdown_table(columns, rows)
 
 
 def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
@@ -155,8 +152,8 @@ def _recommended(points: Sequence[Point]) -> str:
 
 def _measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
     """Return what works on the model, the cheapest first."""
-    found = [(p, p.cost, p.result) for p in points if p.cost is not None and p.result is not None]
-    return sorted(found, key=lambda entry: entry[1].passes)
+    measured = [(p, p.cost, p.result) for p in points if p.cost is not None and p.result is not None]
+    return sorted(measured, key=lambda entry: entry[1].passes)
 
 
 def _interval(interval: tuple[float, float]) -> str:
@@ -170,8 +167,8 @@ def _looks(methods: Sequence[str]) -> dict[str, tuple[Any, str]]:
     families = dict.fromkeys(method.partition(":")[0] for method in methods)
     colors = {family: SERIES[i % len(SERIES)] for i, family in enumerate(families)}
     markers = {color: cycle(MARKERS) for color in SERIES}
-    found: dict[str, tuple[Any, str]] = {}
-    for method in sorted(set(methods), key=methods.index):
+    looks: dict[str, tuple[Any, str]] = {}
+    for method in dict.fromkeys(methods):
         color = colors[method.partition(":")[0]]
-        found[method] = (color, next(markers[color]))
-    return found
+        looks[method] = (color, next(markers[color]))
+    return looks

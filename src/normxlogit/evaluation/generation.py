@@ -1,9 +1,11 @@
-"""Do a method's sources matter? The answer is measured with sources taken out (REFERENCE: ContextCite, 2024)."""
+"""Evaluation on answers of language models: the answer's probability is measured with sources left out.
 
-import functools
-import json
+The protocol is ContextCite's (Cohen-Wang et al., 2024).
+"""
+
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +19,29 @@ from ..methods.defaults import default_methods
 from ..methods.perturbation import Perturbation, random_subsets
 from ..models.model_digest import model_digest
 from ..models.task_model import TaskModel
-from ..pipeline.ablations import Ablations, Prior, leave_one_out, score_sources, verified
+from ..pipeline.ablations import Ablations, leave_one_out, score_sources, verified
 from ..pipeline.cite import ask
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, part_weights
-from ..results.files import read_json, write_text
 from ..results.sources import Merging
 from ..results.spans import By, Of, Sequenced, answer_parts, prompt_sources
-from .context_cite import published_context_cite
 from .questions import Asked
-from .statistics import mean_interval, rank_correlation
+from .ranking import Column, RankingResult, agreement, ranking_table, summarise
+from .runs import Progress, ResultCache
+from .statistics import rank_correlation
 
-__all__ = ["BASELINES", "SourceResult", "source_methods", "evaluate_sources", "measure_prompt", "summarise"]
+__all__ = [
+    "BASELINES",
+    "Prompt",
+    "Scored",
+    "AnswerProtocol",
+    "evaluate_sources",
+    "source_methods",
+    "sources_table",
+]
 
 TOP = (1, 3, 5)
-"""How many of the highest sources are taken out."""
+"""How many of the highest ranked sources are left out."""
 
 MATTERS = 2.0
 """Nats that the most important source of a prompt must be worth; otherwise the answer rests on no source."""
@@ -42,47 +52,37 @@ TOKEN_MATTERS = 1.0
 BASELINES = ("random", "length")
 
 VERIFIED = " (verified)"
-"""Added to the name of a method whose first sources were measured, see `cite(verify="auto")`."""
+"""Suffix of a method whose highest ranked sources were measured, see `cite(verify="auto")`."""
 
 EXCESS = " (excess)"
-"""Added to the name of a method whose sums over tokens are taken less what as many tokens have on average."""
-
-PUBLISHED = "package context-cite:samples={}"
-"""The row of the published package."""
+"""Suffix of a method whose scores of sources are reduced by the mean score of as many tokens."""
 
 Array = npt.NDArray[np.float64]
+Scored = tuple[Array, float]
+"""Scores of the sources for each explained part of the answer, (K, S), and their cost in forward passes."""
 
 
 @dataclass(frozen=True)
-class SourceResult:
-    """How well a method ranks the sources of N prompts; the means have 95% bootstrap intervals.
+class AnswerProtocol:
+    """How answers are generated and measured.
 
     Attributes:
-        method: What was measured.
-        prompts: N.
-        drops: By k, the mean drop of the answer's log-probability without the k highest sources, and its interval.
-        agrees: Share of prompts whose first source is leave-one-out's, and its interval.
-        nats: The drop without its first source as a share of the drop without leave-one-out's.
-        spearman: Mean rank correlation with leave-one-out, and its interval.
-        lds: Mean linear datamodelling score, and its interval.
-        passes: Mean forward passes over the finished sequence; a backward pass counts as two.
+        max_new_tokens: Most tokens of an answer.
+        ablations: Random ablations of the linear datamodelling score.
+        tokens: How many tokens of each answer are explained, each by the words of the prompt; 0 explains the whole
+            answer by the sentences of the documents.
     """
 
-    method: str
-    prompts: int
-    drops: dict[int, tuple[float, float, float]]
-    agrees: tuple[float, float, float]
-    nats: float
-    spearman: tuple[float, float, float]
-    lds: tuple[float, float, float]
-    passes: float
+    max_new_tokens: int = 40
+    ablations: int = 32
+    tokens: int = 0
 
 
 def source_methods(explainer: Explainer) -> list[Method]:
-    """Return what is measured unless other methods are named: those that a model's sources can be scored by."""
+    """Return the default methods: those that can score the sources of a model's answers."""
     task = explainer._language_model.task
-    found = [*default_methods("completions"), method_named("normxlogit"), method_named("context-cite")]
-    return [method for method in found if task.left_to_right or not method.info.tokenwise]
+    methods = [*default_methods("completions"), method_named("normxlogit"), method_named("context-cite")]
+    return [method for method in methods if task.left_to_right or not method.info.tokenwise]
 
 
 def evaluate_sources(
@@ -90,222 +90,214 @@ def evaluate_sources(
     questions: Sequence[Asked],
     methods: Sequence[str | Method],
     *,
-    max_new_tokens: int = 40,
-    ablations: int = 32,
-    context_cite: int = 0,
-    tokens: int = 0,
+    protocol: AnswerProtocol | None = None,
+    others: Mapping[str, Callable[["Prompt"], Scored]] | None = None,
     seed: int = 0,
     folder: Path | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-) -> tuple[list[SourceResult], int]:
+    on_progress: Progress | None = None,
+) -> tuple[list[RankingResult], int]:
     """Measure how well methods find the sources that answers rest on.
 
     Args:
-        explainer: A causal language model.
+        explainer: A language model.
         questions: Questions with documents, whose sentences are the sources.
-        methods: What to measure; a random order and the sources' lengths are added.
-        max_new_tokens: Most tokens of an answer.
-        ablations: Random ablations of the linear datamodelling score.
-        context_cite: Random ablations of the published package context-cite, a row of its own; 0 for none.
-        tokens: How many tokens of each answer are explained, each by the words of the prompt, in the place of the whole
-            answer by the sentences of the documents; 0 for these. Figures are means over the tokens of a prompt.
-        seed: Of the ablations, the random order and the bootstrap.
-        folder: Where what was measured on a prompt is kept, so that a stopped run goes on and one with more methods
-            measures those alone.
+        methods: The methods; a random order and the sources' lengths are added.
+        protocol: How answers are generated and measured.
+        others: Further rankings by name: functions that score the sources of a prompt.
+        seed: Seed of the ablations, the random order and the bootstrap.
+        folder: Where finished results are kept, so that a stopped run can be resumed, and one with more methods
+            measures those alone; None keeps nothing.
         on_progress: Called with what is done, prompts done and prompts in all.
 
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.
 
     Raises:
-        DataError: If no source matters on any prompt, or a file of what was measured is broken.
-        InputError: If the published package is asked for tokens.
+        DataError: If no source matters on any prompt, or a kept file is broken.
     """
-    if tokens and context_cite:
-        raise InputError("the package context-cite is measured on sentences; leave it out, or explain whole answers")
-    chosen = [method_named(method) for method in methods]
-    asked = [method.spec for method in chosen]
-    published = [PUBLISHED.format(context_cite)] if context_cite else []
+    protocol, chosen, others = protocol or AnswerProtocol(), [method_named(method) for method in methods], others or {}
     model = explainer._language_model
-    identity = None if folder is None else model_digest(model)
-    measured: list[dict[str, Any]] = []
+    shared = [] if folder is None else [model_digest(model), asdict(protocol), seed]
+    kept = ResultCache(folder, shared, RankingResult)
+    prompts = []
     for number, question in enumerate(questions):
-        path = None if folder is None else folder / f"prompt-{seed}-{number}.json"
-        state = read_json(path) if path is not None and path.is_file() else {}
-        run = [question.question, dict(question.documents), identity, max_new_tokens, ablations]
-        run += [f"{tokens} tokens"] if tokens else []
-        known = state if state.get("run") == run else {}
-        left = [method for method in chosen if method.spec not in known.get("methods", {})]
-        samples = context_cite if any(name not in known.get("methods", {}) for name in published) else 0
-        if not known or (known["matters"] and (left or samples)):
-            how = (max_new_tokens, ablations, seed + number)
-            state = measure_prompt(model, question, left, *how, samples, tokens)
-            if known and state["answer"] == known["answer"]:
-                state["methods"] = known["methods"] | state["methods"]
-            elif left != chosen:  # what was measured belongs to another answer
-                state = measure_prompt(model, question, chosen, *how, context_cite, tokens)
-            state = {"run": run} | state
-            if path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_text(json.dumps(state), path)
-        if state["matters"]:
-            measured.append(state)
+        load = cache(partial(Prompt, model, question, protocol, seed + number))
+        rows = _rows(load, question, chosen, others, kept, f"prompt-{number}")
+        if rows:
+            prompts.append(rows)
         if on_progress is not None:
             on_progress("prompts", number + 1, len(questions))
-    if not measured:
+    if not prompts:
         raise DataError(f"no source is worth {MATTERS} nats on any of {len(questions)} prompts")
-    more = [name + end for end in (VERIFIED, EXCESS) for name in asked]
-    order = dict.fromkeys(["occlusion", *BASELINES, *asked, *published, *more])
-    names = [name for name in order if all(name in state["methods"] for state in measured)]
-    return [summarise(name, [state["methods"][name] for state in measured], seed) for name in names], len(measured)
+    specs = [method.spec for method in chosen]
+    variants = [spec + suffix for suffix in (VERIFIED, EXCESS) for spec in specs]
+    order = dict.fromkeys(["occlusion", *BASELINES, *specs, *others, *variants])
+    names = [name for name in order if all(name in rows for rows in prompts)]
+    results = []
+    for name in names:
+        figures = [rows[name]["figures"] for rows in prompts]
+        passes = float(np.mean([rows[name]["passes"] for rows in prompts]))
+        results.append(summarise(name, figures, passes, seed))
+    return results, len(prompts)
 
 
-def measure_prompt(
-    model: TaskModel,
+def _rows(
+    load: Callable[[], "Prompt"],
     question: Asked,
     methods: Sequence[Method],
-    max_new_tokens: int,
-    samples: int,
-    seed: int,
-    context_cite: int = 0,
-    tokens: int = 0,
+    others: Mapping[str, Callable[["Prompt"], Scored]],
+    kept: ResultCache,
+    name: str,
 ) -> dict[str, Any]:
-    """Measure the methods on one prompt, as plain values.
+    """Return the figures of all rankings on a prompt, by name; nothing where no source matters."""
+    key = (question.question, dict(question.documents))
+    base = kept.cached(lambda: load().baselines(), name, *key)
+    if not base["matters"]:
+        return {}
+    work: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(_of_method, load, m) for m in methods}
+    work |= {other: partial(_of_scores, load, other, scorer) for other, scorer in others.items()}
+    missing = [spec for spec in work if kept.get(name, *key, base["answer"], spec) is None]
+    if missing and load().answer != base["answer"]:  # the model generates another answer, as on another device
+        base = kept.put(load().baselines(), name, *key)
+    rows = dict(base["methods"])
+    for spec, compute in work.items():
+        rows |= kept.cached(compute, name, *key, base["answer"], spec)
+    return rows
+
+
+def _of_method(load: Callable[[], "Prompt"], method: Method) -> dict[str, Any]:
+    return load().of_method(method)
+
+
+def _of_scores(load: Callable[[], "Prompt"], name: str, scorer: Callable[["Prompt"], Scored]) -> dict[str, Any]:
+    return {name: load().figures(*scorer(load()))}
+
+
+class Prompt:
+    """A question with the model's answer, whose sources can be left out.
 
     Args:
         model: A language model.
         question: The question with its documents.
-        methods: What to measure.
-        max_new_tokens: Most tokens of the answer.
-        samples: Random ablations of the linear datamodelling score.
-        seed: Of the ablations, the random order and the tokens.
-        context_cite: Random ablations of the published package; 0 leaves it out.
-        tokens: How many tokens of the answer are explained, each by the words of the prompt; 0 explains the whole
-            answer by the sentences of the documents.
+        protocol: How the answer is generated and measured.
+        seed: Seed of the ablations, the random order and the tokens.
     """
-    completed = ask(model, question.question, question.documents, max_new_tokens=max_new_tokens)
-    sequence = completed.sequenced()
-    random = np.random.default_rng(seed)
-    by: By = "word" if tokens else completed.named
-    of: Of = sampled_tokens(sequence, tokens, random) if tokens else None
-    sources, parts = prompt_sources(sequence, by), answer_parts(sequence, of)
-    weights = part_weights(completed, parts)  # (K, G)
-    measure = Ablations(model, completed, sources)
-    removed = leave_one_out(measure, weights)  # (K, S)
-    matter = [k for k, own in enumerate(removed) if own.max() >= (TOKEN_MATTERS if tokens else MATTERS)]
-    state: dict[str, Any] = {
-        "question": question.question,
-        "answer": sequence.text[sequence.prompt_characters :],
-        "tokens": len(sequence.offsets),
-        "explained": [part.name for part in parts],
-        "matters": bool(matter),
-        "leave_one_out": removed.tolist() if tokens else removed.ravel().tolist(),
-        "methods": {},
-    }
-    if not matter:
-        return state
 
-    def direct(method: Method) -> tuple[Array, Mapping[str, float]]:
-        merge: Merging = "max" if tokens and method.word_merge == "max" else "sum"
-        found = explain_sources(model, completed, Options(method=method), by, of, merge)
-        return found.table.astype(np.float64), found.diagnostics
-
-    lengths = np.array([s.end - s.start if tokens else len(s.tokens) for s in sources], np.float64)  # (S,)
-    scores = {
-        "occlusion": (removed, len(sources) + 1.0),
-        "random": (random.random(removed.shape), 0.0),
-        "length": (np.broadcast_to(lengths, removed.shape), 0.0),
-    }
-    scores |= {m.spec: _scored(m, measure, weights, direct) for m in methods if m.spec not in scores}
-    if context_cite:
-        weight = published_context_cite(model, completed, sources, context_cite, seed)
-        scores[PUBLISHED.format(context_cite)] = (weight[None], float(context_cite))
-    for method in methods if not tokens else ():
-        values, passes = scores[method.spec]
-        if not isinstance(method, Perturbation):
-            lost = verified(measure, weights[0], values[0])
-            first = np.array([lost.get(place, -np.inf) for place in range(len(sources))])  # (S,)
-            order = np.lexsort((-values[0], -first))  # measured ones by their nats, then the others by score
-            scores[method.spec + VERIFIED] = (-order.argsort()[None].astype(np.float64), passes + len(lost) + 1.0)
-    for method in methods if not tokens else ():  # what long sources have for being long, taken off
-        values, passes = scores[method.spec]
-        if not isinstance(method, Perturbation):
-            scores[method.spec + EXCESS] = (values - values.sum() / lengths.sum() * lengths, passes)
-    kept = random_subsets(len(sources), samples, seed + 1_000_003)
-    measured = measure(kept) @ weights.T  # (N, K), which the logit of the probability ranks alike
-    (whole,) = measure(np.ones((1, len(sources)), bool)) @ weights.T  # (K,)
-    for name, (values, passes) in scores.items():
-        each = []
-        for k in matter:
-            order = np.argsort(-values[k], kind="stable")
-            left = np.ones((len(TOP), len(sources)), bool)
-            for row, count in enumerate(TOP):
-                left[row, order[:count]] = False
-            each.append(
-                {
-                    "drops": (whole[k] - measure(left) @ weights[k]).tolist(),
-                    "agrees": float(order[0] == removed[k].argmax()),
-                    "best": float(removed[k].max()),
-                    "spearman": rank_correlation(values[k], removed[k]),
-                    "lds": rank_correlation(kept @ values[k], measured[:, k]),
-                }
-            )
-        means = {figure: np.mean([one[figure] for one in each], 0) for figure in each[0]}  # over the tokens
-        drops = means.pop("drops").tolist()
-        state["methods"][name] = {
-            "scores": values.tolist() if tokens else values.ravel().tolist(),
-            "drops": dict(zip(map(str, TOP), drops, strict=True)),
-            "passes": passes,
-            **{figure: float(value) for figure, value in means.items()},
+    def __init__(self, model: TaskModel, question: Asked, protocol: AnswerProtocol, seed: int) -> None:
+        self.model, self.question, self.protocol, self.seed = model, question, protocol, seed
+        self.words = bool(protocol.tokens)
+        self.completed = ask(model, question.question, question.documents, max_new_tokens=protocol.max_new_tokens)
+        sequence = self.sequence = self.completed.sequenced()
+        self.answer = sequence.text[sequence.prompt_characters :]
+        random = np.random.default_rng(seed)
+        self.by: By = "word" if self.words else self.completed.named
+        self.of: Of = sampled_tokens(sequence, protocol.tokens, random) if self.words else None
+        self.sources, self.parts = prompt_sources(sequence, self.by), answer_parts(sequence, self.of)
+        self.weights = part_weights(self.completed, self.parts)  # (K, G)
+        self.measure = Ablations(model, self.completed, self.sources)
+        self.removed = leave_one_out(self.measure, self.weights)  # (K, S)
+        least = TOKEN_MATTERS if self.words else MATTERS
+        self.matter = [k for k, row in enumerate(self.removed) if row.max() >= least]
+        lengths = [s.end - s.start if self.words else len(s.tokens) for s in self.sources]
+        self.lengths = np.array(lengths, np.float64)  # (S,)
+        self.reference_scores: dict[str, Scored] = {
+            "occlusion": (self.removed, len(self.sources) + 1.0),
+            "random": (random.random(self.removed.shape), 0.0),
+            "length": (np.broadcast_to(self.lengths, self.removed.shape), 0.0),
         }
-    return state
+
+    @cached_property
+    def datamodel(self) -> tuple[npt.NDArray[np.bool_], Array]:
+        """Random ablations, (N, S), and the log-probability of each part with them, (N, K)."""
+        kept = random_subsets(len(self.sources), self.protocol.ablations, self.seed + 1_000_003)
+        return kept, self.measure(kept) @ self.weights.T  # ranked as the logit of the probability is
+
+    def baselines(self) -> dict[str, Any]:
+        """Return the answer, whether some source matters to it, and the figures of leave-one-out and the baselines."""
+        rows = {name: self.figures(*scored) for name, scored in self.reference_scores.items()} if self.matter else {}
+        return {
+            "question": self.question.question,
+            "answer": self.answer,
+            "tokens": len(self.sequence.offsets),
+            "explained": [part.name for part in self.parts],
+            "matters": bool(self.matter),
+            "leave_one_out": self.removed.tolist() if self.words else self.removed.ravel().tolist(),
+            "methods": rows,
+        }
+
+    def of_method(self, method: Method) -> dict[str, Any]:
+        """Return the figures of a method, with whole answers also after its first sources were measured or reduced."""
+        values, passes = scored = self.reference_scores.get(method.spec) or self._scored(method)
+        rows = {method.spec: scored}
+        if not self.words and not isinstance(method, Perturbation):
+            lost = verified(self.measure, self.weights[0], values[0])
+            first = np.array([lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
+            order = np.lexsort((-values[0], -first))  # measured ones by their nats, then the others by score
+            rows[method.spec + VERIFIED] = (-order.argsort()[None].astype(np.float64), passes + len(lost) + 1.0)
+            share = values.sum() / self.lengths.sum()  # long sources score high for being long
+            rows[method.spec + EXCESS] = (values - share * self.lengths, passes)
+        return {name: self.figures(*scores) for name, scores in rows.items()}
+
+    def figures(self, values: Array, passes: float) -> dict[str, Any]:
+        """Return how good a ranking of the sources is, means over the parts for which some source matters."""
+        kept, measured = self.datamodel
+        (whole,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
+        rows = []
+        for k in self.matter:
+            order = np.argsort(-values[k], kind="stable")
+            kept_sources = np.ones((len(TOP), len(self.sources)), bool)
+            for row, count in enumerate(TOP):
+                kept_sources[row, order[:count]] = False
+            drops = whole[k] - self.measure(kept_sources) @ self.weights[k]  # (3,)
+            figures = {f"top {count}": float(drop) for count, drop in zip(TOP, drops, strict=True)}
+            lds = rank_correlation(kept @ values[k], measured[:, k])
+            rows.append(figures | agreement(values[k], self.removed[k]) | {"lds": lds})
+        means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+        scores = values.tolist() if self.words else values.ravel().tolist()
+        return {"scores": scores, "passes": passes, "figures": means}
+
+    def _scored(self, method: Method) -> Scored:
+        """Return a method's scores and their cost."""
+
+        def direct(method: Method) -> tuple[Array, Mapping[str, float]]:
+            merge: Merging = "max" if self.words and method.word_merge == "max" else "sum"
+            explained = explain_sources(self.model, self.completed, Options(method=method), self.by, self.of, merge)
+            return explained.table.astype(np.float64), explained.diagnostics
+
+        passes: Mapping[str, float]
+        if isinstance(method, Perturbation):
+            table, _, passes, _ = score_sources(method, self.measure, self.weights, direct)
+        else:
+            table, passes = direct(method)
+        if isinstance(method, ContextCite):  # the published package runs an ablation again that it drew twice
+            return table, float(method.samples)
+        return table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
 
 
 def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator) -> list[int]:
-    """Choose tokens of an answer that are seen and are not special, in their order.
+    """Choose visible tokens of an answer that are not special, in their order.
 
     Raises:
         InputError: If there is none.
     """
     start = sequence.prompt_tokens
-    seen = [
+    visible = [
         place - start
         for place, (a, b) in enumerate(sequence.offsets)
         if place >= start and not sequence.special[place] and sequence.text[a:b].strip()
     ]
-    if not seen:
-        raise InputError("no token of the answer can be seen")
-    return sorted(random.permutation(seen)[:count].tolist())
+    if not visible:
+        raise InputError("the answer has no visible token")
+    return sorted(random.permutation(visible)[:count].tolist())
 
 
-def _scored(method: Method, measure: Ablations, weights: Array, direct: Prior) -> tuple[Array, float]:
-    """Return a method's scores of the sources, (K, S), and what they cost in forward passes over the finished text."""
-    if not isinstance(method, Perturbation):
-        table, passes = direct(method)
-    else:
-        table, _, passes, _ = score_sources(method, measure, weights, direct)
-    if isinstance(method, ContextCite):  # the published package runs an ablation again that it drew twice
-        return table, float(method.samples)
-    return table, passes["forward_passes"] + 2 * passes.get("backward_passes", 0.0)
-
-
-def summarise(name: str, prompts: Sequence[Mapping[str, Any]], seed: int = 0) -> SourceResult:
-    """Average what was measured on prompts.
+def sources_table(results: Sequence[RankingResult], ranked: str = "source") -> str:
+    """Return a Markdown table, leave-one-out (`occlusion`) first and the others by the drop without their first source.
 
     Args:
-        name: The method.
-        prompts: What `measure_prompt` holds of it, one for each prompt.
-        seed: Of the bootstrap.
+        results: One for each method.
+        ranked: What the methods rank.
     """
-    first = sum(p["drops"]["1"] for p in prompts)
-    mean = functools.partial(mean_interval, seed=seed)
-    return SourceResult(
-        method=name,
-        prompts=len(prompts),
-        drops={k: mean([p["drops"][str(k)] for p in prompts]) for k in TOP},
-        agrees=mean([p["agrees"] for p in prompts]),
-        nats=first / sum(p["best"] for p in prompts),
-        spearman=mean([p["spearman"] for p in prompts]),
-        lds=mean([p["lds"] for p in prompts]),
-        passes=float(np.mean([p["passes"] for p in prompts])),
-    )
+    columns: list[Column] = [(f"first {ranked} as leave-one-out's ↑", "agrees", 2), ("its nats ↑", "nats", 2)]
+    columns += [(f"drop, top {k} ↑", f"top {k}", 1) for k in TOP]
+    return ranking_table(results, [*columns, ("Spearman ↑", "spearman", 2), ("LDS ↑", "lds", 2)], "top 1")

@@ -48,7 +48,7 @@ def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int =
         lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from None
-    found, pairs = [], []
+    questions, pairs = [], []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -57,18 +57,18 @@ def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int =
             if "documents" not in row and {"sentence", "label"} <= set(row):
                 pairs.append(row)
             else:
-                found.append(Asked(row["question"], documents_by_name(row["documents"])))
+                questions.append(Asked(row["question"], documents_by_name(row["documents"])))
                 if not isinstance(row["question"], str):
                     raise TypeError("a question is a text")
         except (ValueError, KeyError, TypeError, InputError) as error:
             raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
-    if pairs and found:
+    if pairs and questions:
         raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
     if pairs:
         return qnli_questions(pairs, limit, seed, sentences)
-    if not found:
+    if not questions:
         raise DataError(f"{path}: empty")
-    return found[:limit]
+    return questions[:limit]
 
 
 def qnli_questions(
@@ -89,7 +89,7 @@ def qnli_questions(
     answered = [i for i, row in enumerate(rows) if row["label"] == 0]
     if not answered or len(rows) < sentences:
         raise DataError(f"a document of {sentences} sentences needs as many rows, and one with label 0")
-    found = []
+    questions = []
     for i in random.permutation(answered)[:count].tolist():
         chosen = [" ".join(str(rows[i]["sentence"]).split())]
         for other in random.permutation(len(rows)).tolist():
@@ -97,5 +97,5 @@ def qnli_questions(
             if sentence not in chosen and len(chosen) < sentences:
                 chosen.append(sentence)
         order = random.permutation(len(chosen)).tolist()
-        found.append(Asked(str(rows[i]["question"]), {"text": "\n\n".join(chosen[k] for k in order)}))
-    return found
+        questions.append(Asked(str(rows[i]["question"]), {"text": "\n\n".join(chosen[k] for k in order)}))
+    return questions

@@ -13,13 +13,43 @@ from .faithfulness import Faithfulness, paired_p_value
 if TYPE_CHECKING:
     from ..render.matplotlib_figure import PlotFigure
 
-__all__ = ["curves_figure", "faithfulness_table", "grid", "markdown_table", "write_faithfulness"]
+__all__ = [
+    "curves_figure",
+    "faithfulness_table",
+    "grid",
+    "markdown_table",
+    "write_faithfulness",
+    "report",
+]
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; the columns after the first are aligned right."""
     lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def report(
+    about: Mapping[str, Any], table: str, folder: Path | None = None, name: str = "results", **state: Any
+) -> str:
+    """Return a report in Markdown: a line that says what was measured, and a table.
+
+    Args:
+        about: What was measured.
+        table: The results in Markdown.
+        folder: Where the report is also written, as JSON and Markdown; None writes nothing.
+        name: Name of both files, without suffix.
+        **state: The results as plain values, for the JSON file.
+
+    Raises:
+        DataError: If a file cannot be written.
+    """
+    text = ", ".join(f"{key}: {value}" for key, value in about.items()) + f"\n\n{table}"
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json({"about": dict(about), **state}, folder / f"{name}.json")
+        write_text(text, folder / f"{name}.md")
+    return text
 
 
 def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[str]) -> str:
@@ -31,22 +61,17 @@ def faithfulness_table(results: Sequence[Faithfulness | None], names: Sequence[s
         results: One for each method, None for N/A.
         names: The methods' names.
     """
-    found = sorted((r for r in results if r is not None), key=lambda r: -r.aopc)
-    missing = [name for r, name in zip(results, names, strict=True) if r is None]
-    quality = next((r.quality_name for r in found), "accuracy")
-    lines = [
-        f"| method | AOPC ↑ | 95% interval | sufficiency ↓ | {quality} ↓ | p (against the best) |",
-        "|---|---:|---|---:|---:|---:|",
-    ]
-    for place, r in enumerate(found):
+    ranked = sorted((r for r in results if r is not None), key=lambda r: -r.aopc)
+    quality = next((r.quality_name for r in ranked), "accuracy")
+    columns = ["method", "AOPC ↑", "95% interval", "sufficiency ↓", f"{quality} ↓", "p (against the best)"]
+    rows = []
+    for rank, r in enumerate(ranked):
         low, high = r.aopc_interval
-        p = f"{paired_p_value(r, found[0]):.2g}" if place else ""
-        lines.append(
-            f"| {r.method} | {_marked(f'{r.aopc:.3f}', place)} | {low:.3f} to {high:.3f} | {r.sufficiency:.3f} "
-            f"| {r.quality:.3f} | {p} |"
-        )
-    lines += [f"| {name} | N/A | | | | |" for name in missing]
-    return "\n".join(lines) + "\n"
+        p = f"{paired_p_value(r, ranked[0]):.2g}" if rank else ""
+        figures = [f"{low:.3f} to {high:.3f}", f"{r.sufficiency:.3f}", f"{r.quality:.3f}"]
+        rows.append([r.method, _emphasised(f"{r.aopc:.3f}", rank), *figures, p])
+    rows += [[name, "N/A", "", "", "", ""] for r, name in zip(results, names, strict=True) if r is None]
+    return markdown_table(columns, rows)
 
 
 def grid(
@@ -63,28 +88,24 @@ def grid(
         rows: Methods.
         columns: Data sets or models.
         cells: Our figures; None is N/A, a missing cell was not run.
-        published: The paper's figures, or what else to say in brackets.
+        published: The paper's figures, or other text for the brackets.
         lower_is_better: Columns in which the smallest figure is the best.
     """
-    places: dict[tuple[str, str], int] = {}
+    ranks: dict[tuple[str, str], int] = {}
     for column in columns:
         sign = 1 if column in lower_is_better else -1
         known = [(sign * value, row) for row in rows if (value := cells.get((row, column))) is not None]
-        for place, (_, row) in enumerate(sorted(known, key=itemgetter(0))):
-            places[row, column] = place
-    lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
-    for row in rows:
-        texts = []
-        for column in columns:
-            if (row, column) not in cells:
-                texts.append("")
-                continue
-            value, theirs = cells[row, column], published.get((row, column))
-            ours = "N/A" if value is None else _marked(f"{value:.3f}", places[row, column])
-            said = f"{theirs:.3f}" if isinstance(theirs, float) else theirs
-            texts.append(ours + (f" ({said})" if said else ""))
-        lines.append(f"| {row} | " + " | ".join(texts) + " |")
-    return "\n".join(lines) + "\n"
+        ranks |= {(row, column): rank for rank, (_, row) in enumerate(sorted(known, key=itemgetter(0)))}
+
+    def cell(row: str, column: str) -> str:
+        if (row, column) not in cells:
+            return ""
+        value, theirs = cells[row, column], published.get((row, column))
+        ours = "N/A" if value is None else _emphasised(f"{value:.3f}", ranks[row, column])
+        bracket = f"{theirs:.3f}" if isinstance(theirs, float) else theirs
+        return ours + (f" ({bracket})" if bracket else "")
+
+    return markdown_table(["method", *columns], [[row, *(cell(row, column) for column in columns)] for row in rows])
 
 
 def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = "aopc") -> "PlotFigure":
@@ -121,24 +142,19 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 
 
 def write_faithfulness(
-    folder: Path, results: Sequence[Faithfulness | None], names: Sequence[str], about: Mapping[str, Any]
-) -> None:
-    """Write `results.json`, `results.md` and the curves into a folder."""
+    folder: Path | None, results: Sequence[Faithfulness | None], names: Sequence[str], about: Mapping[str, Any]
+) -> str:
+    """Return the report of faithfulness; write `results.json`, `results.md` and the curves into the folder, if any."""
     from ..render.matplotlib_figure import save_figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    found = [r for r in results if r is not None]
-    state = {
-        "about": dict(about),
-        "results": [None if r is None else plain(asdict(r)) for r in results],
-        "methods": list(names),
-    }
-    write_json(state, folder / "results.json")
-    heading = ", ".join(f"{key}: {value}" for key, value in about.items())
-    write_text(f"{heading}\n\n{faithfulness_table(results, names)}", folder / "results.md")
-    for curve in ("aopc", "quality"):
-        save_figure(curves_figure({str(about.get("dataset", "")): found}, curve=curve), folder / curve)
+    states = [None if r is None else plain(asdict(r)) for r in results]
+    text = report(about, faithfulness_table(results, names), folder, results=states, methods=list(names))
+    panels = {str(about.get("dataset", "")): [r for r in results if r is not None]}
+    if folder is not None:
+        for curve in ("aopc", "quality"):
+            save_figure(curves_figure(panels, curve=curve), folder / curve)
+    return text
 
 
-def _marked(text: str, place: int) -> str:
-    return {0: f"**{text}**", 1: f"<u>{text}</u>"}.get(place, text)
+def _emphasised(text: str, rank: int) -> str:
+    return {0: f"**{text}**", 1: f"<u>{text}</u>"}.get(rank, text)

@@ -1,7 +1,9 @@
-"""Runs of many methods on one model and data set, which can be stopped and gone on with."""
+"""Runs of many methods on one model and data set, which can be stopped and resumed."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -9,32 +11,77 @@ from ..errors import NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
 from ..methods import Method, list_methods, method_named
 from ..models.model_digest import model_digest
+from ..results.files import read_json, write_text
 from .datasets import Example
 from .faithfulness import Answers, Faithfulness, Protocol, checked_labels, evaluate
-from .result_cache import ResultCache
 
-__all__ = ["Refused", "Runs", "all_methods", "run_methods", "under"]
+__all__ = ["Progress", "Refused", "ResultCache", "Runs", "all_methods", "run_methods", "under"]
 
 BOTH_NORMS = ("normxlogit", "input-norm")
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is running, items done and items in all."""
 
 
 def all_methods() -> list[Method]:
     """Return every registered method, those with a norm also with the other one."""
-    found = []
-    for info in list_methods():
-        found.append(method_named(info.name))
-        if info.name in BOTH_NORMS:
-            found.append(method_named(f"{info.name}:norm_of=word_embedding"))
-    return found
+    names = [info.name for info in list_methods()]
+    variants = [f"{name}:norm_of=word_embedding" for name in BOTH_NORMS]
+    return [method_named(spec) for name in names for spec in (name, *(v for v in variants if v.startswith(f"{name}:")))]
+
+
+class ResultCache:
+    """Results as JSON files in a folder, each written atomically and named by a digest of all that it depends on.
+
+    Args:
+        folder: The folder; None keeps nothing.
+        shared: What all results depend on, as plain values.
+        form: The class whose fields the results hold: results of a version with other fields are not read.
+    """
+
+    def __init__(self, folder: Path | None, shared: Sequence[Any], form: type) -> None:
+        self.folder = folder
+        self.shared = [*shared, [field.name for field in fields(form)]]
+
+    def get(self, name: str, *request: Any) -> dict[str, Any] | None:
+        """Return a finished result, None if there is none.
+
+        Raises:
+            DataError: If its file is broken.
+        """
+        path = self._path(name, request)
+        if path is None or not path.is_file():
+            return None
+        state: dict[str, Any] = read_json(path)
+        return state
+
+    def put(self, state: dict[str, Any], name: str, *request: Any) -> dict[str, Any]:
+        """Keep a result, and return it."""
+        path = self._path(name, request)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_text(json.dumps(state), path)
+        return state
+
+    def cached(self, compute: Callable[[], dict[str, Any]], name: str, *request: Any) -> dict[str, Any]:
+        """Return a finished result; compute and keep it if there is none."""
+        state = self.get(name, *request)
+        return self.put(compute(), name, *request) if state is None else state
+
+    def _path(self, name: str, request: Sequence[Any]) -> Path | None:
+        if self.folder is None:
+            return None
+        everything = json.dumps([self.shared, name, request], sort_keys=True)
+        return self.folder / f"{name}-{hashlib.sha256(everything.encode()).hexdigest()[:16]}.json"
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A method that a model lacks something for (the paper's N/A).
+    """A method that does not work on a model (the paper's N/A).
 
     Attributes:
         method: Its name, with settings that differ from the defaults.
-        reason: What is missing.
+        reason: What the model lacks.
     """
 
     method: str
@@ -49,37 +96,37 @@ def run_methods(
     folder: Path | None = None,
     protocol: Protocol = "default",
     seed: int = 0,
-    on_progress: Callable[[str, int, int], None] | None = None,
+    on_progress: Progress | None = None,
 ) -> list[Faithfulness | None]:
-    """Measure each method; results that are in the folder already are read from there.
+    """Measure each method; finished results are read from the folder.
 
     Args:
         explainer: The model.
         examples: Labelled texts.
-        methods: What to measure.
-        folder: Where finished results are kept, each written whole or not at all; None keeps nothing.
+        methods: The methods.
+        folder: Where finished results are kept; None keeps nothing.
         protocol: See `faithfulness.evaluate`.
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
         on_progress: Called with the method, texts done and texts in all.
 
     Returns:
-        One result for each method; None where the model lacks what the method needs.
+        One result for each method; None where the method does not work on the model.
     """
     run = Runs(explainer, examples, folder, protocol, seed)
-    found = [run(method, on_progress) for method in methods]
-    return [None if isinstance(one, Refused) else one for one in found]
+    results = [run(method, on_progress) for method in methods]
+    return [None if isinstance(result, Refused) else result for result in results]
 
 
 class Runs:
-    """Runs of methods on one model and the same texts; each distinct perturbed text is asked once in all of them.
+    """Runs of methods on one model and the same texts; each distinct perturbed text is run through the model once.
 
     Args:
         explainer: The model.
         examples: Labelled texts.
         folder: Where finished results are kept; None keeps nothing.
         protocol: See `faithfulness.evaluate`.
-        seed: Of the bootstrap.
-        refusals: Errors by which a method says that the model lacks what it needs.
+        seed: Seed of the bootstrap.
+        refusals: Errors that mean that a method does not work on the model.
 
     Raises:
         DataError: If a label is outside the model's.
@@ -102,40 +149,32 @@ class Runs:
         self._cache = ResultCache(folder, self.shared, Faithfulness)
         self._answers = Answers(explainer)
 
-    def __call__(
-        self, method: Method, on_progress: Callable[[str, int, int], None] | None = None
-    ) -> Faithfulness | Refused:
-        """Measure a method, or read what was measured."""
-        name, settings = method.info.name, method.settings
-        state = self._cache.get(name, settings)
-        told = state is None
-        if state is None:
+    def __call__(self, method: Method, on_progress: Progress | None = None) -> Faithfulness | Refused:
+        """Measure a method, or read its finished result."""
+        last = 0
+
+        def step(what: str, done: int, total: int) -> None:
+            nonlocal last
+            last = done
+            if on_progress is not None:
+                on_progress(what, done, total)
+
+        def measured() -> dict[str, Any]:
+            options: dict[str, Any] = {"protocol": self.protocol, "seed": self.seed, "answers": self._answers}
             try:
-                (found,) = evaluate(
-                    self.explainer,
-                    self.examples,
-                    [method],
-                    protocol=self.protocol,
-                    seed=self.seed,
-                    answers=self._answers,
-                    on_progress=on_progress,
-                )
-                state = self._cache.put(asdict(found), name, settings)
+                (result,) = evaluate(self.explainer, self.examples, [method], on_progress=step, **options)
             except self.refusals as error:
-                state, told = self._cache.put({"missing": str(error)}, name, settings), False
-        if on_progress is not None and not told:
-            on_progress(method.spec, len(self.examples), len(self.examples))
-        return Refused(method.spec, state["missing"]) if "missing" in state else _read(state)
+                return {"missing": str(error)}
+            return asdict(result)
+
+        state = self._cache.cached(measured, method.info.name, method.settings)
+        if last < len(self.examples):
+            step(method.spec, len(self.examples), len(self.examples))
+        return Refused(method.spec, state["missing"]) if "missing" in state else Faithfulness.from_state(state)
 
 
-def under(title: str, on_progress: Callable[[str, int, int], None] | None) -> Callable[[str, int, int], None] | None:
+def under(title: str, on_progress: Progress | None) -> Progress | None:
     """Return the same progress with a title before every line; None for none."""
     if on_progress is None:
         return None
     return lambda method, done, total: on_progress(f"{title} {method}", done, total)
-
-
-def _read(state: Mapping[str, Any]) -> Faithfulness:
-    tuples = {key: tuple(state[key]) for key in ("aopc_interval", "sufficiency_interval", "per_text", "levels")}
-    curves = {key: tuple(curve) for key, curve in state["curves"].items()}
-    return Faithfulness(**{**state, **tuples, "curves": curves})

@@ -6,10 +6,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BUDGETS", "Candidate", "Interval", "mean_interval", "rank_correlation", "recommendations"]
+__all__ = [
+    "BUDGETS",
+    "Candidate",
+    "Interval",
+    "interval_text",
+    "mean_interval",
+    "rank_correlation",
+    "recommendations",
+]
 
 RESAMPLES = 2000
-"""Draws of the bootstrap."""
+"""Resamples of the bootstrap."""
 
 BUDGETS = (1.2, 3.0, 40.0)
 """Forward passes for which a method is recommended."""
@@ -25,15 +33,30 @@ def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array
 
     Args:
         values: One for each item that is resampled, (N,); with weights, sums over that many.
-        seed: Of the resamples.
+        seed: Seed of the resamples.
         weights: How many values each sum is of, (N,).
     """
+    from scipy.stats import bootstrap
+
     sums = np.asarray(values, np.float64)  # (N,)
-    counts = np.ones_like(sums) if weights is None else weights  # (N,)
-    draws = np.random.default_rng(seed).integers(0, len(sums), (RESAMPLES, len(sums)))
-    means = sums[draws].sum(1) / counts[draws].sum(1)  # (R,)
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(sums.sum() / counts.sum()), float(low), float(high)
+    counts = np.ones_like(sums) if weights is None else np.asarray(weights, np.float64)  # (N,)
+    mean = float(sums.sum() / counts.sum())
+    if len(sums) < 2:
+        return mean, mean, mean
+
+    def ratio(sums: Array, counts: Array, axis: int) -> Array:
+        means: Array = sums.sum(axis) / counts.sum(axis)
+        return means
+
+    random = np.random.default_rng(seed)
+    result = bootstrap((sums, counts), ratio, paired=True, n_resamples=RESAMPLES, method="percentile", rng=random)
+    return mean, float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def interval_text(interval: Interval, digits: int = 2) -> str:
+    """Return an interval as "mean (low to high)"."""
+    mean, low, high = (f"{value:.{digits}f}" for value in interval)
+    return f"{mean} ({low} to {high})"
 
 
 def rank_correlation(one: npt.NDArray[np.floating], other: npt.NDArray[np.floating]) -> float:
@@ -63,7 +86,7 @@ def recommendations(candidates: Sequence[Candidate], measure: str, seed: int = 0
     Args:
         candidates: The methods, measured on the same items.
         measure: What is compared, such as "AOPC".
-        seed: Of the bootstrap.
+        seed: Seed of the bootstrap.
     """
     lines = []
     for budget in BUDGETS:

@@ -8,7 +8,7 @@ from transformers import AutoModelForMaskedLM
 
 from normxlogit import Explainer, InputError, UnsupportedModelError
 from normxlogit.evaluation.alignment import accuracy
-from paper.finetuning.minimal_pairs import PAPER, finetune, preference_loss
+from paper.finetuning.minimal_pairs import finetune, preference_loss
 from paper.finetuning.trainer import Recipe
 from paper.sentence_pairs import load_items
 from tests import blimp, tiny
@@ -23,10 +23,6 @@ def base(tmp_path, family="bert", kind="MaskedLM"):
     tiny.model(family, kind, scale=1.0).save_pretrained(folder)
     tiny.tokenizer_for(family).save_pretrained(folder)
     return folder
-
-
-def test_the_papers_settings():
-    assert (PAPER.epochs, PAPER.batch_size, PAPER.rate, PAPER.warmup, PAPER.max_length) == (1, 64, 3e-5, 0.1, 32)
 
 
 def test_the_loss_is_the_cross_entropy_of_the_two_logits():

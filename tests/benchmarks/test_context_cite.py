@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from benchmarks.context_cite import published_context_cite
 from normxlogit import Explainer, UnsupportedModelError
-from normxlogit.evaluation.context_cite import published_context_cite
-from normxlogit.pipeline.cite import ask
-from normxlogit.results.spans import prompt_sources
+from normxlogit.evaluation.generation import AnswerProtocol, Prompt
+from normxlogit.evaluation.questions import Asked
 from tests import tiny
 
 DOCUMENT = "The movie is good. The cat sat on the mat. This was never bad."
@@ -54,19 +54,18 @@ def room():
 
 def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_returned(package, capsys):
     inner = Explainer(tiny.model("llama", "CausalLM"), room())._language_model
-    completed = ask(inner, "is this good?", {"text": DOCUMENT}, max_new_tokens=5)
-    sources = prompt_sources(completed.sequenced(), completed.named)
+    prompt = Prompt(inner, Asked("is this good?", {"text": DOCUMENT}), AnswerProtocol(5), 4)
+    ids = prompt.completed.encoding.ids
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        weights = published_context_cite(inner, completed, sources, 9, 4)
-    assert weights.tolist() == [0.5, -1, 2]
-    assert weights.dtype == np.float64
+        weights, passes = published_context_cite(prompt, 9)
+    assert (weights.tolist(), weights.dtype, passes) == ([[0.5, -1, 2]], np.float64, 9)
     parts = [*(f"{sentence}." for sentence in DOCUMENT.split(".")[:3]), "Question: is this good?\nAnswer:"]
     first, second, third, rest = (inner.tokenizer(part)["input_ids"] for part in parts)
     assert package.asked["prompts"] == [first + third + rest, rest, first + second + third + rest]
-    answer = completed.encoding.ids[-5:]
+    answer = ids[-5:]
     assert package.asked["answer"] == answer
-    assert completed.encoding.ids == first + second + third + rest + answer
+    assert ids == first + second + third + rest + answer
     assert package.asked["model"] is inner.copy.reference
     assert package.asked["tokenizer"] is inner.tokenizer
     assert (package.asked["samples"], package.asked["sources"]) == (9, 3)
@@ -79,5 +78,5 @@ def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_return
 def test_it_does_not_read_encoder_decoder_models(package):
     inner = Explainer(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5"))._language_model
     with pytest.raises(UnsupportedModelError, match="the method context-cite reads this one"):
-        published_context_cite(inner, None, [], 9, 4)
+        published_context_cite(SimpleNamespace(model=inner), 9)
     assert not package.asked

@@ -1,0 +1,336 @@
+"""The commands that measure methods on a model: evaluate faithfulness, frontier, alignment, generation, ..."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import DataError, InputError
+from .console import check_folder, progress, quiet, write_report
+from .options import (
+    AUTO,
+    NO_LANGUAGE_MODEL,
+    Columns,
+    DataDir,
+    Dataset,
+    Device,
+    DType,
+    EmbeddingModel,
+    GGUFFile,
+    LabelColumn,
+    LanguageModel,
+    Limit,
+    Methods,
+    Model,
+    Protocol,
+    ReportFolder,
+    Rounds,
+    Seed,
+    Split,
+    load,
+    methods_of,
+    required,
+)
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Measure methods on a model.", no_args_is_help=True)
+
+
+@app.command()
+def faithfulness(
+    dataset: Dataset = "reviews",
+    model: Model = None,
+    methods: Methods = "all",
+    data_dir: DataDir = None,
+    split: Split = "validation",
+    columns: Columns = None,
+    label_column: LabelColumn = "label",
+    limit: Limit = None,
+    protocol: Annotated[Protocol, typer.Option(help="See the page on faithfulness.")] = Protocol.default,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    gguf_file: GGUFFile = None,
+    output: ReportFolder = None,
+) -> None:
+    """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
+    check_folder(output)
+    with quiet():
+        from ..evaluation.datasets import TASKS
+        from ..evaluation.faithfulness import check_head, count_texts
+        from ..evaluation.report import write_faithfulness
+        from ..evaluation.runs import run_methods
+
+        cells = methods_of(methods)
+        names = [method.spec for method in cells]
+        examples = _examples(dataset, split, data_dir, columns, label_column, limit)
+        explainer = load(model, device, dtype, gguf_file)
+        if dataset in TASKS:
+            check_head(explainer._model, TASKS[dataset])
+        folder = None if output is None else output / "runs"
+        options: dict[str, Any] = {"folder": folder, "protocol": protocol.value, "seed": seed}
+        with progress(len(cells)) as step:
+            results = run_methods(explainer, examples, cells, on_progress=step, **options)
+        about = {"dataset": Path(dataset).name, "model": explainer._model.name, "protocol": protocol.value}
+        about |= {key: str(count) for key, count in count_texts(explainer, examples, protocol.value).items()}
+        text = write_faithfulness(output, results, names, about)
+    write_report(text)
+
+
+@app.command()
+def frontier(
+    dataset: Dataset = "reviews",
+    model: Model = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Instead of both, several: NAME:DATASET=FOLDER, such as BERT:sst2=runs/bert, or NAME:DATASET for the "
+            "small model; repeatable."
+        ),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help='"default", "all", or names separated by spaces; settings as name:setting=value.')
+    ] = "default",
+    data_dir: DataDir = None,
+    split: Split = "validation",
+    columns: Columns = None,
+    label_column: LabelColumn = "label",
+    limit: Limit = None,
+    rounds: Rounds = 9,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    gguf_file: GGUFFile = None,
+    output: ReportFolder = None,
+) -> None:
+    """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes."""
+    sources = _checkpoints(checkpoint) or [("", dataset, model)]
+    check_folder(output)
+    with quiet():
+        from ..evaluation.datasets import TASKS
+        from ..evaluation.faithfulness import check_head, count_texts
+        from ..evaluation.frontier import frontier_methods, run_frontier
+        from ..evaluation.frontier_report import frontier_text, write_frontier
+        from ..evaluation.runs import under
+        from ..models.devices import device_named
+
+        chosen = [] if methods == "default" else methods_of(methods)
+        folder = None if output is None else output / "runs"
+        panels, about = {}, {}
+        for name, data, source in sources:
+            examples = _examples(data, split, data_dir, columns, label_column, limit)
+            explainer = load(source, device, dtype, gguf_file if source == model else None)
+            if data in TASKS:
+                check_head(explainer._model, TASKS[data])
+            title = f"{Path(data).name}, {name or Path(explainer._model.name).name}"
+            cells = chosen or frontier_methods(explainer)
+            with progress(len(cells)) as bar:
+                step = under(f"{title}:", bar)
+                panels[title] = run_frontier(
+                    explainer, examples, cells, folder=folder, seed=seed, rounds=rounds, on_progress=step
+                )
+            about[title] = {**count_texts(explainer, examples), "split": split}
+        if output is not None:
+            write_frontier(output, panels, about, device_named(device))
+    write_report(frontier_text(panels, about))
+
+
+@app.command()
+def alignment(
+    model: Annotated[str, typer.Option(help="Name or folder of a masked or causal language model.")],
+    data: Annotated[
+        Path | None,
+        typer.Option(help='JSON lines with "sentence_good", "sentence_bad", "evidence" and optionally "group".'),
+    ] = None,
+    methods: Annotated[
+        str, typer.Option(help='"all" of the paper, or names with settings, as for faithfulness.')
+    ] = "all",
+    words: Annotated[str, typer.Option(help="Words for which LogAt is measured, beside target and foil.")] = "",
+    protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
+    limit: Limit = None,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
+) -> None:
+    """Measure the share of each method's scores on the words that decide between two sentences, layer by layer."""
+    if data is None:
+        raise InputError("name a JSONL file of minimal pairs with --data; for BLiMP see python -m paper alignment")
+    with quiet():
+        from ..evaluation.alignment import METHODS, alignment_text
+        from ..evaluation.minimal_pairs import load_minimal_pairs
+        from ..evaluation.report import report
+
+        cells = methods_of(" ".join(METHODS) if methods == "all" else methods)
+        pairs, evidence = load_minimal_pairs(data, limit)
+        explainer = load(model, device, dtype, gguf_file)
+        options: dict[str, Any] = {"words": words.split(), "protocol": protocol.value}
+        with progress(len(cells)) as step:
+            text = alignment_text(explainer, pairs, evidence, cells, on_progress=step, **options)
+        about = {"data": data.name, "model": explainer._model.name, "protocol": protocol.value}
+    write_report(report(about, text))
+
+
+@app.command()
+def generation(
+    data: Annotated[
+        str,
+        typer.Option(help="JSONL of questions with documents; or QNLI's rows, made to documents of several sentences."),
+    ] = "",
+    model: LanguageModel = "",
+    gguf_file: GGUFFile = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Names separated by spaces; settings as name:setting=value,setting=value. By default the method that "
+            "explains completions, normxlogit and context-cite."
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
+    sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
+    ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
+    tokens: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Explain so many tokens of each answer by the words of the prompt, instead of answers by sentences.",
+        ),
+    ] = 0,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: ReportFolder = None,
+) -> None:
+    """Measure how much an answer rests on the sources that each method ranks highest."""
+    required(model, NO_LANGUAGE_MODEL)
+    required(data, "name a JSONL file of questions with --data")
+    check_folder(output)
+    with quiet():
+        from ..evaluation.generation import AnswerProtocol, evaluate_sources, source_methods, sources_table
+        from ..evaluation.questions import load_questions
+        from ..evaluation.ranking import plain_rankings
+        from ..evaluation.report import report
+
+        questions = load_questions(data, limit, seed, sentences)
+        explainer = load(model, device, dtype, gguf_file)
+        cells = source_methods(explainer) if methods is None else methods.split()
+        protocol = AnswerProtocol(max_new_tokens, ablations, tokens)
+        folder = None if output is None else output / "prompts"
+        with progress(1) as step:
+            results, matter = evaluate_sources(
+                explainer, questions, cells, protocol=protocol, seed=seed, folder=folder, on_progress=step
+            )
+        about = {"data": Path(data).name, "model": explainer._model.name, "questions": str(len(questions))}
+        ranked = "word" if tokens else "source"
+        about[f"of them some {ranked} matters in"] = str(matter)
+        table = sources_table(results, ranked)
+        text = report(about, table, output, "generation", results=plain_rankings(results))
+    write_report(text)
+
+
+@app.command("next-token")
+def next_token(
+    data: Annotated[
+        str, typer.Option(help="Sentences, one a line, or JSON lines with a text (.gz too); their beginnings are read.")
+    ] = "",
+    model: Annotated[str, typer.Option(help="Name or folder of a causal language model.")] = "",
+    gguf_file: GGUFFile = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Names separated by spaces; settings as name:setting=value,setting=value.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many texts.")] = 200,
+    split: Split = "validation",
+    rounds: Rounds = 3,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: ReportFolder = None,
+) -> None:
+    """Compare methods with leave-one-out: which tokens of a text does its next token rest on?"""
+    required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
+    required(data, "name a file of sentences with --data")
+    check_folder(output)
+    with quiet():
+        from ..evaluation.next_token import evaluate_next_token, load_beginnings, next_token_table
+        from ..evaluation.ranking import plain_rankings
+        from ..evaluation.report import report
+
+        texts = load_beginnings(data, limit, split, seed)
+        explainer = load(model, device, dtype, gguf_file)
+        folder = None if output is None else output / "runs"
+        options: dict[str, Any] = {"rounds": rounds, "seed": seed, "folder": folder}
+        with progress(1) as step:
+            results = evaluate_next_token(explainer, texts, (methods or "").split(), on_progress=step, **options)
+        about = {"data": Path(data).name, "split": split, "model": explainer._model.name, "texts": results[0].texts}
+        table = next_token_table(results, seed)
+        text = report(about, table, output, "next-token", results=plain_rankings(results))
+    write_report(text)
+
+
+@app.command()
+def similarity(
+    dataset: Annotated[str, typer.Option(help="stsb, or a file with two columns of texts.")] = "stsb",
+    model: EmbeddingModel = "",
+    methods: Methods = "frozen-gradient normxlogit logat random",
+    data_dir: DataDir = None,
+    split: Split = "validation",
+    columns: Annotated[str | None, typer.Option(help="The two text columns, separated by a comma.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many pairs, drawn at random.")] = 200,
+    seed: Seed = 0,
+    gguf_file: GGUFFile = None,
+    device: Device = AUTO,
+    dtype: DType = None,
+) -> None:
+    """Measure how far the tokens that each method names for a cosine are those that it loses most without."""
+    required(model, "name an embedding model with --model; the model in the package is a classifier")
+    with quiet():
+        import numpy as np
+
+        from ..evaluation.report import report
+        from ..evaluation.similarity import evaluate_similarity, similarity_table
+
+        examples = _examples(dataset, split, data_dir, columns)
+        pairs = [example.text for example in examples if isinstance(example.text, tuple)]
+        if not pairs:
+            raise DataError(f"{dataset}: one column of texts; name two with --columns")
+        order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
+        explainer = load(model, device, dtype, gguf_file, task="embedding")
+        drawn, cells = [pairs[i] for i in order], methods.split()
+        with progress(1) as step:
+            results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)
+        count = f"{len(order)} of {len(pairs)}"
+        about = {"dataset": Path(dataset).name, "pairs": count, "model": explainer._model.name}
+        text = report(about, similarity_table(results))
+    write_report(text)
+
+
+def _examples(
+    dataset: str,
+    split: str,
+    data_dir: Path | None,
+    columns: str | None,
+    label_column: str = "label",
+    limit: int | None = None,
+) -> Any:
+    """Return the labelled texts of a command."""
+    from ..evaluation.datasets import load_examples
+
+    named = columns.split(",") if columns else []
+    return load_examples(dataset, split=split, data_dir=data_dir, columns=named, label_column=label_column, limit=limit)
+
+
+def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
+    """Read NAME:DATASET=FOLDER, or NAME:DATASET.
+
+    Raises:
+        InputError: If an entry has another form.
+    """
+    checkpoints: list[tuple[str, str, str | None]] = []
+    for entry in entries or []:
+        name, colon, rest = entry.partition(":")
+        data, equals, folder = rest.partition("=")
+        if not (name and colon and data) or (equals and not folder):
+            raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
+        checkpoints.append((name, data, folder or None))
+    return checkpoints

@@ -1,0 +1,115 @@
+"""Rankings of tokens, words or sources compared with leave-one-out, and averaged over texts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..results.schema import plain
+from .report import markdown_table
+from .statistics import Interval, interval_text, mean_interval, rank_correlation
+
+__all__ = ["Column", "RankingResult", "agreement", "ranking_table", "plain_rankings", "summarise"]
+
+Column = tuple[str, str, int]
+"""Title of a table's column, the figure in it, and its decimal places."""
+
+
+@dataclass(frozen=True)
+class RankingResult:
+    """How well a method ranks the players (tokens, words or sources) of N texts.
+
+    Attributes:
+        method: The method, with settings that differ from the defaults.
+        texts: N.
+        means: Mean of each figure over the texts with its 95% interval, by name, such as those of `agreement`.
+        shares: What is lost without the first player as a share of the largest loss, by name ("nats").
+        passes: Its cost in forward passes; None for a ranking that reads nothing.
+        per_text: What each text loses without the first player.
+    """
+
+    method: str
+    texts: int
+    means: Mapping[str, Interval]
+    shares: Mapping[str, float]
+    passes: float | str | None
+    per_text: tuple[float, ...]
+
+
+def agreement(
+    scores: npt.NDArray[np.floating], removed: npt.NDArray[np.floating], prefix: str = ""
+) -> dict[str, float]:
+    """Compare a ranking with leave-one-out.
+
+    Args:
+        scores: The scores of the ranking, (S,); of equal ones the earlier is ranked first.
+        removed: What is lost without each player, (S,).
+        prefix: Prefix of the figures' names.
+
+    Returns:
+        "agrees": 1 where both rank the same player first, else 0. "first": what is lost without the first player.
+        "best": the largest loss. "spearman": the rank correlation.
+    """
+    first = int(scores.argmax())
+    return {
+        f"{prefix}agrees": float(first == removed.argmax()),
+        f"{prefix}first": float(removed[first]),
+        f"{prefix}best": float(removed.max()),
+        f"{prefix}spearman": rank_correlation(scores, removed),
+    }
+
+
+def summarise(
+    method: str,
+    texts: Sequence[Mapping[str, float]],
+    passes: float | str | None,
+    seed: int = 0,
+    weights: Sequence[int] | None = None,
+) -> RankingResult:
+    """Average the figures of a ranking over texts.
+
+    Args:
+        method: The method.
+        texts: The figures of each text; a figure may be missing in some.
+        passes: Its cost in forward passes.
+        seed: Seed of the bootstrap.
+        weights: How many texts each entry is the sum of, where the bootstrap must draw them together.
+    """
+    means, shares = {}, {}
+    for name in dict.fromkeys(name for figures in texts for name in figures):
+        values = [figures[name] for figures in texts if name in figures]
+        means[name] = mean_interval(values, seed, None if weights is None else np.array(weights, np.float64))
+        if name.endswith("first"):
+            best = name.removesuffix("first") + "best"
+            shares[name.removesuffix("first") + "nats"] = sum(values) / sum(figures[best] for figures in texts)
+    count = len(texts) if weights is None else sum(weights)
+    return RankingResult(method, count, means, shares, passes, tuple(figures["first"] for figures in texts))
+
+
+def plain_rankings(results: Sequence[RankingResult]) -> list[Any]:
+    """Return results as plain values."""
+    return [plain(asdict(result)) for result in results]
+
+
+def ranking_table(results: Sequence[RankingResult], columns: Sequence[Column], by: str) -> str:
+    """Return a Markdown table: the first result, which is leave-one-out, then the others by a figure.
+
+    Args:
+        results: The results.
+        columns: The columns after the method and its cost.
+        by: The figure, highest first.
+    """
+    first, others = results[0], sorted(results[1:], key=lambda r: -r.means[by][0])
+
+    def cell(result: RankingResult, figure: str, digits: int) -> str:
+        if figure in result.shares:
+            return f"{result.shares[figure]:.{digits}f}"
+        return interval_text(result.means[figure], digits) if figure in result.means else ""
+
+    rows = []
+    for r in (first, *others):
+        passes = f"{r.passes:.3g}" if isinstance(r.passes, float) else r.passes or ""
+        rows.append([r.method, passes, *(cell(r, figure, digits) for _, figure, digits in columns)])
+    return markdown_table(["method", "passes", *(title for title, _, _ in columns)], rows)

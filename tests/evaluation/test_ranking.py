@@ -1,0 +1,85 @@
+"""Rankings compared with leave-one-out: the figures, their means and intervals, and the table."""
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from normxlogit.evaluation.ranking import RankingResult, agreement, plain_rankings, ranking_table, summarise
+from normxlogit.evaluation.statistics import Candidate, mean_interval, rank_correlation, recommendations
+
+
+def test_a_ranking_is_compared_with_what_is_lost():
+    removed = np.array([1.0, 3.0, 2.0])
+    found = agreement(np.array([3.0, 1.0, 2.0]), removed)
+    ranks = np.corrcoef(rankdata([3, 1, 2]), rankdata([1, 3, 2]))[0, 1]
+    assert found == {"agrees": 0, "first": 1, "best": 3, "spearman": pytest.approx(ranks)}
+    assert agreement(np.ones(3), removed, "all ") == {"all agrees": 0, "all first": 1, "all best": 3, "all spearman": 0}
+    assert rank_correlation(removed, np.ones(3)) == 0, "a constant ranks nothing"
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_means_have_the_percentiles_of_resampled_texts(seed):
+    rng = np.random.default_rng(0)
+    rows = [dict(zip(("agrees", "first", "best"), rng.random(3).tolist(), strict=True)) for _ in range(20)]
+    found = summarise("m", rows, 2.0, seed)
+    draws = np.random.default_rng(seed).integers(0, 20, (2000, 20))
+    for name, interval in found.means.items():
+        values = np.array([row[name] for row in rows])
+        means = values[draws].mean(1)
+        assert interval == pytest.approx((values.mean(), *np.quantile(means, [0.025, 0.975])))
+    assert (found.texts, found.per_text) == (20, tuple(row["first"] for row in rows))
+    assert found.shares["nats"] == pytest.approx(sum(r["first"] for r in rows) / sum(r["best"] for r in rows))
+
+
+def test_texts_that_belong_together_are_drawn_together():
+    pairs = [np.random.default_rng(i).random(count) for i, count in enumerate((1, 2, 2, 1, 2, 2))]
+    rows = [{"first": float(pair.sum()), "best": 1.0} for pair in pairs]
+    found = summarise("m", rows, "1", 3, [len(pair) for pair in pairs])
+    draws = np.random.default_rng(3).integers(0, 6, (2000, 6))
+    means = [np.concatenate([pairs[i] for i in row]).mean() for row in draws]
+    mean, *ends = found.means["first"]
+    assert (found.texts, mean) == (10, pytest.approx(np.concatenate(pairs).mean()))
+    np.testing.assert_allclose(ends, np.quantile(means, [0.025, 0.975]))
+
+
+def test_a_figure_that_some_texts_lack_is_of_the_others():
+    found = summarise("m", [{"first": 1.0, "best": 1.0, "top 3": 2.0}, {"first": 0.0, "best": 1.0}], None)
+    assert found.means["top 3"] == (2.0, 2.0, 2.0)
+
+
+def test_the_table_begins_with_leave_one_out_and_goes_on_with_the_best():
+    def result(method, rho, passes):
+        means = {"spearman": (rho, rho - 0.1, rho + 0.1), "drop": (1.25, 1.0, 1.5)}
+        return RankingResult(method, 4, means, {"nats": 0.984}, passes, ())
+
+    rows = [result("occlusion", 0.3, 12.3456), result("logat", 0.1, None), result("normxlogit", 0.2, "1 + a")]
+    columns = [("Spearman ↑", "spearman", 2), ("nats ↑", "nats", 2), ("drop ↑", "drop", 1), ("none", "none", 1)]
+    assert ranking_table(rows, columns, "spearman") == (
+        "| method | passes | Spearman ↑ | nats ↑ | drop ↑ | none |\n"
+        "|---|---:|---:|---:|---:|---:|\n"
+        "| occlusion | 12.3 | 0.30 (0.20 to 0.40) | 0.98 | 1.2 (1.0 to 1.5) |  |\n"
+        "| normxlogit | 1 + a | 0.20 (0.10 to 0.30) | 0.98 | 1.2 (1.0 to 1.5) |  |\n"
+        "| logat |  | 0.10 (0.00 to 0.20) | 0.98 | 1.2 (1.0 to 1.5) |  |\n"
+    )
+    assert plain_rankings(rows)[0]["means"]["drop"] == [1.25, 1.0, 1.5]
+
+
+def test_the_best_for_a_budget_with_the_interval_of_its_lead():
+    values = np.linspace(0, 1, 50)
+    found = recommendations(
+        [Candidate("cheap", 1.0, values), Candidate("dear", 3.0, values + 0.5), Candidate("dearer", 39, values)], "AOPC"
+    )
+    assert "at most 1.2 passes: `cheap` (AOPC 0.500, 1 passes)" in found
+    assert "at most 3 passes: `dear` (AOPC 1.000, 3 passes); +0.500 (+0.500 to +0.500) to `cheap`" in found
+    assert found.count("`dear`") == 2
+    assert recommendations([Candidate("a", 99, values)], "AOPC") == ""
+
+
+def test_intervals_hold_the_mean_of_the_population():
+    random, inside = np.random.default_rng(0), 0
+    for _ in range(200):
+        mean, low, high = mean_interval(random.normal(size=60))
+        inside += low <= 0 <= high
+        assert low <= mean <= high
+    assert 180 <= inside <= 199
+    assert mean_interval([2.0]) == (2.0, 2.0, 2.0)

@@ -1,0 +1,111 @@
+"""The paper's tables: published figures beside their own settings, and tables from checkpoints."""
+
+import json
+
+import pytest
+
+from normxlogit import DataError
+from normxlogit.methods import InputNorm, NormXLogit, Random, method_named
+from paper import tables
+from tests import tiny
+
+
+@pytest.mark.parametrize(
+    ("method", "bert", "llama"),
+    [
+        ("normxlogit", 0.423, 0.341),
+        ("normxlogit:norm_of=word_embedding", None, None),
+        ("gradient-norm", None, 0.216),
+        ("gradient-norm:protocol=published", 0.331, 0.216),
+        ("gradient-norm:aggregate=l2,protocol=published", None, None),
+        ("integrated-gradients:aggregate=l1,protocol=published", 0.367, None),
+        ("integrated-gradients:aggregate=l1", None, None),
+        ("integrated-gradients:steps=25,aggregate=l1", None, 0.22),
+        ("integrated-gradients:steps=25", None, None),
+        ("decompx", 0.574, None),
+        ("occlusion", None, None),
+    ],
+)
+def test_published_figures_stand_beside_their_own_settings(method, bert, llama):
+    for column, theirs in (("SST-2/BERT", bert), ("SST-2/Llama 2", llama), ("SST-2/MiniLM", None)):
+        found = tables.published_figure(tables.TABLES["table1"], column, method_named(method), "published")
+        assert found == theirs, column
+    assert tables.published_figure(tables.TABLES["table1"], "SST-2/BERT", method_named(method), "default") is None
+
+
+def test_the_papers_rows_have_the_settings_of_its_columns():
+    rows = tables.paper_rows({"BERT": {}, "Llama 2": {}})
+    for column in ("SST-2/BERT", "SST-2/Llama 2"):
+        theirs = [tables.published_figure(tables.TABLES["table1"], column, row, "published") for row in rows]
+        assert sorted(filter(None, theirs)) == sorted(
+            filter(None, (row[column] for row in tables.published()["table1_aopc_and_pearson"]["rows"].values()))
+        )
+    assert len(tables.paper_rows({"BERT": {}})) == 8
+    assert "steps=25" not in str([row.spec for row in tables.paper_rows({"BERT": {}})])
+
+
+def test_table_one_from_checkpoints(tmp_path):
+    pytest.importorskip("datasets")
+    for task, rows in {
+        "sst2": [{"sentence": t, "label": i % 2} for i, t in enumerate(tiny.TEXTS)],
+        "stsb": [{"sentence1": "a cat", "sentence2": t, "label": float(i)} for i, t in enumerate(tiny.TEXTS)],
+    }.items():
+        folder = tmp_path / "data" / task
+        folder.mkdir(parents=True)
+        (folder / "validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        model = tiny.model("bert", num_labels=1 if task == "stsb" else 2)
+        model.save_pretrained(tmp_path / task)
+        tiny.tokenizer_for("bert").save_pretrained(tmp_path / task)
+    seen = []
+    text = tables.run_table(
+        "table1",
+        {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
+        [NormXLogit(), InputNorm(norm_of="word_embedding")],
+        tmp_path / "out",
+        data_dir=tmp_path / "data",
+        on_progress=lambda what, done, total: seen.append((what, done, total)),
+    )
+    assert "| method | SST-2/BERT | STS-B/BERT |" in text
+    row = next(line for line in text.splitlines() if line.startswith("| normxlogit |"))
+    assert "(0.423)" in row, "the published figure stands beside ours"
+    assert "(0.281)" in row
+    assert ("SST-2/BERT normxlogit", 3, 3) in seen
+    assert (tmp_path / "out" / "table1.md").read_text() == text
+    assert "Texts: SST-2/BERT 3, STS-B/BERT 3." in text
+    detail = json.loads((tmp_path / "out" / "sts-b-bert" / "results.json").read_text())
+    assert f"| {detail['results'][0]['quality']:.3f}" in row.replace("**", "").replace("<u>", "")
+    accuracy = tables.run_table(
+        "table-accuracy",
+        {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
+        [NormXLogit()],
+        tmp_path / "out",
+        data_dir=tmp_path / "data",
+    )
+    assert "STS-B" not in accuracy.split("\n\n", 2)[2]
+    (r,) = json.loads((tmp_path / "out" / "sst-2-bert" / "results.json").read_text())["results"]
+    theirs = (r["whole_quality"] + sum(r["curves"]["quality"])) / 9
+    assert f"| **{r['quality']:.3f}** (0.684; ours {theirs:.3f}) |" in accuracy
+    assert "they fit the sum over 0% to 90% divided by nine" in accuracy
+    assert f"On the whole texts: SST-2/BERT accuracy {r['whole_quality']:.3f}." in accuracy
+    files = tables.run_figures(
+        {"BERT": {"sst2": str(tmp_path / "sst2"), "stsb": str(tmp_path / "stsb")}},
+        [NormXLogit(), Random()],
+        tmp_path / "out",
+        data_dir=tmp_path / "data",
+        limits={"all": 2, "stsb": 3},
+    )
+    assert [path.name for path in files] == [
+        *(f"{curve}.{e}" for curve in ("aopc", "quality") for e in ("svg", "pdf", "png")),
+        "curves.md",
+    ]
+    assert all(path.stat().st_size > 1000 for path in files[:-1])
+    found = json.loads((tmp_path / "out" / "sts-b-bert" / "results.json").read_text())["results"]
+    drawn = found[1]["curves"]["quality"]
+    assert f"| random | {' | '.join(f'{value:.3f}' for value in drawn)} |" in files[-1].read_text()
+    assert "## STS-B/BERT: pearson by perturbed tokens\n\n| method | 10% | 20% |" in files[-1].read_text()
+    counts = {c: json.loads((tmp_path / "out" / c / "results.json").read_text()) for c in ("sst-2-bert", "sts-b-bert")}
+    assert [c["about"]["texts"] for c in counts.values()] == [2, 3]
+    with pytest.raises(DataError, match="no task named"):
+        tables.run_table("table1", {}, [], tmp_path, limits={"cola": 3})
+    with pytest.raises(DataError, match="no table named"):
+        tables.run_table("table9", {}, [], tmp_path)
