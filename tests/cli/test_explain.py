@@ -89,7 +89,7 @@ def test_all_layers(run, asked):
     code, out, _ = run("explain", "a", "--layers", "all")
     assert code == 0
     assert asked.calls[0][1]["layers"] is ALL
-    count = LOADED[None].model.layer_count()
+    count = LOADED[None]._model.layer_count()
     drawn = [line.split(":")[0].strip() for line in out.splitlines() if line.startswith("layer")]
     assert [int(line.split()[1]) for line in drawn] == list(range(1, count + 1))
 

@@ -66,7 +66,7 @@ def test_json_with_words(run, merge):
     ]
     assert any(len(word["tokens"]) > 1 for word in state["words"]), "else the ways to merge are one"
     layered = json.loads(run("explain", text, "--format", "json", "--words", "--layers", "all")[1])
-    count = LOADED[None].model.layer_count()
+    count = LOADED[None]._model.layer_count()
     assert [len(word["score"]) for word in layered["attributions"][0]["words"]] == [count] * 4
 
 

@@ -107,7 +107,7 @@ def bert():
 @pytest.mark.parametrize("method", ["logat", "normxlogit", "value-zeroing:rollout=false", "decompx", "input-norm"])
 def test_figures_are_those_of_the_explainers_scores(bert, method):
     made = items(bert)
-    found = align(bert.model, made, method, words=["movie"] if method == "logat" else ())
+    found = align(bert._model, made, method, words=["movie"] if method == "logat" else ())
     probes = {"target": None, "foil": None, "movie": None} if method == "logat" else {"": None}
     assert [a.title for a in found] == [f"{method}({p})" if p else method for p in probes]
     for alignment, probe in zip(found, probes, strict=True):
@@ -134,19 +134,19 @@ def test_figures_are_those_of_the_explainers_scores(bert, method):
 
 def test_random_is_what_shuffling_gives_on_average(bert):
     made = items(bert)
-    (expected,) = align(bert.model, made, "random")
+    (expected,) = align(bert._model, made, "random")
     share = np.mean([sum(map(len, i.evidence)) / (len(i.encoding) - 1) for i in made])
     assert expected.figures["all"]["softmax"] == expected.figures["all"]["sum"] == pytest.approx((share,))
     shuffled = [
-        align(bert.model, made, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
+        align(bert._model, made, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
         for s in range(40)
     ]
     assert np.std(shuffled) > 0
     # published counts first tokens only: compare on the sentences whose evidence is single tokens
     single = [i for i in made if all(len(word) == 1 for word in i.evidence)]
-    (constant,) = align(bert.model, single, "random")
+    (constant,) = align(bert._model, single, "random")
     draws = [
-        align(bert.model, single, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
+        align(bert._model, single, "random", protocol="published", seed=s)[0].figures["all"]["average_precision"][0]
         for s in range(300)
     ]
     error = 4 * np.std(draws) / math.sqrt(len(draws))
@@ -156,7 +156,7 @@ def test_random_is_what_shuffling_gives_on_average(bert):
 def test_the_published_protocol_counts_first_pieces(bert):
     made = [items(bert)[1]]
     assert [len(word) for word in made[0].evidence] == [2]
-    both, first = (align(bert.model, made, "input-norm", protocol=p)[0] for p in ("default", "published"))
+    both, first = (align(bert._model, made, "input-norm", protocol=p)[0] for p in ("default", "published"))
     (a,) = bert([made[0].encoding], method="input-norm", target=made[0].target)
     keep = [0, 1, 2, 3, 5, 6]
     shares = np.exp(a.scores[keep]) / np.exp(a.scores[keep]).sum()
@@ -188,7 +188,7 @@ def test_accuracy_is_that_of_the_models_own_logits(bert):
             inputs = {name: torch.tensor([values]) for name, values in item.encoding.inputs.items()}
             logits = tiny.model("bert", "MaskedLM")(**inputs).logits[0, item.position]
         right.append(float(logits[item.target] > logits[item.foil]))
-    found = accuracy(bert.model, made)
+    found = accuracy(bert._model, made)
     assert found["all"][-1] == pytest.approx(np.mean(right))
     assert [found[s][-1] for s in ("darn", "rpsv", "ana")] == right
     assert len(found["all"]) == 3
@@ -197,17 +197,17 @@ def test_accuracy_is_that_of_the_models_own_logits(bert):
 def test_what_cannot_be_measured_is_said(bert):
     made = items(bert)
     with pytest.raises(TargetError, match="'wonderful' is not one token"):
-        align(bert.model, made, "logat", words=["wonderful"])
+        align(bert._model, made, "logat", words=["wonderful"])
     bare = [replace(item, evidence=()) for item in made]
     with pytest.raises(DataError, match="some have none"):
-        align(bert.model, bare, "logat")
+        align(bert._model, bare, "logat")
 
 
 def test_scores_that_are_no_numbers_are_not_measured(bert, monkeypatch):
     nothing = lambda _, request: Scores(request.forward.hidden[:, None, None, :, 0] * math.nan)  # noqa: E731
     monkeypatch.setattr(InputNorm, "score", nothing)
     with pytest.raises(MethodError, match="input-norm gives scores that are not finite"):
-        align(bert.model, items(bert), "input-norm")
+        align(bert._model, items(bert), "input-norm")
 
 
 def test_the_papers_methods_are_normalised_by_a_softmax_and_others_by_their_sum():

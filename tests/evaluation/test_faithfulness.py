@@ -259,7 +259,7 @@ def test_labels_and_models_that_do_not_fit():
         with pytest.raises(UnsupportedModelError, match=f"regression models, not on {name}"):
             faithfulness.evaluate(other, EXAMPLES)
         with pytest.raises(UnsupportedModelError, match=f"sst2 needs a model that classifies texts, .* for {name}"):
-            faithfulness.check_head(other.model, task_named("sst2"))
+            faithfulness.check_head(other._model, task_named("sst2"))
     several = tiny.model("bert", problem_type="multi_label_classification")
     with pytest.raises(UnsupportedModelError, match="classifiers of one label"):
         faithfulness.evaluate(Explainer(several, tiny.tokenizer_for("bert")), EXAMPLES)

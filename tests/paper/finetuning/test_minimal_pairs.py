@@ -50,7 +50,7 @@ def test_learns_and_writes_a_normal_folder(tmp_path):
 def test_causal_models_learn_what_stands_before_the_target(tmp_path):
     data, source, out = blimp.write(tmp_path / "data"), base(tmp_path, "gpt2", "CausalLM"), tmp_path / "out"
     finetune(source, out, data_dir=data, recipe=QUICK)
-    model = Explainer.from_pretrained(out).model
+    model = Explainer.from_pretrained(out)._model
     items, _ = load_items("train", model.encoder, "causal-lm", evidence=False, data_dir=data)
     assert accuracy(model, items)["rpsv"][-1] > 0.9
 
