@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit.surgery.clone import clone, instead_of, override_forward, replaced, unwrapped
+from normxlogit.surgery.clone import clone, override_forward, unwrapped
 from tests import tiny
 
 
@@ -65,26 +65,6 @@ def test_an_override_keeps_a_forward_that_the_owner_has_put_there():
     found = clone(model)
     override_forward(found, lambda own, *, x: own(x))
     assert found.__dict__["_forward_before"].__self__ is found
-
-
-def test_replacing_copies_only_the_way():
-    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), nn.Linear(2, 2))
-    found = replaced(model, "0.0", nn.Identity())
-    assert type(found[0][0]) is nn.Identity
-    assert found[1] is model[1]
-    assert found[0][1] is model[0][1]
-    assert type(model[0][0]) is nn.Linear
-
-
-def test_what_stands_for_a_layer_has_its_attributes_and_not_its_hooks():
-    layer = nn.Linear(2, 2)
-    layer.register_forward_hook(lambda _, __, output: output * 0)
-    calls = []
-    layer.register_forward_pre_hook(lambda *_: calls.append(1))
-    found = instead_of(layer, lambda own, x: own(x) + x)
-    assert found.in_features == 2
-    torch.testing.assert_close(found(torch.ones(2)), torch.ones(2))  # the layer's own hook, once
-    assert calls == [1]
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")  # torch's own

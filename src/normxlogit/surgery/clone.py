@@ -20,11 +20,9 @@ from ..errors import UnsupportedModelError
 
 __all__ = [
     "clone",
-    "instead_of",
     "is_wrapped",
     "one_choice_each",
     "override_forward",
-    "replaced",
     "shallow_copy",
     "unwrapped",
 ]
@@ -107,8 +105,8 @@ def clone(model: nn.Module) -> nn.Module:
                     state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
             elif id(value) in twins or isinstance(value, BOUND):
                 state[name] = _rebound(value, twins)
-    found: nn.Module = twins[id(model)]
-    return found
+    copied_model: nn.Module = twins[id(model)]
+    return copied_model
 
 
 def _leave_inference_mode(made: list[nn.Module]) -> None:
@@ -139,19 +137,6 @@ def _own_config(config: PretrainedConfig, state: dict[str, Any], configs: dict[i
     return copied
 
 
-def replaced(model: nn.Module, path: str, new: nn.Module) -> nn.Module:
-    """Return a copy of `model` with the module at `path` replaced; only the modules on the way to it are copied."""
-    if not path:
-        return new
-    top = shallow_copy(model)
-    name, _, rest = path.partition(".")
-    top.__dict__["_modules"][name] = replaced(model._modules[name], rest, new)  # type: ignore[arg-type]
-    twins = {id(model): top}
-    for key, value in top.__dict__.items():
-        top.__dict__[key] = _rebound(value, twins)
-    return top
-
-
 def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
     """Let a clone be called in another way.
 
@@ -178,19 +163,6 @@ def one_choice_each(model: nn.Module) -> None:
         return own(**{k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()})
 
     override_forward(model, forward)
-
-
-def instead_of(layer: nn.Module, forward: Callable[..., Any]) -> nn.Module:
-    """Return a module with a layer's attributes that does something else; the layer's hooks are the layer's own."""
-    found = shallow_copy(layer)
-    found.__dict__["_modules"]["_layer"] = layer  # a child, for copies of this to have a copy of it
-    found.__dict__["_forward_hooks"], found.__dict__["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
-
-    def instead(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return forward(self._modules["_layer"], *args, **kwargs)
-
-    found.__dict__["forward"] = types.MethodType(instead, found)
-    return found
 
 
 def shallow_copy(module: nn.Module) -> nn.Module:
