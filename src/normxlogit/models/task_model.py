@@ -20,13 +20,13 @@ from ..surgery.find_parts import find_parts
 from ..surgery.headpiece import Head, answer_of
 from ..surgery.non_finite import is_number, non_finite_error
 from ..surgery.parts import Parts
-from ..surgery.plain_module import as_task_model
 from ..surgery.run import Replace
 from ..surgery.trace import embedded_of, states_of
-from ..tasks import Task, TaskName, choose_task, declared_tasks, task_of
+from ..tasks import TaskName, choose_task, declared_tasks, task_of
 from ..tasks.positions import at
 from ..tasks.sentence_embedding import Pooling
 from ..tasks.zero_shot import Hypotheses
+from .adapt import adapt
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, no_states
 from .input_limits import autoregressive, input_names, position_limit, vocabulary_limit
@@ -37,22 +37,11 @@ from .token_budget import TokenBudget
 
 __all__ = ["ForwardPass", "TaskModel"]
 
-SHOWN_LABELS = 6
-"""Most labels that a summary lists."""
-
 
 class TaskModel:
     """A task model, taken apart into trunk and head without being touched.
 
-    Args:
-        model: The user's model; only read.
-        tokenizer: Its tokenizer; for pictures and sounds its image processor or feature extractor.
-        name: What to call it in results.
-        batch_tokens: Most tokens (padding included) in one forward pass.
-        task: Its task; a module that is not of transformers does not say.
-        labels: Names for its outputs, in the place of those in its configuration.
-        pooling: How an embedding model pools, in the place of what its files say.
-        hypotheses: What a zero-shot pipeline asks the model.
+    The arguments are those of `Explainer`, with what a zero-shot pipeline asks the model (`hypotheses`).
 
     Attributes:
         source: The user's model.
@@ -90,13 +79,8 @@ class TaskModel:
         )
 
     def __repr__(self) -> str:
-        labels = self.task.shown_labels
-        parts = [repr(self.name), f"task={self.task.purpose!r}"]
-        if labels:
-            more = [f"... {len(labels) - SHOWN_LABELS} more"] if len(labels) > SHOWN_LABELS else []
-            parts.append(f"labels=[{', '.join([*map(repr, labels[:SHOWN_LABELS]), *more])}]")
         layers = getattr(self.config.get_text_config(), "num_hidden_layers", None)
-        return ", ".join(parts + ([] if layers is None else [f"layers={layers}"]))
+        return ", ".join([repr(self.name), self.task.summary()] + ([] if layers is None else [f"layers={layers}"]))
 
     def _copied(self) -> ModelCopy:
         """Copy the caller's model, and read from it what depends on its settings."""
@@ -107,7 +91,7 @@ class TaskModel:
         copy = ModelCopy(self.given, self.source)
         config = getattr(copy.module, "config", None)
         self.config: PretrainedConfig = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
-        self.task = self._adapt(copy, made, plain, task)
+        self.task = adapt(copy, made, plain, task)
         limit = self.task.limit(plain, position_limit(None, plain))
         names, vocabulary = input_names(self.tokenizer, plain), vocabulary_limit(plain)
         self.encoder = Encoder(self.tokenizer, self.config, limit, vocabulary, names)
@@ -119,31 +103,6 @@ class TaskModel:
         if not (usable or self.task.per_token or self.pad_left):
             copy.padding.refuted = True  # a head that looks for padding would take any other token for the text's
         return copy
-
-    def _adapt(self, copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName | None) -> Task:
-        """Let a copy of the model be called as this class calls it, and check that its head can have the task.
-
-        A module that is not of transformers answers once, which tells how many outputs it has; a user's subclass of a
-        known model, whose task is declared to be another than that model's, is called on three tokens.
-
-        Raises:
-            UnsupportedModelError: If the model's answer is not one of the task.
-        """
-        name, module = type(plain).__name__, copy.module
-        ids = torch.tensor([[0, 1, 1]], device=next((p.device for p in plain.parameters()), None))  # (1, 3)
-        if not isinstance(module, PreTrainedModel):
-            logits = as_task_model(module, ids)  # (1, C) or (1, 3, C)
-            copy.outputs = logits.shape[-1]
-            task = task.completed(logits, name)
-            task.check_answer(logits, name)
-            return task
-        copy.adapted |= task.adapt(module)
-        if declared is not None and declared not in declared_tasks(plain):
-            with reading(module, {"input_ids": ids}):
-                answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
-            if answer is not None:
-                task.check_answer(answer, name)
-        return task
 
     @property
     def copy(self) -> ModelCopy:
@@ -229,12 +188,9 @@ class TaskModel:
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        """Bring encodings into tensors for this model, as it is now.
+        """Bring encodings, and their places in the caller's list, into tensors for this model as it is now.
 
-        Args:
-            encodings: What to read.
-            indices: Their places in the caller's list.
-            encode_sources: Of encoder-decoder models, whether the encoder runs now, and not with the decoder.
+        Of encoder-decoder models the encoder runs now, or with the decoder where `encode_sources` is False.
         """
         changed = self.refresh()
         if changed or (not encode_sources and self.copy.parts is None):
@@ -396,11 +352,7 @@ class TaskModel:
         return ForwardPass(batch, final, embedded, states, logits.float(), each, positions, everywhere)
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
-        """Refuse scores or logits that are no numbers, on the host, where looking at them waits for nothing.
-
-        Args:
-            values: What is to be shown, of any shape.
-            batch: What was read.
+        """Refuse scores or logits of a batch that are no numbers, on the host, where looking at them waits for nothing.
 
         Raises:
             UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
@@ -409,15 +361,9 @@ class TaskModel:
             raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
-        """Apply the head to every real token: HoT(x_i).
+        """Apply the head to every real token, HoT(x_i): (N, C), or (N, R) for some rows of a vocabulary, (R,).
 
-        Args:
-            hidden: What the head reads, (B, T, H).
-            batch: What was read.
-            rows: For vocabulary heads, the wanted entries, (R,).
-
-        Returns:
-            (N, C) or (N, R) over the N real tokens, in the order of `batch.mask`.
+        The N tokens are in the order of `batch.mask`; `hidden` is what the head reads, (B, T, H).
         """
         head = self.head
         if self.parts.tokenwise:
@@ -425,15 +371,7 @@ class TaskModel:
         return batch.real(head.whole(hidden, batch.inputs)).float()  # (N, C)
 
     def final(self, run: ForwardPass, layer: int) -> Tensor:
-        """Return a layer's output as the head would read it: by the way that the last layer's output takes to the head.
-
-        Args:
-            run: A forward pass with layers.
-            layer: 1 to L.
-
-        Returns:
-            (B, T, H).
-        """
+        """Return the output of a layer, 1 to L, of a forward pass with layers as the head would read it, (B, T, H)."""
         if layer == self.parts.layers:
             return run.hidden
         return self.copy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])

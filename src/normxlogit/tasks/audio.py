@@ -11,7 +11,7 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..results.attribution import Attribution
 from ..results.signals import AudioAttribution
-from .base import Model
+from .model import Model
 from .signals import Grid, SignalTask
 
 __all__ = ["AudioClassification"]

@@ -1,25 +1,24 @@
 """The base of all tasks: everything that differs by what a model is for."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer, PretrainedConfig, PreTrainedModel
+from transformers import AutoTokenizer, PreTrainedModel
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.chat import ReadPrompt
-from ..inputs.encoder import Encoder, LongText
+from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
 from ..results.attribution import Attribution, Prediction
-from ..surgery.headpiece import Head
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool
-from ..surgery.run import Replace
+from .model import Explained, Model
 from .predictions import Array, Predictions
 
-__all__ = ["MANY", "Explained", "Model", "Task", "TaskName", "label_names"]
+__all__ = ["MANY", "NO_ID", "Task", "TaskName", "label_names"]
 
 TaskName = Literal[
     "sequence-classification",
@@ -37,92 +36,11 @@ TaskName = Literal[
 MANY = 20
 """Most labels that an error lists."""
 
+SHOWN_LABELS = 6
+"""Most labels that a summary lists."""
+
 NO_ID = -1
 """A padding id that is no token's: a head that looks for the first padding finds none."""
-
-
-class Model(Protocol):
-    """What a task may use of the model that it belongs to; `TaskModel` has more."""
-
-    name: str
-    tokenizer: Any
-    config: PretrainedConfig
-    encoder: Encoder
-    pad_id: int
-    pad_left: bool
-
-    @property
-    def task(self) -> "Task":
-        """The model's task."""
-        ...
-
-    @property
-    def module(self) -> PreTrainedModel:
-        """The copy of the caller's model that is explained."""
-        ...
-
-    @property
-    def reference(self) -> PreTrainedModel:
-        """A copy that answers as the caller's model does, whatever was changed on `module`."""
-        ...
-
-    @property
-    def parts(self) -> Parts:
-        """The parts that were found in `module`."""
-        ...
-
-    @property
-    def device(self) -> torch.device:
-        """Where the inputs go."""
-        ...
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of outputs of a language model's head."""
-        ...
-
-    @property
-    def head(self) -> Head:
-        """The proved head."""
-        ...
-
-    def answer(
-        self,
-        inputs: Mapping[str, Tensor],
-        positions: Tensor | None = None,
-        *,
-        replace: Mapping[str, Replace] | None = None,
-    ) -> Tensor:
-        """Return the model's logits, (B, C)."""
-        ...
-
-    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
-        """Return what the head reads, (B, T, H)."""
-        ...
-
-
-class Explained(Protocol):
-    """What a task reads of a forward pass; see `ForwardPass`."""
-
-    @property
-    def batch(self) -> Batch:
-        """What was read."""
-        ...
-
-    @property
-    def logits(self) -> Tensor:
-        """The model's answer, (B, C)."""
-        ...
-
-    @property
-    def positions(self) -> Tensor | None:
-        """The position whose prediction is explained, (B,), or (B, 2)."""
-        ...
-
-    @property
-    def everywhere(self) -> Tensor | None:
-        """What the model answers at every token, (B, T, C)."""
-        ...
 
 
 class Task:
@@ -240,6 +158,13 @@ class Task:
         """The names of what the model can answer."""
         return self.labels
 
+    def summary(self) -> str:
+        """Say in a line what the task is, with its first labels."""
+        labels = [*map(repr, self.shown_labels[:SHOWN_LABELS])]
+        if len(self.shown_labels) > SHOWN_LABELS:
+            labels.append(f"... {len(self.shown_labels) - SHOWN_LABELS} more")
+        return f"task={self.purpose!r}" + (f", labels=[{', '.join(labels)}]" if labels else "")
+
     # How the model is called
 
     def adapt(self, module: PreTrainedModel) -> bool:
@@ -259,49 +184,23 @@ class Task:
         return inputs
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
-        """Return how many tokens are read, None for any number.
-
-        Args:
-            model: The caller's model, as a task model.
-            positions: What its tables of positions allow.
-        """
+        """Return how many tokens are read, None for any number; `positions` is what tables of positions allow."""
         return positions
 
     def settle(self, parts: Parts, pool: Pool[PreTrainedModel], model: Model) -> Parts:
-        """Return the parts of a model with what else belongs to them, before they are used.
-
-        Args:
-            parts: What was found.
-            pool: Lends copies of the module that is explained.
-            model: The model.
-        """
+        """Return the parts of a model with what else belongs to them; `pool` lends copies of its module."""
         return parts
 
     def collate(
         self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
-        """Return encodings as tensors.
-
-        Args:
-            model: The model.
-            encodings: What to read.
-            indices: Their places in the caller's list.
-            encode_sources: Of encoder-decoder models, whether the encoder runs now, and not with the decoder.
-        """
+        """Return encodings as tensors; see `TaskModel.batch`."""
         return collate(encodings, indices, pad_id=model.pad_id, left=model.pad_left, device=model.device)
 
     # What is read
 
     def encode(self, model: Model, inputs: Any, *, long_text: LongText | None = None) -> tuple[list[Encoding], bool]:
-        """Encode whatever the caller gave.
-
-        Args:
-            model: The model.
-            inputs: Texts or pairs, encodings, or a tokenizer's output.
-            long_text: What to do with a text beyond the model's length.
-
-        Returns:
-            The encodings, and whether a single input was given rather than a collection.
+        """Encode whatever the caller gave, and return whether that was a single input rather than a collection.
 
         Raises:
             InputError: If something cannot be read.
@@ -354,26 +253,13 @@ class Task:
         return model.encoder(list(texts))
 
     def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Encode a prompt that generated tokens follow, as the side of the model that generates reads it.
-
-        Args:
-            model: The model.
-            prompt: The prompt as one text.
-            special: Whether the tokenizer adds its special tokens.
-        """
+        """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""
         raise NotImplementedError
 
     def read_completion(
         self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
     ) -> tuple[Encoding, int]:
-        """Encode a prompt with a completion.
-
-        Args:
-            model: The model.
-            prompt: The prompt as one text.
-            before: What `read_prompt` returned.
-            completion: The text that follows.
-            special: Whether the tokenizer adds its special tokens.
+        """Encode a prompt, of which `read_prompt` made `before`, with a completion.
 
         Returns:
             Both, and how many of the tokens are the prompt's.
@@ -386,14 +272,11 @@ class Task:
     # Where the answer is read
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the position whose prediction is explained.
+        """Return the position whose prediction is explained, (B,), or start and end, (B, 2); None for whole-text heads.
 
         Args:
             batch: What was read.
             logits: The model's answers at every token, (B, T, C); not needed for language models.
-
-        Returns:
-            (B,), for question answering (B, 2): start and end; None for whole-text heads.
 
         Raises:
             TargetError: If a text has no such position.
@@ -453,11 +336,7 @@ class Task:
         """
 
     def default_target(self, logits: Tensor) -> Tensor:
-        """Return the output that is explained where the caller names none, (B, 1).
-
-        Args:
-            logits: (B, C).
-        """
+        """Return the output that is explained where the caller names none, (B, 1), of logits (B, C)."""
         return logits.argmax(-1, keepdim=True)
 
     def output_index(self, name: str) -> int:
@@ -502,12 +381,7 @@ class Task:
     # Which result is made
 
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
-        """Return the result of one input.
-
-        Args:
-            encoding: What the model read.
-            **fields: The fields of an `Attribution`.
-        """
+        """Return the result of one input with the fields of an `Attribution`."""
         return Attribution(**fields)
 
 

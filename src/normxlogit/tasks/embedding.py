@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
-from .base import Model, Task
+from .base import Task
+from .model import Model
 from .sentence_embedding import SentenceEmbedding, is_sentence_transformer, sentence_embedding
 from .targets import Target
 

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..inputs.encoding import Encoding
 from ..results.attribution import Attribution
 from ..results.signals import ImageAttribution
-from .base import Model
+from .model import Model
 from .signals import SignalTask
 
 __all__ = ["ImageClassification", "as_channels"]

@@ -12,7 +12,8 @@ from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.private_tokenizer import private_tokenizer
 from ..results.attribution import Prediction
-from .base import MANY, Model, Task
+from .base import MANY, Task
+from .model import Model
 from .positions import last_tokens, locate, set_chosen
 from .predictions import Array
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch
 from ..results.attribution import Prediction
-from .base import Explained, Task
+from .base import Task
+from .model import Explained
 
 __all__ = ["QuestionAnswering"]
 

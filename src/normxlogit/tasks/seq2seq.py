@@ -18,8 +18,8 @@ from ..inputs.token_ids import check_ids
 from ..surgery.autocast import without_autocast
 from ..surgery.clone import override_forward
 from ..surgery.pool import private_clone
-from .base import Model
 from .language import LanguageTask, special_tokens
+from .model import Model
 from .positions import last_tokens, set_chosen
 
 __all__ = ["Seq2Seq"]

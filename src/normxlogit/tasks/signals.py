@@ -16,8 +16,8 @@ from ..surgery.clone import override_forward
 from ..surgery.headpiece import Head
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool, private_clone
-from .base import Model
 from .classification import Classification, Problem
+from .model import Model
 
 __all__ = ["Grid", "SignalTask"]
 

@@ -9,8 +9,8 @@ from transformers import PretrainedConfig
 
 from ..inputs.batching import Batch
 from ..inputs.encoding import Encoding
-from .base import Explained
 from .classification import Classification, Problem
+from .model import Explained
 from .positions import locate, set_chosen
 
 __all__ = ["TokenClassification"]

@@ -14,7 +14,8 @@ from torch import Tensor
 from ..errors import TargetError
 from ..results.attribution import TargetInfo
 from ..surgery.run import Replace
-from .base import Explained, Model, Task
+from .base import Task
+from .model import Explained, Model
 from .predictions import Array
 
 __all__ = [

@@ -1,0 +1,39 @@
+"""Letting a copy of a model be called as its task needs it."""
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from ..surgery.headpiece import answer_of
+from ..surgery.plain_module import as_task_model
+from ..tasks import Task, TaskName, declared_tasks
+from .model_copy import ModelCopy
+from .proof import reading
+
+__all__ = ["adapt"]
+
+
+def adapt(copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName | None) -> Task:
+    """Let a copy of the model be called with token ids, and check that its head can have the task.
+
+    A module that is not of transformers answers once, which tells how many outputs it has; a user's subclass of a
+    known model, whose task is declared to be another than that model's, is called on three tokens.
+
+    Raises:
+        UnsupportedModelError: If the model's answer is not one of the task.
+    """
+    name, module = type(plain).__name__, copy.module
+    ids = torch.tensor([[0, 1, 1]], device=next((p.device for p in plain.parameters()), None))  # (1, 3)
+    if not isinstance(module, PreTrainedModel):
+        logits = as_task_model(module, ids)  # (1, C) or (1, 3, C)
+        copy.outputs = logits.shape[-1]
+        task = task.completed(logits, name)
+        task.check_answer(logits, name)
+        return task
+    copy.adapted |= task.adapt(module)
+    if declared is not None and declared not in declared_tasks(plain):
+        with reading(module, {"input_ids": ids}):
+            answer = answer_of(copy.run({"input_ids": ids, "attention_mask": torch.ones_like(ids)}).output)
+        if answer is not None:
+            task.check_answer(answer, name)
+    return task

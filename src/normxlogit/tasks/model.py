@@ -1,0 +1,103 @@
+"""What a task may use of the model that it belongs to, and of its forward passes."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel
+
+from ..inputs.batching import Batch
+from ..inputs.encoder import Encoder
+from ..surgery.headpiece import Head
+from ..surgery.parts import Parts
+from ..surgery.run import Replace
+
+if TYPE_CHECKING:
+    from .base import Task
+
+__all__ = ["Explained", "Model"]
+
+
+class Model(Protocol):
+    """What a task may use of the model that it belongs to; `TaskModel` has more."""
+
+    name: str
+    tokenizer: Any
+    config: PretrainedConfig
+    encoder: Encoder
+    pad_id: int
+    pad_left: bool
+
+    @property
+    def task(self) -> "Task":
+        """The model's task."""
+        ...
+
+    @property
+    def module(self) -> PreTrainedModel:
+        """The copy of the caller's model that is explained."""
+        ...
+
+    @property
+    def reference(self) -> PreTrainedModel:
+        """A copy that answers as the caller's model does, whatever was changed on `module`."""
+        ...
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that were found in `module`."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the inputs go."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of outputs of a language model's head."""
+        ...
+
+    @property
+    def head(self) -> Head:
+        """The proved head."""
+        ...
+
+    def answer(
+        self,
+        inputs: Mapping[str, Tensor],
+        positions: Tensor | None = None,
+        *,
+        replace: Mapping[str, Replace] | None = None,
+    ) -> Tensor:
+        """Return the model's logits, (B, C)."""
+        ...
+
+    def run_trunk(self, inputs: Mapping[str, Tensor], *, replace: Mapping[str, Replace] | None = None) -> Tensor:
+        """Return what the head reads, (B, T, H)."""
+        ...
+
+
+class Explained(Protocol):
+    """What a task reads of a forward pass; see `ForwardPass`."""
+
+    @property
+    def batch(self) -> Batch:
+        """What was read."""
+        ...
+
+    @property
+    def logits(self) -> Tensor:
+        """The model's answer, (B, C)."""
+        ...
+
+    @property
+    def positions(self) -> Tensor | None:
+        """The position whose prediction is explained, (B,), or (B, 2)."""
+        ...
+
+    @property
+    def everywhere(self) -> Tensor | None:
+        """What the model answers at every token, (B, T, C)."""
+        ...
