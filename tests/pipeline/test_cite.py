@@ -203,7 +203,7 @@ def test_named_sources_of_texts_and_messages():
         ("the cat", (0, 0, 3), r"\(start, end\)"),
         (CHAT, (2, 0, 3), "no message 2"),
         (CHAT, (1, 4, 99), "no span of message 1"),
-        ("the cat", (4, 99), "no span of the prompt"),
+        ("the cat", (4, 99), "not a span of the prompt"),
     ):
         with pytest.raises(InputError, match=message):
             explainer.explain_completion(prompt, " a cat", sources={"x": span})
