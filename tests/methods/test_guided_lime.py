@@ -152,7 +152,7 @@ def test_several_targets_share_the_perturbed_texts(monkeypatch):
     single = [e(TEXT, method="guided-lime:samples=8", target=k) for k in range(3)]
     rows = []
     answer = e._model.answer
-    monkeypatch.setattr(e.model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
+    monkeypatch.setattr(e._model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
     everything = e(TEXT, method="guided-lime:samples=8", target=ALL)
     assert sum(rows) == 8
     for k, one in enumerate(single):
@@ -165,7 +165,7 @@ def test_no_pass_but_the_priors_comes_before(monkeypatch):
     e(FOUR, method="guided-lime:prior=frozen-gradient")
     calls = []
     run = e._model.run
-    monkeypatch.setattr(e.model, "run", lambda *a, **k: calls.append(1) or run(*a, **k))
+    monkeypatch.setattr(e._model, "run", lambda *a, **k: calls.append(1) or run(*a, **k))
     e(FOUR, method="guided-lime:prior=frozen-gradient")
     assert not calls, "the frozen pass is the forward pass"
     e(FOUR, method="guided-lime:prior=normxlogit")

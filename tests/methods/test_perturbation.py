@@ -279,7 +279,7 @@ def test_a_token_whose_label_is_explained_is_masked_like_any_other():
 
 
 def test_inputs_are_asked_in_batches_and_each_once():
-    model = Explainer(*bert(), batch_tokens=8).model
+    model = Explainer(*bert(), batch_tokens=8)._model
     encodings = {text: model.encoder([text])[0] for text in ("the cat", "good", "the movie")}
     asked = []
 
@@ -299,7 +299,7 @@ def test_the_same_text_is_asked_once(monkeypatch):
     e = Explainer(*bert())
     rows = []
     answer = e._model.answer
-    monkeypatch.setattr(e.model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
+    monkeypatch.setattr(e._model, "answer", lambda i, *a, **k: rows.append(len(i["input_ids"])) or answer(i, *a, **k))
     e(FOUR, method="kernel-shap", target=ALL)
     assert sum(rows) == 16, "four tokens have sixteen subsets, whatever the number of targets and samples"
     rows.clear()
@@ -329,7 +329,7 @@ def test_taken_out_is_what_the_methods_ask():
     model, made = tiny.model("gpt2", "CausalLM"), tiny.tokenizer_for("gpt2")
     e = Explainer(model, made)
     encoding = e.encode(["good movie"])[0]
-    empty = torch.tensor([remove_tokens(e.model, encoding, [0, 1]).ids])
+    empty = torch.tensor([remove_tokens(e._model, encoding, [0, 1]).ids])
     with torch.no_grad():
         nothing = quantity(model(input_ids=empty).logits[0, -1], 7)
         whole = quantity(model(input_ids=torch.tensor([encoding.ids])).logits[0, -1], 7)
