@@ -61,6 +61,7 @@ def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard])
             if last is not None:
                 yield last[0].result(), last[1]
             last = writer.submit(write, worker, folder, run, explained), explained.shard.fraction
+            del explained, one  # freed once they are written, and not after the next shard
         if last is not None:
             yield last[0].result(), last[1]
 
