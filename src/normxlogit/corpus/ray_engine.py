@@ -141,7 +141,7 @@ class _Actor:
             state = explainer.__getstate__()
             explainer = Explainer(**state | {"model": state["model"].to("cuda")})
         self.folder, self.run = Folder(place), run
-        self.worker = worker_for(explainer.model, settings)
+        self.worker = worker_for(explainer._model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
         written = []
