@@ -76,7 +76,7 @@ def test_the_package_gets_the_token_ids_that_are_left_and_its_weights_are_return
 
 
 def test_it_does_not_read_encoder_decoder_models(package):
-    inner = Explainer(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer_for("t5"))._language_model
+    completed = SimpleNamespace(encoding=SimpleNamespace(source=[1, 2]))
     with pytest.raises(UnsupportedModelError, match="the method context-cite reads this one"):
-        published_context_cite(SimpleNamespace(model=inner), 9)
+        published_context_cite(SimpleNamespace(completed=completed), 9)
     assert not package.asked

@@ -270,7 +270,7 @@ def test_labels_and_models_that_do_not_fit():
 @pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])
 def test_a_task_needs_a_head_of_as_many_labels(task, outputs):
     for given in (1, 2, 3):
-        model = Explainer(tiny.model("bert", num_labels=given), tiny.tokenizer_for("bert")).model
+        model = Explainer(tiny.model("bert", num_labels=given), tiny.tokenizer_for("bert"))._model
         if given == outputs:
             faithfulness.check_head(model, task_named(task))
             continue
