@@ -14,19 +14,16 @@ new ResizeObserver(() => parent.postMessage({nxlHeight: document.documentElement
 """Fits the page into the app, and tells it how high the page is, so that it needs no second scroll bar."""
 
 HEAD = """<script>
-let awaited = null;
 addEventListener("message", (event) => {
   const height = Number(event.data && event.data.nxlHeight);
   const frame = [...document.querySelectorAll("iframe.nxl-page")].find((f) => f.contentWindow === event.source);
-  if (!frame || !(height > 0)) return;
-  frame.style.height = Math.min(Math.ceil(height), 6000) + "px";
-  if (!awaited || !awaited.contains(frame)) return;
-  if (awaited.getBoundingClientRect().top > innerHeight / 2) awaited.scrollIntoView(); // where the window is narrow
-  awaited = null;
+  if (frame && height > 0) frame.style.height = Math.min(Math.ceil(height), 6000) + "px";
 });
+// Where the window is narrow, a result is below its form. It is scrolled to at once: frames out of sight do not grow.
 document.addEventListener("click", (event) => {
   const places = {explain: "explained", generate: "generated", cite: "cited"};
-  awaited = document.getElementById(places[event.target.id]) || awaited;
+  const place = document.getElementById(places[event.target.id]);
+  if (place && place.getBoundingClientRect().top > innerHeight / 2) place.scrollIntoView();
 });
 document.addEventListener("click", (event) => {
   const button = event.target.closest && event.target.closest("button[data-nxl-save]");
@@ -47,6 +44,7 @@ written on the server."""
 CSS = """
 .dark { --color-accent: #a5b4fc; }
 .nxl-result { margin: 0; }
+@media (max-width: 48em) { #explained, #generated, #cited { min-height: 90vh; } }
 .nxl-page { display: block; width: 100%; height: 32rem; border: 0; border-radius: 12px; color-scheme: light dark; }
 .nxl-buttons { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: 0 0 .75rem; }
 .nxl-buttons button { margin: 0; font: inherit; color: inherit; padding: .35rem .9rem; cursor: pointer;

@@ -43,6 +43,8 @@ def theme() -> gr.themes.Base:
         font_mono=["ui-monospace", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace"],
     ).set(
         color_accent="*primary_700",
+        button_primary_background_fill="*primary_600",
+        button_primary_background_fill_dark="*primary_600",
         button_primary_background_fill_hover="*primary_700",
         button_primary_background_fill_hover_dark="*primary_700",
         block_info_text_color="*neutral_600",
