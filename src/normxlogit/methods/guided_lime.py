@@ -68,8 +68,8 @@ class GuidedLime(Perturbation):
         there, gone = np.split(answers, 2)  # (n, K) each
         start = np.zeros((answers.shape[1], present.shape[1])) if prior is None else prior  # (K, M)
         fits = [
-            fit_pairs(halves, one, other, own, self.alpha)
-            for one, other, own in zip(there.T, gone.T, start, strict=True)
+            fit_pairs(halves, kept, left_out, scores, self.alpha)
+            for kept, left_out, scores in zip(there.T, gone.T, start, strict=True)
         ]
         return Fit(np.stack([fit.weights for fit in fits]), np.array([fit.r2 for fit in fits]))
 
