@@ -229,6 +229,48 @@ def generation(
     write_report(text)
 
 
+@app.command()
+def grounding(
+    data: Annotated[
+        str,
+        typer.Option(
+            help='JSON lines with "question", "documents", "supported" (true or false) and optionally "answer"; or '
+            "QNLI's rows, each with and without the sentence that answers."
+        ),
+    ] = "",
+    model: LanguageModel = "",
+    gguf_file: GGUFFile = None,
+    method: Annotated[
+        str | None, typer.Option(help="A method whose scores add up; frozen-gradient by default.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 300,
+    samples: Annotated[int, typer.Option(min=0, help="Ablations of ContextCite; 0 leaves it out.")] = 32,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer that is generated.")] = 16,
+    seed: Seed = 0,
+    device: Device = AUTO,
+    dtype: DType = None,
+    output: ReportFolder = None,
+) -> None:
+    """Measure how well answers that rest on evidence are told from answers without it, and choose the threshold."""
+    required(model, NO_LANGUAGE_MODEL)
+    required(data, "name a JSONL file of questions with --data")
+    check_folder(output)
+    with quiet():
+        from ..evaluation.grounding import evaluate_grounding, grounding_table, load_cases
+        from ..evaluation.report import report
+
+        cases = load_cases(data, limit, seed)
+        explainer = load(model, device, dtype, gguf_file)
+        folder = None if output is None else output / "cases"
+        options: dict[str, Any] = {"samples": samples, "max_new_tokens": max_new_tokens, "seed": seed, "folder": folder}
+        with progress(1) as step:
+            result = evaluate_grounding(explainer, cases, method=method, on_progress=step, **options)
+        about = {"data": Path(data).name, "model": explainer._model.name, "cases": f"{len(result[2])} of {len(cases)}"}
+        signals = [signal._asdict() for signal in result[0]]
+        text = report(about, grounding_table(*result), output, "grounding", signals=signals)
+    write_report(text)
+
+
 @app.command("next-token")
 def next_token(
     data: Annotated[
