@@ -248,11 +248,11 @@ WRITING = [
     completion(
         "too many targets", "2 targets for 1 generated tokens", "the", " cat", targets=[1, 2], error=TargetError
     ),
-    completion("a source beyond", "no span of the prompt", "the", " cat", sources={"a": (0, 99)}),
+    completion("a source beyond", "not a span of the prompt", "the", " cat", sources={"a": (0, 99)}),
     completion("sources without names", "sources are spans by name", "the", " cat", sources=[(0, 1)]),
     Call("cite no question", lambda: explainer("gpt").cite(" ", ["a"]), InputError, "the question is empty"),
     Call("cite no document", lambda: explainer("gpt").cite("who?", []), InputError, "no document with a text"),
-    Call("cite a number", lambda: explainer("gpt").cite("who?", [1]), InputError, "is no text but int"),
+    Call("cite a number", lambda: explainer("gpt").cite("who?", [1]), InputError, "got int"),
     Call("cite a system", lambda: explainer("gpt").cite("who?", ["a."], system=3), InputError, "system message"),
     Call("cite by a classifier", lambda: explainer("bert").cite("who?", ["a."]), UnsupportedModelError, "write text"),
 ]
