@@ -66,8 +66,8 @@ def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
     for row, read in zip(table, loaded, strict=True):
         given = ROWS[row["row"]]
         if method == "occlusion":  # of sources, not of tokens
-            completed = read_completion(writer.model, given["prompt"], given["completion"])
-            own = explain_sources(writer.model, completed, Options(method=method_named(method)), "sentence", "word")
+            completed = read_completion(writer._model, given["prompt"], given["completion"])
+            own = explain_sources(writer._model, completed, Options(method=method_named(method)), "sentence", "word")
         else:
             own = writer.explain_completion(given["prompt"], given["completion"], method=method)
             own = own.sources("sentence", of="word")
