@@ -224,7 +224,9 @@ class Explainer:
         """
         chosen = named_or_default(method, use_for(self._model.task.vocabulary))
         options = Options(target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress)
-        return (explain_by_default if method is None else explain_inputs)(self._model, inputs, options)
+        if method is None:
+            return explain_by_default(self._model, inputs, options)
+        return explain_inputs(self._model, inputs, options)
 
     @checked_arguments
     def compare(
