@@ -46,7 +46,7 @@ def compare(
         keep: Where finished runs of these are kept.
 
     Raises:
-        DataError: If the package cannot be installed or fails, or changes what the model says.
+        DataError: If the package cannot be installed or fails, or changes the model's logits.
     """
     results = run_methods(explainer, examples, methods, folder=keep)
     texts = [e.text for e in examples]
@@ -60,7 +60,7 @@ def compare(
         state = _computed(Path(place), folder, asked)
     difference = (torch.tensor(state["logits"]) - torch.tensor(state["plain logits"])).abs().max().item()
     if difference > AGREE:
-        raise DataError(f"with lxt's rules the model says something else: logits differ by {difference:.2g}")
+        raise DataError(f"with lxt's rules the model has other logits: they differ by {difference:.2g}")
     scored = [
         replace(result, scores=np.array(scores, np.float32), method=NAME)
         for result, scores in zip(plain, state["scores"], strict=True)

@@ -135,7 +135,7 @@ def long(
     threads: Threads = None,
     output: Output = None,
 ) -> None:
-    """Measure the memory of the way back through a long prompt, beside the same with everything kept."""
+    """Measure the memory of the backward pass through a long prompt, with and without gradient checkpointing."""
     with quiet():
         _use(threads)
         found = list(

@@ -177,7 +177,7 @@ def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 def sampled(found: Mutations, count: int, seed: int) -> "list[MutationSpec]":
     """Draw a place, then one of the changes there, until there are as many as asked for.
 
-    What is no Python afterwards, such as a star among the parameters that became a plus, is not drawn: every test would
+    Changes that are not Python, such as a star among the parameters that became a plus, are not drawn: every test would
     notice it. A larger sample of the same seed begins with the smaller one.
     """
     draw = random.Random(seed)  # noqa: S311  # a sample, not a secret

@@ -48,7 +48,7 @@ def wheel_problems(wheel: Path) -> list[str]:
         about = archive.read(metadata).decode()
     folder = metadata.partition("/")[0]
     problems = [
-        f"the wheel has {n}, which is no part of the package"
+        f"the wheel has {n}, which is not part of the package"
         for n in names
         if n.split("/")[0] not in ("normxlogit", folder)
     ]

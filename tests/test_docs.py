@@ -38,8 +38,8 @@ def script(name):
     return module
 
 
-def house():
-    return script("house")
+def architecture():
+    return script("architecture")
 
 
 def test_the_page_of_the_command_line_is_that_of_the_commands():
@@ -82,8 +82,8 @@ def test_every_page_is_in_the_navigation_once():
 
 
 def test_the_architecture_page_shows_the_rooms_as_they_import_each_other():
-    page = house()
-    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/house.py"
+    page = architecture()
+    assert page.written() == page.PAGE.read_text(encoding="utf-8"), "run: python scripts/architecture.py"
 
 
 def test_the_drawn_imports_are_those_of_the_files(tmp_path):
@@ -100,7 +100,7 @@ def test_the_drawn_imports_are_those_of_the_files(tmp_path):
     for name, text in files.items():
         (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text, encoding="utf-8")
-    page = house()
+    page = architecture()
     assert page.rooms(package) == {"explainer": "", "lower": "Below.", "middle": "", "upper": ""}
     found = page.imports(package)
     assert found == {"explainer": {"upper"}, "lower": {"middle"}, "middle": {"lower"}, "upper": {"middle", "lower"}}

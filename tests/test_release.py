@@ -38,7 +38,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(release, built, tmp_path):
                 new.writestr(name, old.read(name))
         new.writestr("tests/test_x.py", "")
     assert sorted(release.wheel_problems(worse)) == [
-        "the wheel has tests/test_x.py, which is no part of the package",
+        "the wheel has tests/test_x.py, which is not part of the package",
         "the wheel lacks normxlogit/default_model/tokenizer.json",
     ]
 

@@ -76,7 +76,7 @@ def run_studies(
     Raises:
         DataError: If there is no data or no parser.
         TargetError: If a word is not one token of a model.
-        UnsupportedModelError: If a model is no language model, or has no mask.
+        UnsupportedModelError: If a model is not a language model, or has no mask.
     """
     studies = []
     for name, source in models:

@@ -57,7 +57,7 @@ def finetune(
     Raises:
         DataError: If the data is not there.
         InputError: If the model cannot be loaded, or LoRA is asked for.
-        UnsupportedModelError: If the model is no language model or has no mask.
+        UnsupportedModelError: If the model is not a language model or has no mask.
     """
     from transformers import Trainer, set_seed
 

@@ -210,7 +210,7 @@ class Explainer:
                 or a list with one for each. By default the first token with a label other than "O".
             long_text: What to do with a text beyond the model's length: "truncate" (the default) explains the first
                 window and notes it, "window" reads it in overlapping windows and explains it whole, "error" raises.
-            token_predictions: Also report what the head says at each token; by default for heads with few outputs.
+            token_predictions: Also report the head's prediction at each token; by default for heads with few outputs.
             progress: Whether to show a progress bar on standard error; by default on a terminal, after a second.
 
         Returns:
@@ -387,8 +387,8 @@ class Explainer:
             One result, or a list in the order of the prompts.
 
         Raises:
-            InputError: If prompt or completion is empty, both are longer than the model reads, a source is no span, or
-                the lists differ in length.
+            InputError: If prompt or completion is empty, both are longer than the model reads, a source is not a
+                span of the prompt, or the lists differ in length.
             TargetError: If a token asked for does not exist.
             UnsupportedModelError: If the model is not a language model.
         """

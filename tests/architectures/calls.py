@@ -202,7 +202,7 @@ class TextCalls:
             self.logits(given)
 
     def logit(self, given: Any, result: Any) -> float:
-        """Return the caller's own model's logit of what a result explains, less the mean over a vocabulary."""
+        """Return the caller's own model's logit of what a result explains, minus the mean over a vocabulary."""
         logits, target = self.logits(given), result.target
         logits = logits if target.position is None else logits[target.position]
         if self.task in ("masked-lm", "causal-lm"):
@@ -265,7 +265,7 @@ class TextCalls:
             same(result.scores, alone.scores, "generated in a batch and alone")
 
     def _centred(self, text: str, completion: str) -> Tensor:
-        """Return the model's own logit of each token of a completion, less the mean over the vocabulary, (G,).
+        """Return the model's own logit of each token of a completion, minus the mean over the vocabulary, (G,).
 
         Each is read where the text ends before it: some models in this mapping read ahead.
         """

@@ -315,8 +315,8 @@ FILES = [
     corpus("nowhere", DataError, "nowhere.jsonl", "nowhere.jsonl"),
     corpus("junk", DataError, "junk.parquet", "junk.parquet"),
     corpus("a number", DataError, "int", 3),
-    corpus("to nowhere", DataError, "is no folder or URL", "rows.jsonl", ""),
-    corpus("to nothing", DataError, "is no folder or URL", "rows.jsonl", None),
+    corpus("to nowhere", DataError, "is not a folder or URL", "rows.jsonl", ""),
+    corpus("to nothing", DataError, "is not a folder or URL", "rows.jsonl", None),
     corpus("to half a name", DataError, "not UTF-8", "rows.jsonl", HALF),
     corpus("by a method", MethodError, "no method named", "rows.jsonl", method="nope"),
     corpus("of a label that is none", TargetError, "no label 'nope'", "rows.jsonl", target="nope"),
@@ -330,7 +330,7 @@ FILES = [
     corpus("keeping letters", InputError, "takes a list of columns", "rows.jsonl", keep="text"),
     corpus("of XML", DataError, "xml", "rows.jsonl", input_format="xml"),
     Call("summarize nowhere", lambda: summarize("nowhere"), DataError, "no corpus run there"),
-    Call("summarize nothing", lambda: summarize(""), DataError, "is no folder or URL"),
+    Call("summarize nothing", lambda: summarize(""), DataError, "is not a folder or URL"),
     Call("summarize a file", lambda: summarize(Path("texts.txt")), DataError, "texts.txt"),
 ]
 

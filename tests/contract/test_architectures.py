@@ -33,7 +33,7 @@ def ids_of(explainer, text):
 
 
 def logits_of(model, task, **inputs):
-    """The caller's own model's logits: of the labels, or of the next token less their mean."""
+    """The caller's own model's logits: of the labels, or of the next token minus their mean."""
     logits = model(**inputs).logits[0]
     return logits[-1] - logits[-1].mean() if task == WRITER else logits
 
@@ -75,7 +75,7 @@ def test_gradient_x_input_is_that_of_the_callers_model(task, family):
     ids, table = ids_of(explainer, TEXT), model.get_input_embeddings()
     vectors = torch.nn.functional.embedding(ids, table.weight).detach().requires_grad_()  # (1, T, H)
     logits = model(inputs_embeds=vectors.clone()).logits[0]  # these models change what they are given
-    logits = logits[-1] - logits[-1].mean() if task == WRITER else logits  # of a vocabulary less their mean
+    logits = logits[-1] - logits[-1].mean() if task == WRITER else logits  # of a vocabulary minus their mean
     explained = logits[result.target.ids[0]]
     (slope,) = torch.autograd.grad(explained, vectors)
     expected = (slope * vectors).sum(-1)[0].detach().numpy()  # (T,)

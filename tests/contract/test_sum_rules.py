@@ -34,7 +34,7 @@ def build(family, kind="SequenceClassification", **options):
 
 
 def explained(logits, kind):
-    """What is explained of a text's logits, (C,): those of a vocabulary less their mean."""
+    """What is explained of a text's logits, (C,): those of a vocabulary minus their mean."""
     return logits - logits.mean() if kind in ("MaskedLM", "CausalLM") else logits
 
 

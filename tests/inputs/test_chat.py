@@ -88,7 +88,7 @@ def test_a_message_in_parts_is_no_source_and_said_so():
     tokenizer.chat_template = PLAIN
     read = read_prompt(tokenizer, [{"role": "user", "content": [{"type": "text", "text": "ok"}]}, MESSAGES[0]])
     assert [c.message for c in read.contents] == [1]
-    assert read.notes == ("message 0 is no plain text, so it is not among the sources",)
+    assert read.notes == ("message 0 is not a plain text, so it is not among the sources",)
 
 
 def test_a_text_is_all_content():

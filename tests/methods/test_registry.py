@@ -150,7 +150,7 @@ def test_what_a_method_is_is_said_by_name():
 
 @pytest.mark.parametrize("name", ["", "my method", "a:b", "a,b", "a=b", "a\tb"])
 def test_names_can_be_typed(fresh, name):
-    with pytest.raises(MethodError, match="is no name of a method"):
+    with pytest.raises(MethodError, match="is not a name of a method"):
         registry.register(name, paper="nobody")(LogAt)
 
 

@@ -162,7 +162,7 @@ def test_options_that_do_not_exist(whole, options, message):
 
 @pytest.mark.parametrize("name", ["", "  ", "a\0b"])
 def test_names_that_are_none(name):
-    with pytest.raises(InputError, match="is no name of a model"):
+    with pytest.raises(InputError, match="is not a name of a model"):
         load(name)
 
 

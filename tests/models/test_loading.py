@@ -81,9 +81,9 @@ def test_half_precision_becomes_full_on_a_cpu_and_nowhere_else(tmp_path, asked):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("", "'' is no name of a model"),
-        (" ", "' ' is no name of a model"),
-        ("a\0b", "is no name of a model"),
+        ("", "'' is not a name of a model"),
+        (" ", "' ' is not a name of a model"),
+        ("a\0b", "is not a name of a model"),
         ("./nowhere", "no such model folder"),
         ("/nowhere", "no such model folder"),
         ("a/b/c", "no such model folder"),
@@ -103,7 +103,7 @@ def test_a_name_that_no_file_can_have(monkeypatch):
         raise OSError(errno.ENAMETOOLONG, "File name too long")
 
     monkeypatch.setattr(loading.Path, "exists", exists)
-    with pytest.raises(InputError, match=r"is no name of a model: File name too long$"):
+    with pytest.raises(InputError, match=r"is not a name of a model: File name too long$"):
         loading._source("x" * 5000)
 
 

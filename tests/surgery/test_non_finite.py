@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normxlogit.surgery.clone import clone
-from normxlogit.surgery.non_finite import is_number, non_finite_error
+from normxlogit.surgery.non_finite import is_finite, non_finite_error
 from tests import tiny
 
 INF, NAN = torch.inf, torch.nan
@@ -16,7 +16,7 @@ INF, NAN = torch.inf, torch.nan
      ([-INF, -INF], False), ([-3e38, -3e38, 1.0], True), ([INF, -INF], False)],
 )  # fmt: skip
 def test_numbers(values, number):
-    assert is_number(torch.tensor(values)) is number
+    assert is_finite(torch.tensor(values)) is number
 
 
 def test_the_innermost_module_that_spoils_a_real_token():

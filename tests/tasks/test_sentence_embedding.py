@@ -143,9 +143,9 @@ def test_ways_to_pool_of_all_versions(tmp_path, config, modes):
     ("steps", "more", "error", "message"),
     [
         ([("Pooling", CLS)], {"modules": "{"}, InputError, r"modules.json cannot be read as JSON"),
-        ([("Pooling", CLS)], {"modules": [{"type": "a.Transformer"}]}, InputError, "is no list of modules"),
-        ([("Pooling", CLS)], {"modules": 5}, InputError, "is no list of modules"),
-        ([("Pooling", CLS)], {"modules": ["Pooling"]}, InputError, "is no list of modules"),
+        ([("Pooling", CLS)], {"modules": [{"type": "a.Transformer"}]}, InputError, "is not a list of modules"),
+        ([("Pooling", CLS)], {"modules": 5}, InputError, "is not a list of modules"),
+        ([("Pooling", CLS)], {"modules": ["Pooling"]}, InputError, "is not a list of modules"),
         ([("Pooling", None)], {}, InputError, r"1_Pooling/config.json is missing"),
         ([("Pooling", CLS), ("Dense", DENSE)], {}, InputError, r"2_Dense has no model.safetensors"),
         ([("Pooling", {"pooling_mode_max_tokens": True})], {}, UnsupportedModelError, "pools by max,"),
@@ -201,7 +201,7 @@ def test_what_the_caller_says_comes_before_the_files(tmp_path):
     with pytest.raises(InputError, match="pooling must be 'mean', 'first' or 'last', not 'max'"):
         sentence_embedding(bare(), "max")
     for other in (tiny.model("bert", "MaskedLM"), nn.Linear(1, 1)):
-        with pytest.raises(UnsupportedModelError, match=f"{type(other).__name__} is no bare encoder"):
+        with pytest.raises(UnsupportedModelError, match=f"{type(other).__name__} is not a bare encoder"):
             sentence_embedding(other, "mean")
 
 

@@ -277,7 +277,7 @@ def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None
         result, name = result.select(layer=scored[-1]), f"{name}, layer {scored[-1]}"
     try:
         found: DeletionCurve = deletion_curve(explainer, result)
-    except NormXLogitError:  # a model that is no classifier: the scores are there, the curve is not
+    except NormXLogitError:  # a model that is not a classifier: the scores are there, the curve is not
         return None
     unit = "words" if result.has_words else "tokens"
     way = "masked" if found.masked else "deleted"

@@ -45,14 +45,14 @@ def generate(
     ] = False,
     method: MethodName = None,
     target: Annotated[
-        str | None, typer.Option(help="A token to explain at every place; by default each written token itself.")
+        str | None, typer.Option(help="A token to explain at every place; by default each generated token itself.")
     ] = None,
     contrast: Contrast = None,
     layers: LayerNumbers = None,
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Continue a text, and show what each written token rests on."""
+    """Continue a text, and show what each generated token rests on."""
     required(model, NO_LANGUAGE_MODEL)
     if prompt is None:
         if sys.stdin.isatty():

@@ -94,7 +94,7 @@ class Folder:
         import fsspec
 
         if not isinstance(place, str | Path) or not str(place).strip():
-            raise DataError(f"{place!r} is no folder or URL")
+            raise DataError(f"{place!r} is not a folder or URL")
         self.place = str(place)
         if any("\ud800" <= character <= "\udfff" for character in self.place):  # Arrow knows no such names
             raise DataError(f"the name of {self.place!r} is not UTF-8; give another --output")

@@ -68,7 +68,7 @@ class PromptWorker:
         settings: The settings of the run.
 
     Raises:
-        UnsupportedModelError: If the model is no language model.
+        UnsupportedModelError: If the model is not a language model.
         InputError: If its tokenizer reports no character offsets.
     """
 

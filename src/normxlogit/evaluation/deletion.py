@@ -18,7 +18,7 @@ __all__ = ["DeletionCurve", "deletion_curve"]
 
 @dataclass(frozen=True)
 class DeletionCurve:
-    """What a model says of the target while more and more of a text is taken away.
+    """A model's answers for the target while more and more of a text is removed.
 
     Attributes:
         target: The label or token.

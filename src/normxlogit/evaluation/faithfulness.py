@@ -373,7 +373,7 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
     """Return the gold labels, if the model can answer them.
 
     Raises:
-        DataError: If a label is no class of the model, or there is no example.
+        DataError: If a label is not a class of the model, or there is no example.
         UnsupportedModelError: If the model does not classify texts.
     """
     if not model.task.classifies_texts:

@@ -136,7 +136,7 @@ def evaluate_next_token(
 
     Raises:
         DataError: If no text has three tokens.
-        UnsupportedModelError: If the model is no causal language model.
+        UnsupportedModelError: If the model is not a causal language model.
     """
     chosen = [method_named(method) for method in methods] or next_token_methods()
     model = explainer._language_model

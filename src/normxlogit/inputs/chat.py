@@ -114,7 +114,7 @@ def _contents(
     for i, message in enumerate(messages):
         if i not in said:
             if message.get("content") and not isinstance(message["content"], str):
-                notes.append(f"message {i} is no plain text, so it is not among the sources")
+                notes.append(f"message {i} is not a plain text, so it is not among the sources")
             continue
         body = said[i].strip()
         place = places[i] if i in places else _alone(tokenizer, messages, i, text)

@@ -205,7 +205,7 @@ class Encoder:
             special: Whether the tokenizer adds its special tokens; a chat template has written them already.
 
         Raises:
-            InputError: If there is no token, or the text is no string.
+            InputError: If there is no token, or the text is not a string.
         """
         if not isinstance(text, str):
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")

@@ -42,7 +42,7 @@ def counted(number: Any, name: str) -> int:
         name: What to call it in the error.
 
     Raises:
-        InputError: If it is no whole number from 1.
+        InputError: If it is not a whole number from 1.
     """
     try:
         found = 0 if isinstance(number, bool) else operator.index(number)

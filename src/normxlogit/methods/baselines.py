@@ -1,4 +1,4 @@
-"""Word embeddings that stand for no text: where a way from nothing to the text begins."""
+"""Baselines: word embeddings that stand for no text, from which a path to the text begins."""
 
 from typing import Literal
 

@@ -41,7 +41,7 @@ class FrozenGradient(Method):
     affine, and one backward pass gives s_i = <g_i, h_i> with sum_i s_i + sink + bias = logit_p (attention and norms
     held: Ali et al., 2022; activation ratios: Modarressi et al., 2023). By default h_i are the hidden states of all
     layers: each layer's contributions add up to the logit with its own bias, and so do their means. Of a language
-    model the logit counts less its mean over the vocabulary, or less the contrast.
+    model the logit counts minus its mean over the vocabulary, or minus the contrast.
 
     A hidden state many times larger than its layer's median, as language models put on the first token (attention
     sinks: Xiao et al., 2024; massive activations: Sun et al., 2024), is held constant where it leaves the layer. What
@@ -120,7 +120,7 @@ class FrozenGradient(Method):
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
         """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
 
-        The logit of each target counts less the mean over the vocabulary (or the contrast): a shift of all logits
+        The logit of each target counts minus the mean over the vocabulary (or the contrast): a shift of all logits
         changes no probability. Of an encoder-decoder model, the S tokens of the source come before the decoder's:
         (1, K, 1, S + T).
         """

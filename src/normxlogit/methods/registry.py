@@ -93,14 +93,14 @@ def register(
         A decorator for the method's class.
 
     Raises:
-        MethodError: If the name is taken or no name, or the class is no `Method` with typed settings.
+        MethodError: If the name is taken or no name, or the class is not a `Method` with typed settings.
     """
 
     def add(cls: M) -> M:
         if name in _METHODS and _METHODS[name].cls is not cls:
             raise MethodError(f"a method named {name!r} is registered already")
         if not name or set(name) & set(":,= \t\n"):
-            raise MethodError(f"{name!r} is no name of a method: it is written without spaces, colons and commas")
+            raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
         if not (isinstance(cls, type) and issubclass(cls, Method)):
             raise MethodError(f"{cls!r} is not a subclass of normxlogit.methods.Method")
         if missing := getattr(cls, "__abstractmethods__", None):

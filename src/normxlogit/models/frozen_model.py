@@ -43,7 +43,7 @@ PROOF_ROWS = 7
 """Vocabulary entries that the proof reads."""
 
 PROOF_TOKENS = 512
-"""Most tokens of a text that a language model is proved on: the proof goes back twice and keeps everything."""
+"""Most tokens of a text that a language model is proved on: it backpropagates twice and keeps all hidden states."""
 
 
 class FrozenModel:
@@ -85,8 +85,8 @@ class FrozenModel:
         """
         if self._embeddings is None:
             raise UnsupportedModelError(
-                f"{type(self.module).__name__} reads no word embeddings that others could take the place of, so there "
-                "is no way to them from a baseline; points=1.0 and baseline=zero need none"
+                f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
+                "to them from a baseline; points=1.0 and baseline=zero need none"
             )
         with torch.no_grad():
             return self._embeddings(batch.inputs["input_ids"].clone())
@@ -186,7 +186,7 @@ class FrozenModel:
 
         Args:
             run: What `run` returned; it can be backpropagated through once.
-            target: What is explained; of a vocabulary, each logit counts less the contrast's, or less the mean over
+            target: What is explained; of a vocabulary, each logit minus the contrast's, or minus the mean over
                 the vocabulary.
             places: Where contributions are wanted.
         """
@@ -215,7 +215,7 @@ class FrozenModel:
 
         Args:
             run: What `run` returned for B texts; it can be backpropagated through once.
-            target: The G vocabulary entries read, (B, G); each logit counts less the contrast's, or less the mean over
+            target: The G vocabulary entries read, (B, G); each logit minus the contrast's, or minus the mean over
                 the vocabulary.
             places: Where contributions are wanted.
             read: Where the model answers, (B, G); negative where a text has fewer places, which count nothing.

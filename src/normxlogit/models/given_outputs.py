@@ -1,4 +1,4 @@
-"""A forward pass that the caller has run: whether it is whole, and of these inputs."""
+"""Validate a forward pass that the caller has run: complete, and of these inputs."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -33,7 +33,7 @@ LISTED = 6
 TOKENIZER = "its tokenizer"
 GGUF = ".gguf"
 NO_FILE = "does not appear to have a file named"
-"""What transformers says of a hub name that is there, and lacks a file."""
+"""The message of transformers for a repository on the hub that lacks a file."""
 
 _LFS_POINTER = b"version https://git-lfs"
 
@@ -171,11 +171,11 @@ def _source(name: str | Path | None) -> str:
     if source.startswith("~"):
         source = str(Path(source).expanduser())
     if not source.strip() or "\0" in source:
-        raise InputError(f"{source!r} is no name of a model")
+        raise InputError(f"{source!r} is not a name of a model")
     try:
         there, file = Path(source).exists(), Path(source).is_file()
     except OSError as error:  # a name longer than any file's
-        raise InputError(f"{source!r} is no name of a model: {error.strerror}") from None
+        raise InputError(f"{source!r} is not a name of a model: {error.strerror}") from None
     if file or (_looks_like_path(source) and not there):
         raise InputError(f"{source}: no such model folder")
     return source

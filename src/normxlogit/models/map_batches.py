@@ -143,7 +143,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 
 
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
-    """Return what is read of one text: its tokens' states, (T, H), and but for vocabularies what the head says."""
+    """Return what is read of one text: its tokens' states, (T, H), and, except for vocabularies, the head's logits."""
     with torch.inference_mode():
         model.prepare(batch)
         headless = model.parts.trunk is None

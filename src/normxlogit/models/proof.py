@@ -12,7 +12,7 @@ from ..errors import HeadMismatchError, InputError, NormXLogitError
 from ..inputs.batching import Batch
 from ..surgery.headpiece import answer_of
 from ..surgery.memory import out_of_memory
-from ..surgery.non_finite import is_number
+from ..surgery.non_finite import is_finite
 from ..surgery.pool import private_clone
 from ..surgery.proofs import copy_answers_as_the_model
 from ..tasks import Task
@@ -69,7 +69,7 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, T
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
         expected = answer_of(private_clone(copy.asked)(**given))
-    if actual is None or expected is None or not is_number(expected):
+    if actual is None or expected is None or not is_finite(expected):
         return  # `find_parts` raises what is missing
     difference = copy_answers_as_the_model(actual, expected)
     if difference is not None:

@@ -18,7 +18,7 @@ from ..surgery.autocast import without_autocast
 from ..surgery.clone import unwrapped
 from ..surgery.find_parts import find_parts
 from ..surgery.headpiece import Head, answer_of
-from ..surgery.non_finite import is_number, non_finite_error
+from ..surgery.non_finite import is_finite, non_finite_error
 from ..surgery.parts import Parts
 from ..surgery.run import Replace
 from ..surgery.trace import embedded_of, states_of
@@ -202,7 +202,7 @@ class TaskModel:
 
         Raises:
             HeadMismatchError: If the head cannot be applied by itself, or the copy answers otherwise than the model.
-            UnsupportedModelError: If the answer is no number.
+            UnsupportedModelError: If the answer is NaN or infinite.
             InputError: If the model cannot read the batch.
         """
         copy = self.copy
@@ -357,7 +357,7 @@ class TaskModel:
         Raises:
             UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
         """
-        if not np.isfinite(values).all() and not is_number(torch.from_numpy(values)):  # -inf may be an excluded answer
+        if not np.isfinite(values).all() and not is_finite(torch.from_numpy(values)):  # -inf may be an excluded answer
             raise non_finite_error(self.module, batch.inputs)
 
     def read(self, hidden: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
@@ -379,7 +379,7 @@ class TaskModel:
     def generating(self) -> "TaskModel":
         """Return the model as what it generates with.
 
-        BART and its kin are masked language models and encoder-decoder models in one class.
+        BART and similar models are masked language models and encoder-decoder models in one class.
         """
         if self.task.generates or "seq2seq-lm" not in declared_tasks(self.given):
             return self

@@ -83,7 +83,7 @@ class Ablations:
 
 
 class SourceScores(NamedTuple):
-    """What a perturbation method says of sources.
+    """The scores of a perturbation method for sources.
 
     Attributes:
         table: Scores, (K, S).

@@ -26,7 +26,7 @@ def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribut
 
     Args:
         model: The model, whose task compares.
-        inputs: What the task reads: questions with choices, or texts that are asked about labels.
+        inputs: What the task reads: questions with choices, or texts with candidate labels.
         options: What is explained.
 
     Returns:

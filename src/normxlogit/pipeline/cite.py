@@ -57,7 +57,7 @@ def cite(
 
     Raises:
         InputError: If there is no question or document, or they leave no room for an answer.
-        UnsupportedModelError: If the model is no causal language model, or the method does not work on it.
+        UnsupportedModelError: If the model is not a causal language model, or the method does not work on it.
     """
     if verify not in (0, "auto"):
         verify = counted(verify, "verify")

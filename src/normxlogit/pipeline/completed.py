@@ -134,5 +134,5 @@ class Completed:
             raise InputError(f"source {name!r}: the prompt holds no message {span[0]}")
         start, end = (content.start - content.trimmed + place for place in span[1:])
         if not content.start <= start < end <= content.end:
-            raise InputError(f"source {name!r}: {span[1:]} is no span of message {span[0]} as the prompt holds it")
+            raise InputError(f"source {name!r}: {span[1:]} is not a span of message {span[0]} as the prompt holds it")
         return start, end

@@ -38,7 +38,7 @@ ROWS_AT_ONCE = 256
 """Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
 
 LOGITS_AT_ONCE = 2**27
-"""Vocabulary logits that are gone back through together, of all places of the texts of a batch."""
+"""Vocabulary logits that are backpropagated together, of all places of the texts of a batch."""
 
 
 NO_SOURCE = (
@@ -87,7 +87,7 @@ def explain_completion(model: TaskModel, completed: Completed, options: Options)
 
 
 @enough_memory("explain this completion")
-@torch.inference_mode(False)  # the caller's, in which nothing can be gone back through
+@torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
 def explain_completions(
     model: TaskModel, completed: Sequence[Completed], options: Sequence[Options]
 ) -> list[GenerationAttribution]:
@@ -96,7 +96,7 @@ def explain_completions(
     score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
     entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) is read off token i alone, so that one
     product of the T states with the G wanted rows of the head gives them all. Methods that read the text as a whole
-    run once for each token, on what stood before it.
+    run once for each token, on the tokens before it.
 
     Args:
         model: A causal language model.
@@ -189,17 +189,17 @@ def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribut
 
 
 def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
-    """Explain a completion of an encoder-decoder model: by its source too, where the method goes back through both.
+    """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both.
 
     Raises:
-        MethodError: If the method goes back through the model and does not know of two sides.
+        MethodError: If the method backpropagates through the model and does not know of two sides.
     """
     method = one.options.method
     if not isinstance(method, FrozenGradient):
         if method.needs_grad:
             raise MethodError(
-                f"{method.info.name} goes back through one stack of layers, and {type(model.module).__name__} has two; "
-                "frozen-gradient scores source and completion, normxlogit the completion alone"
+                f"{method.info.name} backpropagates through one stack of layers, {type(model.module).__name__} "
+                "has two: frozen-gradient scores source and completion, normxlogit the completion alone"
             )
         return _explain(model, [one])[0]
     batch = model.batch([one.context], [0], encode_sources=False)
@@ -361,7 +361,7 @@ def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[i
 
 
 def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Scores:
-    """Score by a method that reads texts as a whole, each generated token explained on what stood before it."""
+    """Score by a method that reads texts as a whole, each generated token explained on the tokens before it."""
     rows: list[Scores] = []
     for g, index in enumerate(one.ids):
         batch = model.batch([one.context.take(range(one.start + g))], [g])

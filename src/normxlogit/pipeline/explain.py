@@ -202,7 +202,7 @@ def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str
 
 
 def _token_predictions(model: TaskModel, run: ForwardPass, shown: bool | None) -> Tensor | None:
-    """Return what the head says at each real token, (N, 3); by default only where that is nearly free."""
+    """Return the head's prediction at each real token, (N, 3); by default only where that is nearly free."""
     if shown is False or (shown is None and model.task.vocabulary):
         return None
     if not model.task.head_reads_tokens:

@@ -51,7 +51,7 @@ class Options:
         method: The method.
         position: The token whose prediction is explained.
         long_text: What to do with a text beyond the model's length; None for the default.
-        token_predictions: Whether to report what the head says at each token; None where it is nearly free.
+        token_predictions: Whether to report the head's prediction at each token; None where it is nearly free.
         progress: Whether to show a progress bar; None for one on a terminal.
 
     Raises:

@@ -31,7 +31,7 @@ class Side(NamedTuple):
     Attributes:
         encoding: Its tokens.
         vector: Its vector at length 1, (C,).
-        states: What the head says at each of its tokens, at length 1, (T, C).
+        states: The head's logits at each of its tokens, at length 1, (T, C).
     """
 
     encoding: Encoding
@@ -40,7 +40,7 @@ class Side(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What a method says of one text for K vectors.
+    """The scores of a method for one text and K vectors.
 
     Attributes:
         scores: (K, T).
@@ -135,7 +135,7 @@ def _read(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
         run = model.run(batch)
         vectors = _unit(run.logits)  # (B, C)
         states = _unit(model.read(run.hidden, batch))  # (N, C)
-    # Out of inference mode: what follows goes back through the model.
+    # Out of inference mode: what follows backpropagates through the model.
     each = states.clone().split([len(e) for e in encodings])
     model.check_finite(vectors.cpu().numpy(), batch)
     return [Side(*side) for side in zip(encodings, vectors.clone(), each, strict=True)]

@@ -45,7 +45,7 @@ def generate_each(
 
     Raises:
         InputError: If a prompt is empty or leaves no room, or several sequences are asked for.
-        UnsupportedModelError: If the model is no causal language model.
+        UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
     model.task.check_generates(model)
@@ -103,7 +103,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
 
     Raises:
         InputError: If one of them is empty or both are longer than the model reads.
-        UnsupportedModelError: If the model is no causal language model.
+        UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
     model.task.check_generates(model)

@@ -80,7 +80,7 @@ def sentence_of(
         row: One of its rows.
         signed: Whether scores have a sign.
         caption: What the row is.
-        alone: What the head says at each column's token alone; empty where that was not computed.
+        alone: The head's prediction at each column's token alone; empty where that was not computed.
         step: The position of the slider at which it is shown.
     """
 
@@ -140,7 +140,7 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
     Args:
         a: The result.
         drawn: Its layout.
-        alone: What the head says at each column's token alone.
+        alone: The head's prediction at each column's token alone.
     """
     layers = a.layers is not None
     label = bars_of(drawn, facts(a), (), signed=a.signed).label
@@ -228,7 +228,7 @@ def _table(a: Attribution, drawn: Layout, unit: str, alone: Sequence[str]) -> Ta
 
 
 def _head_alone(a: Attribution, drawn: Layout) -> list[str]:
-    """Return what the head says at each column's token alone; "" for words of several tokens."""
+    """Return the head's prediction at each column's token alone; "" for words of several tokens."""
     said = a.token_predictions
     if said is None:
         return []

@@ -45,7 +45,7 @@ class GenerationAttribution(TokenScores):
         targets: What each row explains.
         diagnostics: As in `Result`, with one number for each generated token.
         bias: float32, (G,), with layers (G, L). `scores.sum(-1) + bias`, and `sink` where there is one, is what is
-            explained: the logit of each row's target, less the contrast's or, without one, the mean over the
+            explained: the logit of each row's target, minus the contrast's or, without one, the mean over the
             vocabulary. None where the scores do not add up to it.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
         named: The sources that the caller named, by their character spans in the text.
@@ -141,7 +141,7 @@ class GenerationAttribution(TokenScores):
                 sources named in `explain_completion`, and sentences where none were.
             of: The part of the answer: a token's index, a span of characters of the completion, None for all of it; or
                 a list of indices, "token", "word", "sentence", "paragraph" for a row of the table each.
-            merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum less the average of as many
+            merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum minus the average of as many
                 tokens of the sources: long sources have large sums for being long.
             centered: Subtract from each token's scores their mean over the generated tokens, which removes what they
                 have in common, such as a large norm. Summed over the whole answer they are zero then: use it with

@@ -110,7 +110,7 @@ def handing_layers(calls: list[Call]) -> list[Call]:
             continue
         if call.given.ndim == 3 and call.given.is_floating_point() and call.given.shape == output.shape:
             layers.append(call)
-    # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is no layer.
+    # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
     kept = {c.family for c in layers if any(o.given is tensor_of(c.returned) for o in calls if o.path != c.path)}
     return [call for call in layers if call.family in kept]
 

@@ -16,7 +16,7 @@ from .layer_outputs import embedding_output, layer_outputs
 from .layer_to_head import before_layers, find_tail
 from .memory import refuse_to_hide
 from .model_proofs import answers_again, holds_on_another_text, rows_are_of_the_vocabulary
-from .non_finite import is_number, no_number
+from .non_finite import is_finite, not_finite
 from .parts import EmbeddingTap, Parts
 from .pool import Pool, private_clone
 from .proofs import head_gives_the_logits, head_reads_tokens_alone
@@ -38,7 +38,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
 
     Raises:
         HeadMismatchError: If the model returns no logits.
-        UnsupportedModelError: If its logits are NaN, or change when it is asked again or beside another text.
+        UnsupportedModelError: If its logits are NaN, or are not deterministic or change beside another text.
     """
     model = cast(PreTrainedModel, pool.model)
     plain = not _named(model)  # its trunk has no name
@@ -48,8 +48,8 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     logits = answer_of(outputs)
     if logits is None:
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
-    if not is_number(logits):
-        raise no_number(model, calls, inputs)
+    if not is_finite(logits):
+        raise not_finite(model, calls, inputs)
     answers_again(pool, inputs, logits)
     states, embedded = states_of(outputs), embedded_of(outputs)
     skipped: dict[str, Form] = {}

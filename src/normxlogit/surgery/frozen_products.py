@@ -13,7 +13,7 @@ applies:
    is that one: keys and queries that write to and read from a state.
 4. **Left.** Held is the left factor, where one writes weights: weights @ values.
 
-A tensor times itself is no such product. Squared, a ReLU is an activation; anything else is linear only inside
+A tensor times itself is not such a product. Squared, a ReLU is an activation; anything else is linear only inside
 something that is held anyway, as in a norm's mean of squares, and elsewhere the proof names it.
 """
 

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
 from .memory import refuse_to_hide
-from .non_finite import is_number
+from .non_finite import is_finite
 from .pool import Pool
 from .proofs import SUMS, apart, beyond_rounding, mixes_by_rounding, proof, tolerance_for
 from .run import Site, run
@@ -128,8 +128,8 @@ def holds_on_another_text(
     except Exception as error:  # the same tokens in this order may be no text that the model reads
         refuse_to_hide(error)
         return "the model was not tried on a second text: it does not read this one's tokens in another order"
-    if answers is None or not is_number(answers):
-        return "the model was not tried on a second text: its answer to this one's tokens in another order is no number"
+    if answers is None or not is_finite(answers):
+        return "the model was not tried on a second text: its logits for this one in another order are not finite"
     mixed = 0.0 if logits is None else apart(answers[:count], logits)
     hidden = None if site is None else hidden_of(done.seen.get(site, [None])[-1])
     if head is not None and hidden is not None:

@@ -1,4 +1,4 @@
-"""Where in a model the first value appears that is no number."""
+"""Locate the first NaN or infinity in a forward pass."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,10 +12,10 @@ from .memory import refuse_to_hide
 from .pool import private_clone
 from .trace import Call, tensor_of, trace
 
-__all__ = ["is_number", "no_number", "non_finite_error"]
+__all__ = ["is_finite", "not_finite", "non_finite_error"]
 
 
-def is_number(values: Tensor) -> bool:
+def is_finite(values: Tensor) -> bool:
     """Return whether values hold neither NaN nor +inf; heads exclude answers with -inf, but not all of them."""
     if not values.numel() or bool(values.sum(dtype=torch.float32).isfinite()):
         return True
@@ -23,10 +23,10 @@ def is_number(values: Tensor) -> bool:
 
 
 def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> UnsupportedModelError:
-    """Return an error that says where in the model the first value appears that is no number.
+    """Return an error that names the module whose output first has NaN or infinity.
 
     Args:
-        model: A structural clone, whose answer to the inputs is no number.
+        model: A structural clone, whose logits for the inputs are not finite.
         inputs: What it read.
     """
     try:
@@ -34,33 +34,33 @@ def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Unsup
     except Exception as error:  # it ran before; what is missing is only where it went wrong
         refuse_to_hide(error)
         calls = []
-    return no_number(model, calls, inputs)
+    return not_finite(model, calls, inputs)
 
 
-def no_number(model: nn.Module, calls: list[Call], inputs: Mapping[str, Any]) -> UnsupportedModelError:
+def not_finite(model: nn.Module, calls: list[Call], inputs: Mapping[str, Any]) -> UnsupportedModelError:
     """Return the error for calls that were traced already."""
     first = min((call for call in calls if _spoiled(call, inputs)), key=lambda call: call.end, default=None)
     where = "in its head" if first is None else f"first in what {first.path or 'the model itself'} returns"
     cause = "; load the model in float32 or bfloat16 if it overflows, and check its weights"
     if first is not None:
-        own = dict(model.get_submodule(first.path).named_parameters(recurse=False))
-        bad = next((name for name, weight in own.items() if not weight.is_meta and not _finite(weight)), None)
+        weights = dict(model.get_submodule(first.path).named_parameters(recurse=False))
+        bad = next((name for name, weight in weights.items() if not weight.is_meta and not _finite(weight)), None)
         if bad is not None:
             cause = f", whose {bad} is not finite: the weights are broken"
     return UnsupportedModelError(f"{type(model).__name__} answers with NaN or infinite values, {where}{cause}")
 
 
 def _spoiled(call: Call, inputs: Mapping[str, Any]) -> bool:
-    found, mask = tensor_of(call.returned), inputs.get("attention_mask")
-    if found is None or not found.is_floating_point():
+    output, mask = tensor_of(call.returned), inputs.get("attention_mask")
+    if output is None or not output.is_floating_point():
         return False
-    if isinstance(mask, Tensor) and mask.shape == found.shape[:2]:
-        found = found[mask.bool().to(found.device)]  # what stands at padding is nobody's business
-    return not is_number(found)
+    if isinstance(mask, Tensor) and mask.shape == output.shape[:2]:
+        output = output[mask.bool().to(output.device)]  # values at padding do not matter
+    return not is_finite(output)
 
 
 def _finite(weight: Tensor) -> bool:
     try:
         return bool(weight.isfinite().all())
-    except (RuntimeError, NotImplementedError):  # quantised weights know no such question
+    except (RuntimeError, NotImplementedError):  # not implemented for quantised weights
         return True

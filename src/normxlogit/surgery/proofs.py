@@ -73,7 +73,7 @@ def apart(actual: Tensor, expected: Tensor) -> float:
     """Return the largest difference between two answers, infinite where their shapes differ.
 
     A value beyond EXCLUDED, as a regression model may answer with, counts relative to its own size, so that
-    `tolerance_for` holds for it too; the same infinity is no difference.
+    `tolerance_for` holds for it too; the same infinity does not differ.
     """
     if actual.shape != expected.shape:
         return float("inf")
@@ -137,7 +137,7 @@ def head_gives_the_logits(logits: Tensor, expected: Tensor) -> float | None:
     when="first call, of heads that answer at every token; the head alone",
 )
 def head_reads_tokens_alone(each: Tensor, logits: Tensor) -> bool:
-    """Return whether the head says of each token alone, (T, C), what it says in the text, if anything."""
+    """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
     if each.shape != logits.shape:
         return False
     kept, tolerance = logits.abs() < EXCLUDED, tolerance_for(logits)

@@ -38,7 +38,7 @@ class Call:
 
     Attributes:
         path: Where the module is in the model.
-        given: Its first argument, None if that is no tensor.
+        given: Its first argument, None if that is not a tensor.
         returned: What it returned.
         end: How many calls had ended before it.
     """

@@ -43,7 +43,7 @@ LOADED = ("name_or_path", "hf_", "is_quantized", "is_loaded_in_", "quantization_
 """How attributes of a transformers model begin that say how it was loaded, not how it answers."""
 
 CONFIG_LEFT_OUT = ("_name_or_path", "architectures", "dtype", "return_dict", "torch_dtype", "transformers_version")
-"""What a configuration says of where it was loaded from, by what and for what call."""
+"""Entries of a configuration that tell how it was loaded."""
 
 DEEPEST = 32
 """Nesting of values beyond which they are not read."""

@@ -40,7 +40,7 @@ SHOWN_LABELS = 6
 """Most labels that a summary lists."""
 
 NO_ID = -1
-"""A padding id that is no token's: a head that looks for the first padding finds none."""
+"""A padding id that belongs to no token: a head that looks for the first padding finds none."""
 
 
 class Task:

@@ -85,7 +85,7 @@ class Comparing(Task):
         return index
 
     def compared(self, result: Attribution, names: Sequence[str], values: Tensor, index: int) -> dict[str, Any]:
-        """Return what the result of one pair says of all: the prediction among them, and which pair it explains.
+        """Return the result of one pair as that of all: the prediction among them, and which pair it explains.
 
         Args:
             result: The explanation of pair `index`.

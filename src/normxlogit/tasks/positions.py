@@ -92,9 +92,9 @@ def _index(encoding: Encoding, position: Any) -> int:
         raise InputError("a position in characters needs the original text and a tokenizer that reports offsets")
     start, end = place if isinstance(place, tuple) else _span(encoding.text, place)
     if not 0 <= start < end <= len(encoding.text):
-        raise InputError(f"{start} to {end} is no span of the text, which has {len(encoding.text)} characters")
+        raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")
     for index, (first, last) in enumerate(encoding.offsets):
-        # Byte-level tokenizers count the space before a word as part of it, and a space alone is no piece of a word.
+        # Byte-level tokenizers count the space before a word as part of it, and a space alone is not a piece of a word.
         if encoding.sequence_ids[index] == 0 and encoding.text[max(first, start) : min(last, end)].strip():
             return index
     raise InputError(f"no token at characters {start} to {end} of the text")

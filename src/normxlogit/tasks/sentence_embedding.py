@@ -148,7 +148,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
     trunk = unwrapped(model)
     if not isinstance(trunk, PreTrainedModel) or trunk.get_output_embeddings() is not None:
         raise UnsupportedModelError(
-            f"{type(trunk).__name__} is no bare encoder; an embedding model is loaded with AutoModel or "
+            f"{type(trunk).__name__} is not a bare encoder; an embedding model is loaded with AutoModel or "
             "sentence-transformers, or by Explainer.from_pretrained(name, task='embedding')"
         )
     if pooling is not None:
@@ -192,7 +192,7 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
     try:
         steps = [(_kind(entry), str(entry["path"])) for entry in entries]
     except (KeyError, TypeError):
-        raise InputError(f"{source}: modules.json is no list of modules, each with a type and a path") from None
+        raise InputError(f"{source}: modules.json is not a list of modules, each with a type and a path") from None
     _check_order([kind for kind, _ in steps])
     if steps[0][1]:
         raise UnsupportedModelError(f"{source} keeps its trunk in {steps[0][1]}; load it from there, with pooling=")

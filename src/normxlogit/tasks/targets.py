@@ -78,7 +78,7 @@ class Target:
     task: Task
 
     def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the target's logits, less the contrast's if there is one: what NormXLogit and LogAt explain.
+        """Return the target's logits, minus the contrast's if there is one: what NormXLogit and LogAt explain.
 
         Args:
             logits: (N, C).
@@ -97,7 +97,7 @@ class Target:
     def quantity(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return what all methods but NormXLogit and LogAt explain: `read`, for language models relative to the others.
 
-        A shift of all logits changes no probability, so the logit of a vocabulary entry counts less its mean over the
+        A shift of all logits changes no probability, so the logit of a vocabulary entry counts minus its mean over the
         vocabulary, unless a contrast is subtracted.
 
         Args:

@@ -52,7 +52,7 @@ def test_contributions_are_the_loops_and_sum_to_the_logits(family, kind):
     layers = slow.walk(model, list(found.token_ids))
     place = 0 if found.target.position is None else found.target.position
 
-    def relative(logits):  # those of a vocabulary are explained less their mean
+    def relative(logits):  # those of a vocabulary are explained minus their mean
         return logits - logits.mean(-1, keepdim=True) if kind == "MaskedLM" else logits
 
     for number, (layer, shares) in enumerate(zip(layers, slow.decompx_states(layers), strict=True)):

@@ -205,7 +205,7 @@ class EncoderLayer:
 
     @property
     def exact(self) -> bool:
-        """Whether it works in full precision, so that a difference is no rounding."""
+        """Whether it works in full precision, so that a difference is not rounding."""
         maps = (part for name, part in self.parts.items() if name != "attention")
         return self.dtype in (torch.float32, torch.float64) and all(map(floating, maps))
 

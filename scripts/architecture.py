@@ -1,6 +1,6 @@
 """Draw the rooms of the package and who imports whom, and write it to the docs' architecture page.
 
-Usage: python scripts/house.py
+Usage: python scripts/architecture.py
 """
 
 import ast
@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 PACKAGE, PAGE = ROOT / "src" / "normxlogit", ROOT / "docs" / "architecture.md"
-BEGIN, END = "<!-- house: begin -->", "<!-- house: end -->"
+BEGIN, END = "<!-- architecture: begin -->", "<!-- architecture: end -->"
 
 Graph = dict[str, set[str]]
 
@@ -87,7 +87,7 @@ def table(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def house() -> str:
+def diagram_and_table() -> str:
     """Return the diagram and the table."""
     graph = imports()
     return f"{mermaid(graph)}\n\n{table(graph)}"
@@ -103,7 +103,7 @@ def written(page: Path = PAGE) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"{page} has no {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{house()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{diagram_and_table()}\n{END}{after}"
 
 
 if __name__ == "__main__":
