@@ -409,8 +409,7 @@ class Explainer:
         """Explain which sources of a prompt a completion rests on, at the least cost that the method allows.
 
         The frozen gradient takes a backward pass for each part of the completion, not for each token. Perturbation
-        methods take out sources instead of tokens: `occlusion` leaves out one at a time, `lime` is ContextCite's
-        estimator.
+        methods leave out sources instead of tokens: `occlusion` one at a time, `context-cite` random ones.
 
         Args:
             prompt: A text, or a list of chat messages for the tokenizer's template.

@@ -87,3 +87,14 @@ def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
     assert [row["supported"] for row in answer.to_dict()["answer"]] == [s.supported for s in answer.support]
     with pytest.raises(InputError, match="add up"):
         _ = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, method="occlusion").support
+
+
+def test_marks_and_footnotes_stand_behind_supported_sentences():
+    answer = made().cite(QUESTION, DOCUMENTS, answer=ANSWER)
+    marks = ["".join(f"[{n}]" for n in s.citations) for s in answer.support]
+    assert answer.marked().strip() == f"The movie was great.{marks[0]} The keys are here.{marks[1]}"
+    page = answer.to_markdown()
+    assert page.startswith(f"The movie was great.{marks[0].replace('[', '[^')}")
+    used = {number for support in answer.support for number in support.citations}
+    for citation in (c for c in answer.citations() if c.number in used):
+        assert f"[^{citation.number}]: {citation.name}: {citation.text}\n" in page

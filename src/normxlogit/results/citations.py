@@ -77,6 +77,10 @@ class Support(NamedTuple):
         return "rests on " + "".join(f"[{number}]" for number in self.citations)
 
 
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Citations(Sources):
     """An answer whose sentences are the parts and the documents' sentences the sources.
@@ -145,6 +149,33 @@ class Citations(Sources):
             values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), of_documents)
             support.append(Support(part.name, *values, cited, supported))
         return tuple(support)
+
+    def marked(self) -> str:
+        """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
+        return self._with_marks("[{}]")
+
+    def to_markdown(self) -> str:
+        """Return the answer in Markdown, with the cited sources as footnotes."""
+        used = {number for numbers in self._marks() for number in numbers}
+        cited = [c for c in self.citations() if c.number in used]
+        notes = [f"[^{c.number}]: {_one_line(c.name)}: {_one_line(c.text)}" for c in cited]
+        return "\n\n".join([self._with_marks("[^{}]").strip(), "\n".join(notes)]).strip() + "\n"
+
+    def _marks(self) -> list[tuple[int, ...]]:
+        """Return the numbers cited by each sentence; none for a sentence that the documents do not support."""
+        if self.bias is not None:
+            return [support.citations for support in self.support]
+        numbers = {c.source: c.number for c in self.citations()}
+        return [tuple(numbers[i] for i in sources) for sources in self.cited]
+
+    def _with_marks(self, mark: str) -> str:
+        """Return the answer with a mark for each citation behind each sentence."""
+        text, position = "", len(self.text) - len(self.completion)
+        for part, numbers in zip(self.parts, self._marks(), strict=True):
+            end = part.start + len(self.text[part.start : part.end].rstrip())
+            text += self.text[position:end] + "".join(map(mark.format, numbers))
+            position = end
+        return text + self.text[position:]
 
     def citations(self) -> list[Citation]:
         """Return the cited sources, numbered in the order in which the answer cites them."""
