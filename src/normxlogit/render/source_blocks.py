@@ -50,14 +50,11 @@ def sources_grid(s: Sources) -> Grid:
 
 
 def _answer(s: Sources) -> list[Piece]:
-    """Return the parts of the answer with what they cite, and the text between them."""
-    numbers: dict[int, int] = {}
-    cited: tuple[tuple[int, ...], ...] = ((),) * len(s.parts)
-    if isinstance(s, Citations):
-        numbers, cited = {c.source: c.number for c in s.citations()}, s.cited
+    """Return the parts of the answer with the sources that they cite, and the text between them."""
+    marks = s.marks if isinstance(s, Citations) else [()] * len(s.parts)
     pieces = [
-        (part.start, part.end, Piece("", kind="strong", part=k, cited=tuple(numbers[i] for i in sources)))
-        for k, (part, sources) in enumerate(zip(s.parts, cited, strict=True))
+        (part.start, part.end, Piece("", kind="strong", part=k, cited=numbers))
+        for k, (part, numbers) in enumerate(zip(s.parts, marks, strict=True))
     ]
     return _pieces(s.text, len(s.text) - len(s.completion), len(s.text), pieces)
 
@@ -98,7 +95,8 @@ def _listed(s: Sources) -> Table:
     """Return the cited sources and others that were left out; of a result without citations the first ones."""
     rows: list[tuple[str, float, str, str, float | None]]
     if isinstance(s, Citations):
-        rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations()]
+        used = {number for numbers in s.marks for number in numbers}
+        rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations() if c.number in used]
         known = {row[2] for row in rows}
         others = [t for t in s.top(len(s)) if t.name in s.verified and t.name not in known]
         rows += [("", t.share, t.name, t.text, s.verified[t.name]) for t in others]

@@ -156,13 +156,14 @@ class Citations(Sources):
 
     def to_markdown(self) -> str:
         """Return the answer in Markdown, with the cited sources as footnotes."""
-        used = {number for numbers in self._marks() for number in numbers}
+        used = {number for numbers in self.marks for number in numbers}
         cited = [c for c in self.citations() if c.number in used]
         notes = [f"[^{c.number}]: {_one_line(c.name)}: {_one_line(c.text)}" for c in cited]
         return "\n\n".join([self._with_marks("[^{}]").strip(), "\n".join(notes)]).strip() + "\n"
 
-    def _marks(self) -> list[tuple[int, ...]]:
-        """Return the numbers cited by each sentence; none for a sentence that the documents do not support."""
+    @property
+    def marks(self) -> list[tuple[int, ...]]:
+        """The numbers cited by each sentence; none for a sentence that the documents do not support."""
         if self.bias is not None:
             return [support.citations for support in self.support]
         numbers = {c.source: c.number for c in self.citations()}
@@ -171,7 +172,7 @@ class Citations(Sources):
     def _with_marks(self, mark: str) -> str:
         """Return the answer with a mark for each citation behind each sentence."""
         text, position = "", len(self.text) - len(self.completion)
-        for part, numbers in zip(self.parts, self._marks(), strict=True):
+        for part, numbers in zip(self.parts, self.marks, strict=True):
             end = part.start + len(self.text[part.start : part.end].rstrip())
             text += self.text[position:end] + "".join(map(mark.format, numbers))
             position = end
