@@ -162,9 +162,9 @@ LAYERS = [
     texts("a place beyond", InputError, "outside the text's", "the [MASK]", position=99, on="masked"),
     texts("a place between", InputError, "a position is a token's index", "the [MASK]", position=1.5, on="masked"),
     texts("a place that is not there", InputError, "nowhere", "the [MASK]", position="zzz", on="masked"),
-    texts("a span before the text", InputError, "no span of the text", "the [MASK]", position=(-1, 3), on="masked"),
-    texts("a span backwards", InputError, "no span of the text", "the [MASK]", position=(5, 2), on="masked"),
-    texts("a span beyond", InputError, "no span of the text", "the cat", position=(4, 99), on="tagger"),
+    texts("a span before the text", InputError, "not a span of the text", "the [MASK]", position=(-1, 3), on="masked"),
+    texts("a span backwards", InputError, "not a span of the text", "the [MASK]", position=(5, 2), on="masked"),
+    texts("a span beyond", InputError, "not a span of the text", "the cat", position=(4, 99), on="tagger"),
     texts("several places", InputError, "2 positions for 1 inputs", "the [MASK]", position=[1, 2], on="masked"),
     texts("a place in a whole text", InputError, "position= chooses a token", "the", position=0),
 ]
