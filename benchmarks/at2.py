@@ -35,13 +35,6 @@ UNITS = (None, "token")
 """What an estimator is trained on: the answer as a whole, or its tokens."""
 
 
-@register(
-    "at2",
-    paper="Cohen-Wang et al., 2025",
-    needs="a Llama and an estimator that was trained for it",
-    signed=True,
-    passes="1 forward, and the attention weights again",
-)
 class AT2(Method):
     """Learned sum of the attention weights from an answer's tokens to the tokens before them.
 
@@ -123,11 +116,24 @@ def compare(
         estimators: Trained estimators.
         folder: Where what was measured is kept.
     """
+    _registered()
     named = [*methods, *(AT2(estimator=str(path)) for path in estimators)]
     results, prompts = evaluate_sources(
         explainer, questions, named, protocol=AnswerProtocol(ablations=2), folder=folder
     )
     return [_less_backward(result) for result in results], prompts
+
+
+def _registered() -> None:
+    """Give the method its name; only here, so that it is no method of a process that imports this module."""
+    if AT2.__dict__.get("info") is None:
+        register(
+            "at2",
+            paper="Cohen-Wang et al., 2025",
+            needs="a Llama and an estimator that was trained for it",
+            signed=True,
+            passes="1 forward, and the attention weights again",
+        )(AT2)
 
 
 def _less_backward(result: RankingResult) -> RankingResult:

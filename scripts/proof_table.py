@@ -17,6 +17,8 @@ or the library takes a way that needs no such proof, such as batches without pad
 on the result. "Rounding" is 1e-5 in float32, and 8 times the machine epsilon in half precision, times the largest
 logit, or 1.
 
+<!-- generated: python scripts/proof_table.py -->
+
 | proof | what is compared | how far apart it may be | what would be wrong without it | when |
 |---|---|---|---|---|
 """

@@ -75,7 +75,8 @@ class Explainer:
         batch_tokens: Most tokens (padding included) in one forward pass.
 
     Attributes:
-        model: The module that is explained, as it was given; of a pipeline its model.
+        model: The module that is explained, the caller's own; of a pipeline its model.
+        tokenizer: Its tokenizer, image processor or feature extractor.
 
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind.
@@ -115,6 +116,7 @@ class Explainer:
         """Take the model apart."""
         self._arguments = state
         self.model: nn.Module = state["model"]
+        self.tokenizer: Any = state["tokenizer"]
         self._model = TaskModel(**state)
 
     @classmethod

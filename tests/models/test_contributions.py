@@ -139,7 +139,7 @@ def test_pictures_are_read_where_their_patches_are_embedded():
     last = last_states[:, 0]
     slope = (row - row.mean()) / (last.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (B, H)
     torch.testing.assert_close(found.values[2][:, 0, 0], (slope * last).sum(-1).detach(), rtol=1e-4, atol=1e-5)
-    with pytest.raises(UnsupportedModelError, match="ViTForImageClassification reads no word embeddings that others"):
+    with pytest.raises(UnsupportedModelError, match="ViTForImageClassification reads no word embeddings"):
         frozen.vectors(batch)
 
 

@@ -68,7 +68,7 @@ def test_sources_of_a_given_completion():
     named = explainer.explain_sources(CHAT, " a cat", by=spans)
     assert named == explainer.explain_sources(CHAT, " a cat", by=spans, method="frozen-gradient")
     assert [named.text[slice(*span)] for span in named.spans] == ["The film was bad.", "The cat sat."]
-    with pytest.raises(InputError, match="no span of message 0"):
+    with pytest.raises(InputError, match="not a span of message 0"):
         explainer.explain_sources(CHAT, " a cat", by={"film": (0, 0, 99)})
 
 
@@ -202,7 +202,7 @@ def test_named_sources_of_texts_and_messages():
         (CHAT, (0, 3), r"\(message, start, end\)"),
         ("the cat", (0, 0, 3), r"\(start, end\)"),
         (CHAT, (2, 0, 3), "no message 2"),
-        (CHAT, (1, 4, 99), "no span of message 1"),
+        (CHAT, (1, 4, 99), "not a span of message 1"),
         ("the cat", (4, 99), "not a span of the prompt"),
     ):
         with pytest.raises(InputError, match=message):

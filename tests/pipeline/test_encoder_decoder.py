@@ -275,7 +275,7 @@ def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
         g.sources("sentence")
     with pytest.raises(MethodError, match=r"normxlogit does not score the source.*frozen-gradient"):
         explainer.cite("is this good?", {"a": DOCUMENT}, max_new_tokens=4, method="normxlogit")
-    with pytest.raises(MethodError, match=r"gradient-x-input goes back.*frozen-gradient"):
+    with pytest.raises(MethodError, match=r"gradient-x-input backpropagates.*frozen-gradient"):
         explainer.explain_completion(DOCUMENT, ANSWER, method="gradient-x-input")
 
 
@@ -297,7 +297,7 @@ def test_the_commands(tmp_path, capsys, monkeypatch):
     explainer._model.tokenizer.save_pretrained(tmp_path / "model")
     code, out, err = run(capsys, "generate", DOCUMENT, "--model", tmp_path / "model", "--max-new-tokens", 3)
     assert code == 0, err
-    assert "frozen-gradient (read_at=all" in out
+    assert "frozen-gradient" in out
     (tmp_path / "a.txt").write_text(DOCUMENT)
     words = ["--question", "is this good?", "--model", tmp_path / "model", "--max-new-tokens", 3]
     code, out, err = run(capsys, "cite", tmp_path / "a.txt", *words)

@@ -190,7 +190,7 @@ def test_products_of_many_large_matrices_stay_finite_and_keep_their_shares():
                 found = torch.rand(run.batch.mask.shape[1], run.batch.mask.shape[1]) * 1e15
                 yield number, found.expand(len(run.batch.mask), -1, -1)
 
-    model = both("bert", num_hidden_layers=6)[1].model
+    model = both("bert", num_hidden_layers=6)[1]._model
     with torch.inference_mode():
         run = model.run(model.batch(model.encoder(tiny.TEXTS[:1]), [0]))
         found = Large().score(Request(model, run, resolve(model, run))).values[0, 0, 0].double()
