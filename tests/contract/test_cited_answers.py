@@ -46,7 +46,7 @@ def test_a_prompt_of_ones_own(template):
 
 def test_what_is_missing_is_named():
     explainer = made()
-    for answer in ("", "  ", 3, ["a"]):
+    for answer in ("", "  ", 3, ["a"], "</s>", "\u00e9"):
         with pytest.raises(InputError, match="answer"):
             explainer.cite(QUESTION, DOCUMENTS, answer=answer)
     with pytest.raises(InputError, match="question"):

@@ -106,10 +106,12 @@ def ask(
         raise InputError("the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {answer!r}")
     else:
         completed = read_completion(model, prompt, answer.strip() if chat else " " + answer.strip())
-    completed = _without_ending(completed)
-    if not (seen := completed.seen(spans)):
+    if (cited := _without_ending(completed)) is None:
+        nothing = "the model answers with nothing; ask in other words, or with other documents"
+        raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
+    if not (seen := cited.seen(spans)):
         raise InputError("the model's tokenizer knows no word of the documents")
-    return completed.naming(seen)
+    return cited.naming(seen)
 
 
 def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
@@ -177,13 +179,13 @@ def question_prompt(
     return [{"role": "system", "content": system}, *messages] if system else messages, spans
 
 
-def _without_ending(completed: Completed) -> Completed:
-    """Take off the special tokens that end an answer: they say nothing that a source could be cited for."""
+def _without_ending(completed: Completed) -> Completed | None:
+    """Remove the special tokens that end an answer; None if nothing else is left of it."""
     encoding, count = completed.encoding, len(completed.encoding)
     while count > completed.prompt_tokens and encoding.special[count - 1]:
         count -= 1
     if count == completed.prompt_tokens:
-        raise InputError("the model answers with nothing; ask in other words, or with other documents")
+        return None
     kept = encoding.take(range(count))
     if kept.offsets is not None and kept.text is not None:
         kept = replace(kept, text=kept.text[: kept.offsets[-1][1]])
