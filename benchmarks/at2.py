@@ -125,7 +125,7 @@ def compare(
 
 
 def _registered() -> None:
-    """Give the method its name; only here, so that it is no method of a process that imports this module."""
+    """Register the method here, not at import, so that importing this module does not add a method."""
     if AT2.__dict__.get("info") is None:
         register(
             "at2",

@@ -79,10 +79,11 @@ def pages(browser: Browser) -> None:
         for name, content in drawn.items():
             path = Path(folder) / f"{name}.html"
             path.write_text(content, encoding="utf-8")
-            page = browser.new_page(viewport={"width": 780 if name == "explain" else 980, "height": 500})
+            page = browser.new_page(
+                viewport={"width": 780 if name == "explain" else 980, "height": 1400}
+            )  # a legend that stays in view would cover rows
             page.goto(path.as_uri())
             if page.locator("[data-part]").count():
-                page.set_viewport_size({"width": 980, "height": 1020})
                 page.locator("[data-part]").first.hover()
             keep(page.screenshot(full_page=True), name)
             page.close()

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..render.blocks import Bar, Card, Cell, Column, Header, Paragraph, Table, cell
+from ..render.describe import model_text
 from ..render.html import page as drawn_page
 from .summary import Summary
 from .units import Unit
@@ -34,7 +35,7 @@ def page(summary: Summary) -> str:
 
 def cards(summary: Summary) -> list[Card]:
     """Return what drawings of a summary consist of."""
-    facts = [("texts", f"{summary.rows:,}"), ("method", summary.method), ("model", summary.model)]
+    facts = [("texts", f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
     notes = [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
     places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from ..errors import MethodError
@@ -10,7 +11,7 @@ from ..results.characters import one_line, visible
 from ..results.schema import check, plain, setting_text
 from .blocks import Header
 
-__all__ = ["Facts", "distinct_methods", "facts", "method_text", "prediction_text", "shortened", "text_of"]
+__all__ = ["Facts", "distinct_methods", "facts", "method_text", "model_text", "prediction_text", "shortened", "text_of"]
 
 LENGTH = 160
 """Characters of a text in a table or heading."""
@@ -51,6 +52,12 @@ class Facts:
         return Header(self.prediction, rows + ([("cost", cost)] if cost else []), self.notes)
 
 
+def model_text(name: str) -> str:
+    """Return a model's name; of a local folder its last part, for the rest of the path says nothing of the model."""
+    path = PurePath(name)
+    return path.name if path.is_absolute() else name
+
+
 def facts(a: Attribution) -> Facts:
     """Return what a result holds, in words."""
     names = a.target.labels
@@ -69,7 +76,7 @@ def facts(a: Attribution) -> Facts:
         prediction=prediction_text(a.prediction),
         target=target,
         method=method_text(a.method, a.settings),
-        model=a.model,
+        model=model_text(a.model),
         positive=positive if a.signed else "importance",
         negative=negative if a.signed else None,
         notes=(*a.notes, *_unknown(a)),

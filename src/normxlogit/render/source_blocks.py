@@ -6,7 +6,7 @@ from ..results.citations import Citations
 from ..results.sources import Sources
 from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
-from .describe import method_text
+from .describe import method_text, model_text
 
 __all__ = ["source_blocks", "sources_grid"]
 
@@ -28,7 +28,7 @@ def source_blocks(s: Sources) -> list[Block]:
     question = [("question", s.question)] if isinstance(s, Citations) else []
     shares = [[float(f"{v:.3g}") for v in row] for row in np.nan_to_num(s.part_shares)]  # (K, S)
     return [
-        Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", s.model)], s.notes),
+        Header("", [*question, ("method", method_text(s.method, s.settings)), ("model", model_text(s.model))], s.notes),
         Sentences([Sentence("", [("auto", _answer(s))])]),
         Links({"shares": shares}, HINT),
         *_support(s),
