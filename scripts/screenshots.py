@@ -79,10 +79,12 @@ def pages(browser: Browser) -> None:
         for name, content in drawn.items():
             path = Path(folder) / f"{name}.html"
             path.write_text(content, encoding="utf-8")
-            page = browser.new_page(
-                viewport={"width": 780 if name == "explain" else 980, "height": 1400}
-            )  # a legend that stays in view would cover rows
+            width = 780 if name == "explain" else 980
+            page = browser.new_page(viewport={"width": width, "height": 500})
             page.goto(path.as_uri())
+            # At the page's own height, the legend, which stays in view, covers no row.
+            height = page.evaluate("document.documentElement.scrollHeight")
+            page.set_viewport_size({"width": width, "height": height})
             if page.locator("[data-part]").count():
                 page.locator("[data-part]").first.hover()
             keep(page.screenshot(full_page=True), name)
