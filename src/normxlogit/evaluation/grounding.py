@@ -1,6 +1,5 @@
 """Does an answer rest on its documents? Signals are compared on questions with and without the evidence."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ from ..pipeline.ablations import Ablations
 from ..pipeline.cite import ask
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
+from .questions import read_questions
 from .report import markdown_table
 from .runs import Progress, ResultCache
 from .statistics import Interval, interval_text
@@ -98,24 +98,7 @@ def load_cases(path: str | Path, limit: int, seed: int = 0) -> list[Case]:
     Raises:
         DataError: If the file cannot be read; names file and line.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from None
-    cases: list[Case] = []
-    pairs: list[Mapping[str, Any]] = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-                if "documents" in row:
-                    cases.append(_case(row))
-                else:
-                    pairs.append({name: row[name] for name in ("question", "sentence", "label")})
-            except (ValueError, KeyError, TypeError, InputError) as error:
-                raise DataError(f"{path}, line {number}: expected a question with documents: {error!r}") from None
-    if pairs and cases:
-        raise DataError(f"{path}: some lines have documents, and others are QNLI's; pass two files")
+    cases, pairs = read_questions(path, _case)
     cases = cases[: 2 * limit] or grounding_cases(pairs, limit, seed)
     if len({case.supported for case in cases}) < 2:
         raise DataError(f"{path}: needs supported and unsupported cases")

@@ -1,20 +1,24 @@
 """Questions with documents, to measure how well methods find what answers rest on."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..errors import DataError, InputError
 from ..inputs.documents import documents_by_name
 
-__all__ = ["Asked", "load_questions", "qnli_questions"]
+__all__ = ["Asked", "load_questions", "qnli_questions", "read_questions"]
 
 SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""
+
+
+Line = TypeVar("Line")
+"""What a line of a file is read as."""
 
 
 @dataclass(frozen=True)
@@ -44,31 +48,55 @@ def load_questions(path: str | Path, limit: int, seed: int = 0, sentences: int =
     Raises:
         DataError: If it cannot be read; names file and line.
     """
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from None
-    questions, pairs = [], []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if "documents" not in row and {"sentence", "label"} <= set(row):
-                pairs.append(row)
-            else:
-                questions.append(Asked(row["question"], documents_by_name(row["documents"])))
-                if not isinstance(row["question"], str):
-                    raise TypeError("a question is a text")
-        except (ValueError, KeyError, TypeError, InputError) as error:
-            raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
-    if pairs and questions:
-        raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
+    questions, pairs = read_questions(path, _asked)
     if pairs:
         return qnli_questions(pairs, limit, seed, sentences)
     if not questions:
         raise DataError(f"{path}: empty")
     return questions[:limit]
+
+
+def _asked(row: Mapping[str, Any]) -> Asked:
+    if not isinstance(row["question"], str):
+        raise TypeError("a question is a text")
+    return Asked(row["question"], documents_by_name(row["documents"]))
+
+
+def read_questions(
+    path: str | Path, parse: Callable[[Mapping[str, Any]], Line]
+) -> tuple[list[Line], list[Mapping[str, Any]]]:
+    """Read a JSONL file of questions with documents, or of QNLI's rows.
+
+    Args:
+        path: The file.
+        parse: Makes a question of a line with documents; what it raises is told with the line's number.
+
+    Returns:
+        The questions, or the rows of QNLI ("question", "sentence", "label"); one of the two lists is empty.
+
+    Raises:
+        DataError: If the file cannot be read; names file and line.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")  # a text may hold other ends of lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from None
+    questions: list[Line] = []
+    pairs: list[Mapping[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            if "documents" not in row and {"question", "sentence", "label"} <= set(row):
+                pairs.append(row)
+            else:
+                questions.append(parse(row))
+        except (ValueError, KeyError, TypeError, InputError) as error:
+            raise DataError(f"{path}, line {number}: no question with documents: {error}") from None
+    if pairs and questions:
+        raise DataError(f"{path}: some lines have documents, and others are QNLI's; give them in two files")
+    return questions, pairs
 
 
 def qnli_questions(

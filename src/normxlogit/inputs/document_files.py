@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from html.parser import HTMLParser
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from None
     if path.suffix.lower() == ".pdf":
-        return _pdf_pages(path, name)
+        return _pdf_pages(content, path, name)
     if path.suffix.lower() in HTML_SUFFIXES:
         return {name: visible_text(_decoded_html(content, str(path)))}
     return {name: decoded(content, str(path))}
@@ -154,14 +155,14 @@ def _decoded_html(content: bytes, name: str) -> str:
         raise DataError(f"{name} is not text in the encoding that it names, or UTF-8") from None
 
 
-def _pdf_pages(path: Path, name: str) -> dict[str, str]:
+def _pdf_pages(content: bytes, path: Path, name: str) -> dict[str, str]:
     try:
         from pypdf import PdfReader
         from pypdf.errors import PyPdfError
     except ImportError:
         raise DataError(f"reading {path.name} needs pypdf: pip install 'normxlogit[documents]'") from None
     try:
-        pages = PdfReader(path).pages
+        pages = PdfReader(BytesIO(content)).pages
         texts = {f"{name}, page {number}": page.extract_text() for number, page in enumerate(pages, start=1)}
     except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise DataError(f"cannot read {path}: {error or type(error).__name__}") from None  # a damaged or locked file

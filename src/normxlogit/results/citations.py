@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from .base import require
+from .characters import one_line
 from .schema import Number
 from .sources import Sources, SourceScore
 
@@ -75,10 +76,6 @@ class Support(NamedTuple):
         if not self.supported:
             return "not supported by the documents"
         return "rests on " + "".join(f"[{number}]" for number in self.citations)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -158,7 +155,7 @@ class Citations(Sources):
         """Return the answer in Markdown, with the cited sources as footnotes."""
         used = {number for numbers in self.marks for number in numbers}
         cited = [c for c in self.citations() if c.number in used]
-        notes = [f"[^{c.number}]: {_one_line(c.name)}: {_one_line(c.text)}" for c in cited]
+        notes = [f"[^{c.number}]: {one_line(c.name)}: {one_line(c.text)}" for c in cited]
         return "\n\n".join([self._with_marks("[^{}]").strip(), "\n".join(notes)]).strip() + "\n"
 
     @property

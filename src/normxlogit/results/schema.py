@@ -1,8 +1,8 @@
 """Type hints as the schema of results and of settings: one checker, and plain values for JSON.
 
 A field of a result and a setting of a method are checked against their type hints by the same functions. Libraries were
-tried instead: msgspec and strict pydantic refuse "NaN" for a number, numpy's numbers and arrays; lenient pydantic takes
-"1.5" for a number; with a converter for each of these they are no shorter than this module.
+tried instead: strict pydantic refuses "NaN" for a number, lenient pydantic takes "1.5" for one, and msgspec refuses
+numpy's numbers and arrays; with a converter for each of these they are no shorter than this module.
 """
 
 import math
