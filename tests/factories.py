@@ -7,6 +7,7 @@ import numpy as np
 
 from normxlogit.results.attribution import Attribution, Prediction, TargetInfo
 from normxlogit.results.generation import GenerationAttribution
+from normxlogit.results.media import AudioScores, ImageScores
 from normxlogit.results.signals import AudioAttribution, ImageAttribution
 
 MOVIE = "The movie is mediocre, maybe even bad."
@@ -157,6 +158,23 @@ def make_generation(**changes: Any) -> GenerationAttribution:
         "diagnostics": {"convergence_error": (0.0, 0.5, -0.25)},
     }
     return GenerationAttribution(**(values | changes))
+
+
+def make_media() -> GenerationAttribution:
+    """Build a result of two tokens written after a picture of four patches and a sound of three moments."""
+    random = np.random.default_rng(0)
+    grid = np.array([[[0, 0, 8, 6], [8, 0, 16, 6]], [[0, 6, 8, 12], [8, 6, 16, 12]]], np.float32)
+    picture = ImageScores(
+        scores=random.normal(size=(3, 2, 2)).astype(np.float32), name="cat.png", boxes=grid, width=16, height=12
+    )
+    sound = AudioScores(
+        scores=random.normal(size=(3, 3)).astype(np.float32),
+        name="cat.wav",
+        times=np.array([[0, 0.5], [0.5, 1], [1, 1.5]], np.float32),
+        seconds=1.5,
+        loudness=np.array([0, 1, 0.5], np.float32),
+    )
+    return make_generation(images=(picture,), audio=(sound,))
 
 
 def make_image() -> ImageAttribution:

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-__all__ = ["Encoding", "Signal", "readable_tokens", "word_indices"]
+__all__ = ["Encoding", "Medium", "Signal", "Spread", "readable_tokens", "word_indices"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 
@@ -33,6 +35,48 @@ class Signal:
     times: tuple[tuple[float, float], ...] = ()
 
 
+class Spread(NamedTuple):
+    """How scores of what a model reads become scores of the places of a picture or a sound; the sum stays.
+
+    Attributes:
+        parts: Which part each of E shares is of, (E,).
+        places: At which place it is, (E,), counted through all axes of the places.
+        shares: How much of the part's score is there, (E,); those of one part sum to 1.
+    """
+
+    parts: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    shares: npt.NDArray[np.float64]
+
+    def __call__(self, scores: npt.NDArray[np.floating[Any]], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+        """Bring scores of parts, (..., N), to places, (..., *shape)."""
+        rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)  # (R, N)
+        found = np.zeros((len(rows), int(np.prod(shape))))
+        np.add.at(found.T, self.places, (rows[:, self.parts] * self.shares).T)
+        return found.reshape(*scores.shape[:-1], *shape).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Medium:
+    """A picture or a sound beside the words of a prompt.
+
+    Attributes:
+        name: What to call it.
+        tokens: The tokens of the text that stand for it.
+        places: Where each of its places is, (h, w, 4) in pixels or (n, 2) in seconds.
+        by_token: How scores of these tokens become scores of places; None where they cannot be told apart.
+        by_part: How scores of what its entry into the model returns (`surgery.signal_entry`) become scores of places.
+        about: What else its result says of it.
+    """
+
+    name: str
+    tokens: tuple[int, ...]
+    places: npt.NDArray[np.float32]
+    by_token: Spread | None
+    by_part: Spread | None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Encoding:
     """One input as the model reads it; what is a tuple has an entry for each token, except the notes.
@@ -50,6 +94,8 @@ class Encoding:
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
         source: What the encoder of an encoder-decoder model reads beside these tokens; None for others.
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
+        media: The pictures and sounds beside the words.
+        beside: The model's inputs that hold them, with their batch axis.
     """
 
     inputs: Mapping[str, list[int]]
@@ -64,6 +110,8 @@ class Encoding:
     position: int | None = None
     source: "Encoding | None" = None
     signal: Signal | None = None
+    media: tuple[Medium, ...] = ()
+    beside: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def ids(self) -> list[int]:

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction, TargetInfo
 from .base import require
+from .media import AudioScores, ImageScores, MediaScores
 from .schema import Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from .spans import By, MessageSpan, Of, Sequenced, answer_parts, prompt_sources
@@ -44,11 +45,14 @@ class GenerationAttribution(TokenScores):
         generated: The generated tokens with their logits and probabilities.
         targets: What each row explains.
         diagnostics: As in `Result`, with one number for each generated token.
-        bias: float32, (G,), with layers (G, L). `scores.sum(-1) + bias`, and `sink` where there is one, is what is
-            explained: the logit of each row's target, minus the contrast's or, without one, the mean over the
-            vocabulary. None where the scores do not add up to it.
+        bias: float32, (G,), with layers (G, L). `scores.sum(-1) + bias`, with the sums over pictures and sounds and
+            `sink` where there are such, is what is explained: the logit of each row's target, minus the contrast's
+            or, without one, the mean over the vocabulary. None where the scores do not add up to it.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
         named: The sources that the caller named, by their character spans in the text.
+        images: The scores of the patches of each picture that the prompt holds. The tokens that stand for a picture
+            in the text have no score of their own.
+        audio: The scores of the moments of each sound.
     """
 
     kind: ClassVar = "generation"
@@ -62,6 +66,13 @@ class GenerationAttribution(TokenScores):
     targets: tuple[TargetInfo, ...]
     messages: tuple[MessageSpan, ...] | None = None
     named: Mapping[str, tuple[Index, Index]] = field(default_factory=dict)
+    images: tuple[ImageScores, ...] = ()
+    audio: tuple[AudioScores, ...] = ()
+
+    @property
+    def media(self) -> tuple[MediaScores, ...]:
+        """The scores of all that is no text."""
+        return *self.images, *self.audio
 
     @property
     def prompt(self) -> str | None:
@@ -219,7 +230,11 @@ class GenerationAttribution(TokenScores):
         Raises:
             MethodError: If the result has no such layer.
         """
-        return replace(self, **self._at_layer(layer))
+        changed = self._at_layer(layer)
+        index = (self.layers or ()).index(layer)
+        images = tuple(replace(one, scores=one.scores[:, index].copy()) for one in self.images)
+        audio = tuple(replace(one, scores=one.scores[:, index].copy()) for one in self.audio)
+        return replace(self, **changed, images=images, audio=audio)
 
     def _validate(self) -> None:
         count, written = len(self.tokens), len(self.generated)
@@ -236,6 +251,8 @@ class GenerationAttribution(TokenScores):
             self.scores.shape == shape and 0 not in shape, f"scores: not of shape {shape}, as its layers and tokens"
         )
         self._validate_bias(shape[:-1])
+        for one in self.media:
+            one.validate(shape[:-1])
         length = len(self.completion) if self.text is None else len(self.text)
         require(len(self.completion) <= length, "completion: longer than the text")
         for start, end in [*self.named.values(), *((m.start, m.end) for m in self.messages or ())]:

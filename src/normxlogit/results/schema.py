@@ -78,6 +78,8 @@ def same(one: Any, other: Any) -> bool:
         return np.array_equal(one, other, equal_nan=True)
     if isinstance(one, float) and isinstance(other, float):
         return one == other or (math.isnan(one) and math.isnan(other))
+    if is_dataclass(one) and type(one) is type(other):
+        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(same(v, other[k]) for k, v in one.items())
     if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str):

@@ -1,0 +1,100 @@
+"""Pictures and sounds beside generated words: what each generated token rests on of them."""
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+
+from .base import require
+from .schema import FloatArray, Index
+
+__all__ = ["AudioScores", "ImageScores", "MediaScores"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MediaScores:
+    """The base of scores of parts that are no words.
+
+    Attributes:
+        scores: float32, (G, ...): the parts of every generated token, in the shape of `geometry`; with layers
+            (G, L, ...).
+        name: What drawings call it, such as the name of its file.
+        preview: What drawings show it by: of a picture a smaller copy, as a data URI; empty for none.
+    """
+
+    geometry: ClassVar[str]
+    """The field that says where each part is: one axis more than the parts have."""
+
+    scores: FloatArray
+    name: str
+    preview: str = ""
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        for f in fields(self):
+            if isinstance(values := getattr(self, f.name), np.ndarray):
+                values.flags.writeable = False
+
+    @property
+    def total(self) -> FloatArray:
+        """The sum over the parts, (G,), with layers (G, L)."""
+        parts: int = getattr(self, self.geometry).ndim - 1
+        total: FloatArray = self.scores.sum(tuple(range(-parts, 0)))
+        return total
+
+    def validate(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError if the parts do not fit together, or to what is explained.
+
+        Args:
+            shape: The axes of the scores before those of the parts.
+        """
+        places: FloatArray = getattr(self, self.geometry)
+        require(places.ndim > 1, f"{self.geometry}: not a place for each part")
+        expected = (*shape, *places.shape[:-1])
+        require(self.scores.shape == expected, f"scores of {self.name!r}: not of shape {expected}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImageScores(MediaScores):
+    """Scores of the patches of one picture.
+
+    Attributes:
+        scores: float32, (G, h, w), with layers (G, L, h, w).
+        boxes: float32, (h, w, 4): left, top, right and bottom of every patch, in pixels of the picture that was given.
+        width: Width of that picture in pixels.
+        height: Its height.
+    """
+
+    geometry: ClassVar = "boxes"
+
+    boxes: FloatArray
+    width: Index
+    height: Index
+
+    def validate(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError if a patch has no box of the picture."""
+        super().validate(shape)
+        require(self.boxes.ndim == 3 and self.boxes.shape[-1] == 4, "boxes: not four numbers for each patch")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AudioScores(MediaScores):
+    """Scores of the moments of one sound.
+
+    Attributes:
+        scores: float32, (G, n), with layers (G, L, n).
+        times: float32, (n, 2): beginning and end of every moment, in seconds.
+        seconds: Length of the sound.
+        loudness: float32: its course, from 0 to 1, for drawings.
+    """
+
+    geometry: ClassVar = "times"
+
+    times: FloatArray
+    seconds: float
+    loudness: FloatArray
+
+    def validate(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError if a moment has no time."""
+        super().validate(shape)
+        require(self.times.ndim == 2 and self.times.shape[-1] == 2, "times: not two numbers for each moment")

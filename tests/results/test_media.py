@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from normxlogit.errors import DataError
+from normxlogit.inputs.encoding import Spread
+from normxlogit.results.generation import GenerationAttribution
+from tests.factories import make_media
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_pictures_and_sounds_are_saved_with_the_words(tmp_path, suffix):
+    before = make_media()
+    before.save(tmp_path / f"g.{suffix}")
+    after = GenerationAttribution.load(tmp_path / f"g.{suffix}")
+    assert after == before
+    assert after.images[0].boxes.dtype == np.float32
+    with pytest.raises(ValueError, match="read-only"):
+        after.images[0].scores[:] = 0
+
+
+def test_other_scores_of_a_patch_are_another_result():
+    other = make_media().to_dict()
+    other["images"][0]["scores"][0][0][0] += 1
+    assert GenerationAttribution.from_dict(other) != make_media()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "problem"),
+    [
+        (("images", "scores"), [[[1.0]]], "not of shape"),
+        (("images", "boxes"), [[[0.0, 0.0, 1.0]] * 2] * 2, "four numbers"),
+        (("audio", "times"), [[0.0], [1.0], [2.0]], "two numbers"),
+    ],
+)
+def test_parts_without_a_place_are_refused(path, value, problem):
+    state = make_media().to_dict()
+    state[path[0]][0][path[1]] = value
+    with pytest.raises(DataError, match=problem):
+        GenerationAttribution.from_dict(state)
+
+
+def test_a_spread_keeps_the_sum_and_puts_each_part_in_its_place():
+    spread = Spread(np.array([0, 1, 1]), np.array([3, 0, 1]), np.array([1.0, 0.25, 0.75]))
+    found = spread(np.array([[2.0, 4.0]]), (2, 2))
+    assert found.tolist() == [[[1.0, 3.0], [0.0, 2.0]]]
