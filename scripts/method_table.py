@@ -1,18 +1,39 @@
-"""Write the tables on the docs' page of methods from the registry.
+"""Write what is registered about the methods: the tables on the docs' page, and the catalogue that the library reads.
 
 Usage: python scripts/method_table.py
 """
 
+import json
+import pkgutil
+from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, get_args, get_origin
 
-from normxlogit import MethodInfo, list_methods
+import normxlogit.methods
+from normxlogit import Method, MethodInfo, list_methods
 from normxlogit.methods.defaults import DEFAULTS
+from normxlogit.methods.registry import CATALOGUE
 from normxlogit.methods.settings import Setting, format_value
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "methods" / "index.md"
 BEGIN, END = "<!-- {}: begin -->", "<!-- {}: end -->"
+
+
+def catalogue() -> str:
+    """Return what the classes of this package are registered with as JSON; new methods stand last."""
+    package = normxlogit.methods
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        import_module(module.name)
+    classes, rows = [Method], {}
+    for cls in classes:
+        classes += cls.__subclasses__()
+        if "info" in vars(cls) and cls.__module__.startswith(package.__name__):
+            rows[cls.info.name] = asdict(cls.info)
+    known = [row["name"] for row in json.loads(CATALOGUE.read_text(encoding="utf-8"))]
+    order = sorted(rows, key=lambda name: known.index(name) if name in known else len(known))
+    return json.dumps([rows[name] for name in order], indent=1, ensure_ascii=False) + "\n"
 
 
 def docs_table() -> str:
@@ -73,4 +94,5 @@ def _row(*cells: str) -> str:
 
 
 if __name__ == "__main__":
+    CATALOGUE.write_text(catalogue(), encoding="utf-8")
     PAGE.write_text(written(PAGE), encoding="utf-8")

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .corpus import attribute, summarize
+    from .corpus.run import attribute
+    from .corpus.summary import summarize
     from .errors import (
         DataError,
         HeadMismatchError,
@@ -67,6 +68,8 @@ _HOMES = (
     {
         "ALL": "tasks.targets",
         "Explainer": "explainer",
+        "attribute": "corpus.run",
+        "summarize": "corpus.summary",
         "Attributions": "results.collection",
         "Comparison": "results.comparison",
         "AudioAttribution": "results.signals",
@@ -78,7 +81,6 @@ _HOMES = (
         "Sources": "results.sources",
         "Word": "results.words",
     }
-    | dict.fromkeys(("attribute", "summarize"), "corpus")
     | dict.fromkeys(("Method", "MethodInfo", "Request", "Scores", "list_methods", "register"), "methods")
     | dict.fromkeys(("Attribution", "Prediction", "TargetInfo", "Token"), "results.attribution")
 )

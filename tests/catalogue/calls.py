@@ -20,8 +20,9 @@ from normxlogit import (
     NormXLogitError,
     TargetError,
     UnsupportedModelError,
+    attribute,
+    summarize,
 )
-from normxlogit.corpus import attribute, summarize
 from normxlogit.methods import FrozenGradient, IntegratedGradients
 from tests import tiny
 

@@ -56,6 +56,7 @@ def test_what_scores_have_a_sign_and_what_layers_is_known():
 def fresh(monkeypatch):
     """A registry that has not looked at entry points yet and forgets what a test adds."""
     monkeypatch.setattr(registry, "_METHODS", dict(registry._METHODS))
+    monkeypatch.setattr(registry, "_CLASSES", dict(registry._CLASSES))
     monkeypatch.setattr(registry, "_loaded", False)
     for name in ("your_package", "your_package.methods"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -283,6 +284,10 @@ def script():
 def test_the_tables_are_what_is_registered():
     page = DOCS / "index.md"
     assert script().written(page) == page.read_text(encoding="utf-8"), "run: python scripts/method_table.py"
+
+
+def test_the_catalogue_is_what_is_registered():
+    assert script().catalogue() == registry.CATALOGUE.read_text(encoding="utf-8"), "run: python scripts/method_table.py"
 
 
 def test_the_docs_table_says_what_settings_take(fresh):

@@ -28,6 +28,7 @@ from .options import (
     Model,
     Targets,
     check_targets,
+    known_method,
     load,
 )
 
@@ -85,8 +86,9 @@ def attribute(
     method: Annotated[
         str | None,
         typer.Option(
+            callback=known_method,
             help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; by default normxlogit, and "
-            "frozen-gradient with language models."
+            "frozen-gradient with language models.",
         ),
     ] = None,
     text_column: Annotated[
@@ -139,8 +141,8 @@ def attribute(
     if engine is Engine.local and (num_workers != 1 or num_gpus_per_worker or ray_address):
         raise InputError("--num-workers, --num-gpus-per-worker and --ray-address are for --engine ray")
     with quiet(), _stoppable(output):
-        from ..corpus import attribute as run
         from ..corpus.local import bound_kernels
+        from ..corpus.run import attribute as run
 
         bound_kernels()
         if engine is Engine.ray and device == AUTO:

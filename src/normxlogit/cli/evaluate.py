@@ -27,6 +27,8 @@ from .options import (
     Rounds,
     Seed,
     Split,
+    known_method,
+    known_methods,
     load,
     methods_of,
     required,
@@ -90,7 +92,11 @@ def frontier(
         ),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help='"default", "all", or names separated by spaces; settings as name:setting=value.')
+        str,
+        typer.Option(
+            callback=known_methods,
+            help='"default", "all", or names separated by spaces; settings as name:setting=value.',
+        ),
     ] = "default",
     data_dir: DataDir = None,
     split: Split = "validation",
@@ -144,7 +150,8 @@ def alignment(
         typer.Option(help='JSON lines with "sentence_good", "sentence_bad", "evidence" and optionally "group".'),
     ] = None,
     methods: Annotated[
-        str, typer.Option(help='"all" of the paper, or names with settings, as for faithfulness.')
+        str,
+        typer.Option(callback=known_methods, help='"all" of the paper, or names with settings, as for faithfulness.'),
     ] = "all",
     words: Annotated[str, typer.Option(help="Words for which LogAt is measured, beside target and foil.")] = "",
     protocol: Annotated[Protocol, typer.Option(help="See the page on alignment.")] = Protocol.default,
@@ -241,7 +248,8 @@ def grounding(
     model: LanguageModel = "",
     gguf_file: GGUFFile = None,
     method: Annotated[
-        str | None, typer.Option(help="A method whose scores add up; frozen-gradient by default.")
+        str | None,
+        typer.Option(callback=known_method, help="A method whose scores add up; frozen-gradient by default."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 300,
     samples: Annotated[int, typer.Option(min=0, help="Ablations of ContextCite; 0 leaves it out.")] = 32,

@@ -25,6 +25,7 @@ from .options import (
     OutputFormat,
     Targets,
     check_targets,
+    known_method,
     load,
 )
 
@@ -57,7 +58,10 @@ def explain(
     gguf_file: GGUFFile = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated."),
+        typer.Option(
+            callback=known_method,
+            help="NAME or NAME:SETTING=VALUE,..., see `normxlogit methods`; may be repeated.",
+        ),
     ] = None,
     target: Targets = None,
     all_labels: AllLabels = False,
@@ -115,16 +119,14 @@ def methods() -> None:
     from rich.table import Table
     from rich.text import Text
 
-    with quiet():
-        from ..methods import list_methods
-        from ..methods.defaults import DEFAULTS
+    from ..methods.defaults import DEFAULTS
+    from ..methods.registry import list_methods
 
-        infos = list_methods()
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
     table.add_column("method", no_wrap=True)
     table.add_column("what it is", ratio=1)
     table.add_column("cost", max_width=12)
-    for info in infos:
+    for info in list_methods():
         traits = [name for name, has in (("signed", info.signed), ("single layers", info.per_layer)) if has]
         about = Text(info.summary)
         about.append("\n" + "; ".join([info.paper, f"needs {info.needs}", *traits]), Style(dim=True))

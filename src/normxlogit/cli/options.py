@@ -45,6 +45,8 @@ __all__ = [
     "Split",
     "Targets",
     "check_targets",
+    "known_method",
+    "known_methods",
     "load",
     "loading",
     "methods_of",
@@ -79,6 +81,28 @@ class Merge(str, Enum):
     first = "first"
 
 
+def known_method(value: Any) -> Any:
+    """Refuse a --method that does not exist, before the seconds that importing torch and loading a model take.
+
+    Args:
+        value: One method, several, or None.
+
+    Raises:
+        MethodError: If there is no method of a name.
+    """
+    from ..methods.registry import describe
+
+    for method in [value] if isinstance(value, str) else value or ():
+        describe(method.partition(":")[0].strip())
+    return value
+
+
+def known_methods(value: str) -> str:
+    """Refuse --methods, separated by spaces, if one does not exist, as `known_method` does."""
+    known_method([method for method in value.split() if method not in ("all", "default")])
+    return value
+
+
 # the model
 Model = Annotated[str | None, typer.Option(help="Name or folder of a model; the small sentiment model by default.")]
 LanguageModel = Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")]
@@ -94,7 +118,10 @@ GGUFFile = Annotated[
 ]
 
 # what is explained
-MethodName = Annotated[str | None, typer.Option(help="Method, see `normxlogit methods`; by default frozen-gradient.")]
+MethodName = Annotated[
+    str | None,
+    typer.Option(callback=known_method, help="Method, see `normxlogit methods`; by default frozen-gradient."),
+]
 Targets = Annotated[
     list[str] | None,
     typer.Option(help="A label, a token, or the number of one; the prediction if none is given; may be repeated."),
@@ -109,7 +136,11 @@ MergeChoice = Annotated[
 
 # what it is measured on
 Methods = Annotated[
-    str, typer.Option(help='"all", or names separated by spaces; settings as name:setting=value,setting=value.')
+    str,
+    typer.Option(
+        callback=known_methods,
+        help='"all", or names separated by spaces; settings as name:setting=value,setting=value.',
+    ),
 ]
 Dataset = Annotated[
     str, typer.Option(help="reviews (100 sentences in the package), sst2, mnli, qnli, stsb, a file or a hub name.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import InputError
-from .console import Format, check_run_output, deliver, format_for, quiet
+from .console import Format, check_run_output, deliver, format_for
 from .options import OutputFile, OutputFormat
 
 if TYPE_CHECKING:
@@ -30,10 +30,9 @@ def summarize(
     if kind is Format.csv:
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
     check_run_output(output, folder)
-    with quiet():
-        from ..corpus import summarize as run
+    from ..corpus.summary import summarize as run
 
-        summary = run(folder, gold=gold, against=against, top=top, min_count=min_count)
+    summary = run(folder, gold=gold, against=against, top=top, min_count=min_count)
     deliver(_written(summary, kind, to_file=output is not None), output)
 
 

@@ -1,6 +1,1 @@
 """Corpora: texts of any number in, Parquet shards out, and what the model looks at over all of them."""
-
-from .run import attribute
-from .summary import summarize
-
-__all__ = ["attribute", "summarize"]

@@ -1,20 +1,23 @@
-"""Attribution methods. Importing this package registers all of them."""
+"""Attribution methods. Each name is imported when it is first used: the classes import torch, the registry does not."""
 
-from .base import Method, Request, Scores, check_finite, run_method, stacked
-from .normxlogit import InputNorm, LogAt, NormXLogit, Random
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-# isort: split
-from .decomposition.alti import Alti
-from .decomposition.decompx import DecompX
-from .decomposition.globenc import GlobEnc
-from .decomposition.rollout import AttentionRollout
-from .decomposition.value_zeroing import ValueZeroing
-from .frozen import FrozenGradient
-from .gradient import GradientNorm, GradientXInput, IntegratedGradients
-from .guided_lime import GuidedLime
-from .occlusion import Occlusion
 from .registry import MethodInfo, list_methods, method_named, register
-from .surrogates import ContextCite, KernelShap, Lime
+
+if TYPE_CHECKING:
+    from .base import Method, Request, Scores, check_finite, run_method, stacked
+    from .decomposition.alti import Alti
+    from .decomposition.decompx import DecompX
+    from .decomposition.globenc import GlobEnc
+    from .decomposition.rollout import AttentionRollout
+    from .decomposition.value_zeroing import ValueZeroing
+    from .frozen import FrozenGradient
+    from .gradient import GradientNorm, GradientXInput, IntegratedGradients
+    from .guided_lime import GuidedLime
+    from .normxlogit import InputNorm, LogAt, NormXLogit, Random
+    from .occlusion import Occlusion
+    from .surrogates import ContextCite, KernelShap, Lime
 
 __all__ = [
     "Alti",
@@ -46,3 +49,27 @@ __all__ = [
     "run_method",
     "stacked",
 ]
+
+_HOMES = {
+    "Alti": "decomposition.alti",
+    "AttentionRollout": "decomposition.rollout",
+    "DecompX": "decomposition.decompx",
+    "FrozenGradient": "frozen",
+    "GlobEnc": "decomposition.globenc",
+    "GuidedLime": "guided_lime",
+    "Occlusion": "occlusion",
+    "ValueZeroing": "decomposition.value_zeroing",
+    **dict.fromkeys(("GradientNorm", "GradientXInput", "IntegratedGradients"), "gradient"),
+    **dict.fromkeys(("ContextCite", "KernelShap", "Lime"), "surrogates"),
+    **dict.fromkeys(("InputNorm", "LogAt", "NormXLogit", "Random"), "normxlogit"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'normxlogit.methods' has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES.get(name, 'base')}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

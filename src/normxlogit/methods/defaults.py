@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from ..errors import UnsupportedModelError
-from .base import Method
 from .registry import method_named
+
+if TYPE_CHECKING:
+    from .base import Method
 
 __all__ = ["DEFAULTS", "Default", "Use", "default_methods", "first_working", "named_or_default", "use_for"]
 
@@ -84,12 +86,12 @@ DEFAULTS: dict[Use, Default] = {
 """By what is explained."""
 
 
-def default_methods(use: Use) -> list[Method]:
+def default_methods(use: Use) -> list["Method"]:
     """Return the methods of a use, the first one first."""
     return [method_named(method) for method in DEFAULTS[use].methods]
 
 
-def named_or_default(method: str | Method | None, use: Use) -> Method:
+def named_or_default(method: "str | Method | None", use: Use) -> "Method":
     """Return the method that a caller named, or the first of a use where none was.
 
     Raises:
@@ -98,7 +100,7 @@ def named_or_default(method: str | Method | None, use: Use) -> Method:
     return method_named(DEFAULTS[use].methods[0] if method is None else method)
 
 
-def first_working(use: Use, explain: Callable[[Method], T]) -> tuple[T, tuple[str, ...]]:
+def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[str, ...]]:
     """Explain by the first default method of a use that works on a model.
 
     Args:

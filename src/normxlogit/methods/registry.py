@@ -1,24 +1,48 @@
-"""The methods by name; other packages add theirs with the same decorator or an entry point."""
+"""The methods by name; other packages add theirs with the same decorator or an entry point.
+
+What is registered about this package's methods is also in catalogue.json, which `scripts/method_table.py` writes: a
+method can be listed, or be missing, without the seconds that importing torch takes. Its class is imported when it is
+first used.
+"""
 
 import difflib
+import json
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MethodError
-from .base import Method
+from ..results.schema import plain
 from .settings import Setting, parse, settings_of, split_settings, unknown
 
-__all__ = ["ANY_MODEL", "LOGITS", "MethodInfo", "alternatives", "describe", "list_methods", "method_named", "register"]
+if TYPE_CHECKING:
+    from .base import Method
+
+__all__ = [
+    "ANY_MODEL",
+    "CATALOGUE",
+    "LOGITS",
+    "MethodInfo",
+    "alternatives",
+    "describe",
+    "list_methods",
+    "method_named",
+    "register",
+]
 
 ANY_MODEL = "any model with a head"
 """What a method `needs` that works wherever this library does."""
 
 LOGITS = "the model's logits"
 """What a method `needs` that works also where no head is found."""
+
+CATALOGUE = Path(__file__).with_name("catalogue.json")
+"""What is registered about this package's methods."""
 
 GROUP = "normxlogit.methods"
 """Entry-point group: each entry names a module (or class) whose import registers methods."""
@@ -39,7 +63,8 @@ class MethodInfo:
             the scores of one pass hold for every shorter text too.
         passes: Its cost in passes of the model, T the number of tokens.
         extra: The optional dependencies it needs, empty for none.
-        cls: Its class, whose arguments are its settings.
+        home: The module that its class is in.
+        defaults: Its settings by name, with their defaults as plain values.
     """
 
     name: str
@@ -51,7 +76,15 @@ class MethodInfo:
     tokenwise: bool
     passes: str
     extra: str
-    cls: type[Method]
+    home: str
+    defaults: Mapping[str, Any] = field(hash=False)
+
+    @property
+    def cls(self) -> type["Method"]:
+        """Its class, whose arguments are its settings."""
+        if self.name not in _CLASSES:
+            import_module(self.home)
+        return _CLASSES[self.name]
 
     @property
     def settings(self) -> Mapping[str, Setting]:
@@ -59,11 +92,12 @@ class MethodInfo:
         return settings_of(self.cls)
 
 
-_METHODS: dict[str, MethodInfo] = {}
+_METHODS = {row["name"]: MethodInfo(**row) for row in json.loads(CATALOGUE.read_text(encoding="utf-8"))}
+_CLASSES: dict[str, type["Method"]] = {}
 _loaded = False
 _loading = threading.RLock()
 
-M = TypeVar("M", bound=type[Method])
+M = TypeVar("M", bound="type[Method]")
 
 
 def register(
@@ -95,9 +129,10 @@ def register(
     Raises:
         MethodError: If the name is taken or no name, or the class is not a `Method` with typed settings.
     """
+    from .base import Method
 
     def add(cls: M) -> M:
-        if name in _METHODS and _METHODS[name].cls is not cls:
+        if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
             raise MethodError(f"a method named {name!r} is registered already")
         if not name or set(name) & set(":,= \t\n"):
             raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
@@ -108,12 +143,14 @@ def register(
         if "info" in vars(cls) and cls.info.name != name:
             raise MethodError(f"{cls.__name__} is registered already, as {cls.info.name}: make a subclass of it")
         try:
-            settings_of(cls)
+            defaults = {key: plain(setting.default) for key, setting in settings_of(cls).items()}
         except TypeError as error:
             raise MethodError(str(error)) from None
         summary = (cls.__doc__ or "").strip().partition("\n")[0]
-        cls.info = MethodInfo(name, summary, paper, needs, per_layer, signed, tokenwise, passes, extra, cls)
-        _METHODS[name] = cls.info
+        cls.info = MethodInfo(
+            name, summary, paper, needs, per_layer, signed, tokenwise, passes, extra, cls.__module__, defaults
+        )
+        _METHODS[name], _CLASSES[name] = cls.info, cls
         return cls
 
     return add
@@ -155,7 +192,7 @@ def describe(name: str) -> MethodInfo:
     return _METHODS[name]
 
 
-def method_named(method: str | Method) -> Method:
+def method_named(method: "str | Method") -> "Method":
     """Make the method that a text names, such as "integrated-gradients:steps=20,aggregate=l1".
 
     A setting that is itself a method with settings stands in brackets:
@@ -167,12 +204,14 @@ def method_named(method: str | Method) -> Method:
     Raises:
         MethodError: If there is no such method or setting, or a value that it refuses.
     """
-    if isinstance(method, Method):
+    if not isinstance(method, str):
+        from .base import Method
+
+        if not isinstance(method, Method):
+            raise MethodError(f"a method is a name or a Method, not {_of_kind(method)}")
         if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
             raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
         return method
-    if not isinstance(method, str):
-        raise MethodError(f"a method is a name or a Method, not {_of_kind(method)}")
     name, _, rest = method.partition(":")
     info = describe(name.strip())
     given: dict[str, Any] = {}
@@ -196,6 +235,8 @@ def method_named(method: str | Method) -> Method:
 
 
 def _of_kind(value: object) -> str:
+    from .base import Method
+
     if isinstance(value, type) and issubclass(value, Method):
         return f"a class; write {value.__name__}()"
     return type(value).__name__

@@ -94,7 +94,7 @@ def _unknown(name: str, key: str, known: Iterable[str], given: Mapping[str, Any]
 
 def _as_setting(key: str, given: Mapping[str, Any]) -> str | None:
     """Return a method with a setting as it is written: of the method given, or of the first that has it."""
-    owners = [info.name for info in list_methods() if key in info.settings]
+    owners = [info.name for info in list_methods() if key in info.defaults]
     wanted = str(given.get("method", "")).partition(":")[0]
     owner = wanted if wanted in owners else next(iter(owners), None)
     return None if owner is None else f"{owner}:{key}={given[key]}"

@@ -6,9 +6,10 @@ from pathlib import PurePath
 from typing import Any
 
 from ..errors import MethodError
+from ..methods.registry import describe
 from ..results.attribution import Attribution, Prediction
 from ..results.characters import one_line, visible
-from ..results.schema import check, plain, setting_text
+from ..results.schema import check, setting_text
 from .blocks import Header
 
 __all__ = ["Facts", "distinct_methods", "facts", "method_text", "model_text", "prediction_text", "shortened", "text_of"]
@@ -133,13 +134,10 @@ def shortened(text: str, length: int = LENGTH) -> str:
 
 def _default_settings(name: str) -> Mapping[str, Any]:
     """Return a method's default settings as results hold them; none for a method that is not installed."""
-    from ..methods.registry import describe  # imports torch, which a drawing without a method does not need
-
     try:
-        settings = describe(name).settings
+        return {key: check(Any)(default) for key, default in describe(name).defaults.items()}
     except MethodError:
         return {}
-    return {key: check(Any)(plain(one.default)) for key, one in settings.items()}
 
 
 def _unknown(a: Attribution) -> list[str]:

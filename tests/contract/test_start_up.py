@@ -1,0 +1,75 @@
+"""What needs no model does not wait for torch: lists, help, misspelt names, saved results and summaries."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from normxlogit import attribute
+from tests.factories import make_attribution
+
+from .compare import explainer
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def without_torch(code, *arguments):
+    """Run a program in a new process, which may not import torch; returns exit code, output and errors."""
+    program = (
+        f"import sys\ntry:\n    {code}\n"
+        "finally:\n    assert not {'torch', 'transformers'} & set(sys.modules), 'torch was imported'\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program, *map(str, arguments)], capture_output=True, env=ENVIRONMENT)
+    out, err = run.stdout.decode(), run.stderr.decode()
+    assert "torch was imported" not in err, err
+    return run.returncode, out, err
+
+
+def command(*arguments):
+    return without_torch("from normxlogit.cli import main; main()", *arguments)
+
+
+def test_the_methods_are_listed():
+    code, out, err = command("methods")
+    assert (code, err) == (0, "")
+    assert " frozen-gradient " in out
+    assert "NormXLogit (EMNLP 2025)" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "--method", "normxlogt", "a text"),
+        ("explain", "--method", "normxlogit", "--method", "normxlogt:norm_of=embedding_output", "a text"),
+        ("generate", "--method", "normxlogt", "a text"),
+        ("attribute", "texts.csv", "--output", "out", "--method", "normxlogt"),
+        ("evaluate", "faithfulness", "--methods", "normxlogit normxlogt"),
+        ("evaluate", "frontier", "--methods", "normxlogt"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_misspelt_method_is_refused_at_once(arguments):
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: no method named 'normxlogt'; did you mean normxlogit")
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_a_saved_result_is_loaded_and_drawn(suffix, tmp_path):
+    make_attribution(method="frozen-gradient", settings={"read_at": "all"}).save(tmp_path / f"a.{suffix}")
+    code, out, err = without_torch(
+        "from normxlogit import Attributions; a = Attributions.load(sys.argv[1]); print(a[0]); a.to_html(sys.argv[2])",
+        tmp_path / f"a.{suffix}",
+        tmp_path / "page.html",
+    )
+    assert (code, err) == (0, "")
+    assert "frozen-gradient" in out
+    assert (tmp_path / "page.html").exists()
+
+
+def test_a_corpus_is_summarised(tmp_path):
+    attribute(explainer("bert"), [{"text": "the cat sat"}, {"text": "a dog"}], tmp_path / "run")
+    code, out, err = command("summarize", tmp_path / "run", "--min-count", "1")
+    assert (code, err) == (0, "")
+    assert "cat" in out
