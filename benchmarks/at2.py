@@ -161,7 +161,7 @@ def _prompt(tasks: Any, explainer: Explainer, question: Asked, max_new_tokens: i
     """Return a question with its answer as a task of the package, on the token ids that this package reads."""
     completed = ask(explainer._model, question.question, question.documents, max_new_tokens=max_new_tokens)
     ids, start = list(completed.encoding.ids), completed.prompt_tokens
-    sources = prompt_sources(completed.sequenced(), completed.named)
+    sources = prompt_sources(completed.sequenced(), completed.named_sources)
 
     class Prompt(tasks.AttributionTask):  # type: ignore[misc]
         """The prompt: its ablations are kept, for every unit is trained on the same."""

@@ -35,7 +35,7 @@ from .results.comparison import Comparison
 from .results.generation import GenerationAttribution
 from .results.similarity import Similarity
 from .results.sources import Merging, Sources
-from .results.spans import By, Of
+from .results.spans import PartSpec, SourceSpec
 from .surgery.clone import unwrapped
 from .surgery.recorders import without_recorders
 from .tasks import TaskName, is_bare
@@ -403,8 +403,8 @@ class Explainer:
         prompt: Prompt,
         completion: str | Sequence[int],
         *,
-        by: By | Mapping[str, Sequence[int]] = "sentence",
-        of: Of = None,
+        sources: SourceSpec | Mapping[str, Sequence[int]] = "sentence",
+        parts: PartSpec = None,
         method: str | Method | None = None,
         merge: Merging = "sum",
     ) -> Sources:
@@ -416,8 +416,8 @@ class Explainer:
         Args:
             prompt: A text, or a list of chat messages for the tokenizer's template.
             completion: As in `explain_completion`.
-            by: "sentence", "paragraph", "message" or "word", or named spans as `sources` of `explain_completion`.
-            of: The part of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
+            sources: "sentence", "paragraph", "message" or "word", or named spans as in `explain_completion`.
+            parts: The parts of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
             method: As in `explain_completion`.
             merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
 
@@ -428,8 +428,10 @@ class Explainer:
         """
         model, options = self._language_model, Options(method=named_or_default(method, "completions"))
         completed = read_completion(model, prompt, completion)
-        completed = completed if isinstance(by, str) else completed.naming(by)
-        return explain_sources(model, completed, options, by if isinstance(by, str) else completed.named, of, merge)
+        if not isinstance(sources, str):
+            completed = completed.with_sources(sources)
+            sources = completed.named_sources
+        return explain_sources(model, completed, options, sources, parts, merge)
 
     @checked_arguments
     def from_generation(

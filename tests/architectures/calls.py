@@ -290,7 +290,7 @@ class TextCalls:
     def sources(self) -> None:
         """Explain which words of a prompt a completion rests on; everything adds up to the sum of its logits."""
         text, completion = self.inputs[0], COMPLETIONS[0]
-        found = self.explainer.explain_sources(text, f" {completion}", by="word")
+        found = self.explainer.explain_sources(text, f" {completion}", sources="word")
         parts = np.concatenate([found.table, found.rest[:, None], found.written[:, None]], -1)  # (1, S + 2)
         adds_up(found, [self._centred(text, completion).sum()], "scores and bias of sources", parts)
 

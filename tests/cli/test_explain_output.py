@@ -50,7 +50,7 @@ def test_json_is_valid_and_reads_back(run):
     code, out, _ = run("explain", "a film", "bad", "--format", "json")
     document = json.loads(out)
     assert code == 0
-    assert document["format_version"] == 3
+    assert document["format_version"] == 4
     assert set(document) == {"format_version", "attributions"}
     assert [Attribution.from_dict(state) for state in document["attributions"]] == LOADED[None](["a film", "bad"])
     assert "words" not in document["attributions"][0]

@@ -25,7 +25,7 @@ def test_an_answer_is_what_explain_sources_explains():
     assert answer.question == QUESTION
     prompt = answer.text[: -len(answer.completion)]
     spans = dict(zip(answer.names, answer.spans, strict=True))
-    plain = explainer.explain_sources(prompt, answer.completion, by=spans, of="sentence")
+    plain = explainer.explain_sources(prompt, answer.completion, sources=spans, parts="sentence")
     np.testing.assert_allclose(answer.table, plain.table, rtol=1e-4, atol=1e-5)
     assert Citations.from_dict(answer.to_dict()) == answer
 
@@ -66,8 +66,8 @@ def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
     sources = explainer.explain_sources(
         answer.text[: -len(answer.completion)],
         answer.completion,
-        by=dict(zip(answer.names, answer.spans, strict=True)),
-        of="sentence",
+        sources=dict(zip(answer.names, answer.spans, strict=True)),
+        parts="sentence",
     )
     sink = np.zeros(len(answer.parts)) if sources.sink is None else sources.sink
     wholes = sources.table.sum(1) + sources.rest + sources.written + sources.bias + sink

@@ -31,8 +31,8 @@ def writer():
 def sources(writer):
     return [
         writer.explain_sources(PROMPT, " the cat is here"),
-        writer.explain_sources(PROMPT, " a film . the plot", by="word", of="word", method="occlusion"),
-        writer.explain_sources(PROMPT, " bad", by={"first": (0, 20), "last": (40, 55)}, of="token"),
+        writer.explain_sources(PROMPT, " a film . the plot", sources="word", parts="word", method="occlusion"),
+        writer.explain_sources(PROMPT, " bad", sources={"first": (0, 20), "last": (40, 55)}, parts="token"),
     ]
 
 

@@ -227,7 +227,7 @@ def test_generated_tokens_have_a_bias_each(completion, language_model):
         assert g.scores[row].sum() + g.bias[row] == pytest.approx(float(at[index] - at.mean()), abs=1e-3)
         one = g.for_token(row)
         assert one.scores.sum() + one.bias == pytest.approx(float(at[index] - at.mean()), abs=1e-3)
-    s = g.sources("word", of="token")
+    s = g.sources("word", parts="token")
     np.testing.assert_allclose(s.table.sum(1) + s.rest + s.written + s.bias, g.scores.sum(-1) + g.bias, **CLOSE)
 
 

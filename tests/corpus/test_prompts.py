@@ -54,7 +54,7 @@ def writer():
 @pytest.mark.parametrize("method", [None, "normxlogit", "occlusion"])
 def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
     path = jsonl(tmp_path / "in.jsonl", ROWS)
-    wanted = {"method": method, "sources": "sentence", "of": "word", "id_column": "key", "keep_text": True}
+    wanted = {"method": method, "sources": "sentence", "parts": "word", "id_column": "key", "keep_text": True}
     done = attribute(writer, path, tmp_path / "out", shard_rows=4, **wanted)
     assert (done.rows, done.errors) == (9, 6)
     for row, reason in errors(tmp_path / "out").items():
@@ -70,7 +70,7 @@ def test_sources_are_those_of_the_explainer(writer, tmp_path, method):
             own = explain_sources(writer._model, completed, Options(method=method_named(method)), "sentence", "word")
         else:
             own = writer.explain_completion(given["prompt"], given["completion"], method=method)
-            own = own.sources("sentence", of="word")
+            own = own.sources("sentence", parts="word")
         np.testing.assert_allclose(row["scores"], own.scores, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(row["shares"], own.shares, rtol=1e-5, atol=1e-6)
         assert row["source_texts"] == [own.text[a:b] for a, b in own.spans]
@@ -120,7 +120,7 @@ def test_a_stopped_run_goes_on_and_other_settings_are_refused(writer, tmp_path):
     done = attribute(writer, path, tmp_path / "out", sources="sentence", shard_rows=1)
     assert done.fresh < done.rows == 6
     assert sorted(results(tmp_path / "out")["row"].to_pylist()) == list(range(6))
-    for other in ({"sources": "word"}, {"sources": "sentence", "of": "word"}):
+    for other in ({"sources": "word"}, {"sources": "sentence", "parts": "word"}):
         with pytest.raises(DataError, match=r"sources|parts of completions"):
             attribute(writer, path, tmp_path / "out", shard_rows=1, **other)
     jsonl(path, [ROWS[0], ROWS[6] | {"completion": " awful"}] + [ROWS[0], ROWS[6]] * 2)
@@ -183,14 +183,14 @@ def test_parquet_messages_and_columns_of_other_names(writer, tmp_path):
 
 WRONG = {
     "sources must be": {"sources": "letter"},
-    "of must be": {"sources": "sentence", "of": "letter"},
+    "parts must be": {"sources": "sentence", "parts": "letter"},
     "give their column or max_new_tokens": {
         "sources": "sentence",
         "max_new_tokens": 3,
         "completion_column": "completion",
     },
     "max_new_tokens is for the sources": {"max_new_tokens": 3},
-    "of is for the sources": {"of": "word"},
+    "parts is for the sources": {"parts": "word"},
     "a column of completions is for": {"completion_column": "completion"},
     "target is for texts": {"sources": "sentence", "target": 3},
     "layers is for texts": {"sources": "sentence", "layers": [1]},
@@ -231,7 +231,7 @@ def test_the_command(writer, tmp_path):
     writer._model.module.save_pretrained(tmp_path / "model")
     writer._model.tokenizer.save_pretrained(tmp_path / "model")
     path = jsonl(tmp_path / "in.jsonl", ROWS[:2])
-    command = ["attribute", str(path), "--model", str(tmp_path / "model"), "--sources", "sentence", "--of", "word"]
+    command = ["attribute", str(path), "--model", str(tmp_path / "model"), "--sources", "sentence", "--parts", "word"]
     command += ["--method", "frozen-gradient:read_at=-1", "--output", str(tmp_path / "out")]
     found = CliRunner().invoke(app, command)
     assert found.exit_code == 0, found.output

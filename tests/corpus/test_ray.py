@@ -79,7 +79,7 @@ def test_prompts_and_their_sources_are_those_of_the_local_engine(tmp_path):
     path = jsonl(
         tmp_path / "in.jsonl", [{"prompt": t, "completion": " bad film" if i else ""} for i, t in enumerate(texts(6))]
     )
-    wanted = {"sources": "word", "of": "token", "shard_rows": 2, "keep_text": True}
+    wanted = {"sources": "word", "parts": "token", "shard_rows": 2, "keep_text": True}
     for engine in ("ray", "local"):  # by default the states in the middle are read
         attribute(model, path, tmp_path / engine, engine=engine, **wanted)
     one, two = (results(tmp_path / engine) for engine in ("ray", "local"))

@@ -67,7 +67,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     question = Asked("is this good?", {"text": DOCUMENT})
     state = measured(model, question, METHODS, (6, 12), 3)
     completed = ask(model, question.question, question.documents, max_new_tokens=6)
-    measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named))
+    measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named_sources))
 
     def total(out):
         kept = np.ones((1, 4), bool)
@@ -81,10 +81,12 @@ def test_what_is_measured_on_a_prompt(explainer):
     assert set(state["methods"]) == {"occlusion", "random", "length", *METHODS, *excess, *verified}
     assert figure(state, verified[0], "agrees") >= figure(state, METHODS[0], "agrees")
     found = explain_sources(
-        model, completed, Options(method=method_named("frozen-gradient")), completed.named, merge="excess"
+        model, completed, Options(method=method_named("frozen-gradient")), completed.named_sources, merge="excess"
     )
     np.testing.assert_allclose(state["methods"][excess[0]]["scores"], found.scores, rtol=1e-3, atol=1e-4)
-    norms = explain_sources(model, completed, Options(method=method_named("normxlogit")), completed.named, merge="sum")
+    norms = explain_sources(
+        model, completed, Options(method=method_named("normxlogit")), completed.named_sources, merge="sum"
+    )
     np.testing.assert_allclose(state["methods"]["normxlogit"]["scores"], norms.scores, rtol=1e-3, atol=1e-4)
     text = completed.sequenced()
     assert state["question"] == question.question

@@ -61,15 +61,15 @@ def test_sources_of_a_given_completion():
     completed = read_completion(explainer._language_model, CHAT, " a cat")
     for method in ("occlusion", "frozen-gradient"):
         wanted = explain_sources(explainer._language_model, completed, Options(method=method_named(method)), "message")
-        found = explainer.explain_sources(CHAT, " a cat", by="message", method=method)
+        found = explainer.explain_sources(CHAT, " a cat", sources="message", method=method)
         assert found == wanted
         assert found.names == ("system", "user")
     spans = {"film": (0, 0, 17), "cat": (1, 0, 12)}
-    named = explainer.explain_sources(CHAT, " a cat", by=spans)
-    assert named == explainer.explain_sources(CHAT, " a cat", by=spans, method="frozen-gradient")
+    named = explainer.explain_sources(CHAT, " a cat", sources=spans)
+    assert named == explainer.explain_sources(CHAT, " a cat", sources=spans, method="frozen-gradient")
     assert [named.text[slice(*span)] for span in named.spans] == ["The film was bad.", "The cat sat."]
     with pytest.raises(InputError, match="not a span of message 0"):
-        explainer.explain_sources(CHAT, " a cat", by={"film": (0, 0, 99)})
+        explainer.explain_sources(CHAT, " a cat", sources={"film": (0, 0, 99)})
 
 
 def test_sentences_that_the_tokenizer_does_not_know_are_no_sources():
@@ -319,14 +319,14 @@ def test_the_command_reads_standard_input(folder, capsys, monkeypatch):
     assert "\r" not in json.loads(out)["text"]
 
 
-def ablated(method, by="sentence", of=None):
+def ablated(method, sources="sentence", parts=None):
     model = explainer_for()._language_model
     completed = generate(model, CHAT, 5, {})
-    return model, completed, explain_sources(model, completed, Options(method=method_named(method)), by, of)
+    return model, completed, explain_sources(model, completed, Options(method=method_named(method)), sources, parts)
 
 
 def test_shapley_values_of_three_sources_are_those_of_all_orders():
-    model, completed, found = ablated("kernel-shap", of="token")
+    model, completed, found = ablated("kernel-shap", parts="token")
     sources = prompt_sources(completed.sequenced(), "sentence")
     measure = Ablations(model, completed, sources)
     wanted = np.zeros((5, 3))

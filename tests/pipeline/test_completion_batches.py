@@ -72,7 +72,7 @@ def test_layers_targets_sources_and_messages_of_each_prompt():
     )
     assert [g.scores.shape[:2] for g in many] == [(1, 2), (2, 2)]
     assert [t.labels[0] for t in many[1].targets] == ["mat", "film"]
-    assert [list(g.named) for g in many] == [["cat"], ["film"]]
+    assert [list(g.named_sources) for g in many] == [["cat"], ["film"]]
     assert [g.messages[0].role for g in many] == ["user", "user"]
     same(many[1], explainer.explain_completion(chat[1], " good film", targets=["mat", "film"], layers=[1, 3],
                                                method="normxlogit"))  # fmt: skip

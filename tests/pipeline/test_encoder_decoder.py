@@ -142,7 +142,7 @@ def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attent
 def test_sources_add_up_with_the_rest_the_answers_own_words_and_the_bias(family):
     explainer = shared(family)
     g = explainer.explain_completion(DOCUMENT, ANSWER)
-    found = g.sources("sentence", of="token")
+    found = g.sources("sentence", parts="token")
     assert found.names == ("The movie is good.", "The cat sat on the mat.", "A plot with charm!")
     totals = found.table.sum(1) + found.rest + found.written + found.bias
     source, written = split(g)
@@ -165,7 +165,7 @@ def test_an_answer_is_cited_from_one_backward_pass(family):
     ids = explainer.generate(prompt, max_new_tokens=6).token_ids
     g = explainer.explain_completion(prompt, ids[len(tiny.tokenizer()(prompt).input_ids) + 1 :])
     spans = dict(zip(cited.names, cited.spans, strict=True))
-    np.testing.assert_allclose(cited.scores, g.sources(spans, of=(0, len(cited.completion))).scores, atol=1e-3)
+    np.testing.assert_allclose(cited.scores, g.sources(spans, parts=(0, len(cited.completion))).scores, atol=1e-3)
     assert len(cited.verified) == 2
     assert Citations.from_dict(cited.to_dict()).names == ("a:1", "a:2", "a:3")
     assert "a:1" in cited.to_html()
@@ -197,10 +197,10 @@ def test_leaving_out_a_source_takes_its_tokens_from_the_encoder(family):
 
 def test_sources_of_a_given_completion_by_any_method():
     explainer = shared("t5")
-    named = explainer.explain_sources(DOCUMENT, ANSWER, by={"first": (0, 18), "last": (43, 61)})
+    named = explainer.explain_sources(DOCUMENT, ANSWER, sources={"first": (0, 18), "last": (43, 61)})
     whole = explainer.explain_completion(DOCUMENT, ANSWER).sources({"first": (0, 18), "last": (43, 61)})
     np.testing.assert_allclose(named.scores, whole.scores, atol=1e-4)
-    lost = explainer.explain_sources(DOCUMENT, ANSWER, by="sentence", of="token", method="occlusion")
+    lost = explainer.explain_sources(DOCUMENT, ANSWER, sources="sentence", parts="token", method="occlusion")
     assert (lost.table.shape, lost.unit) == ((4, 3), "nats")
 
 

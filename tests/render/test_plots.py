@@ -107,8 +107,8 @@ def test_generated_tokens_are_rows_and_words_or_sources_columns():
     figure = g.plot()
     assert labels(figure.axes[0].yaxis) == ["mat", "is", "red."]
     assert labels(figure.axes[0].xaxis) == [g.sources("word").text[slice(*s)] for s in g.sources("word").spans]
-    assert np.array_equal(table(figure), g.sources("word", of="token").table)
-    assert table(g.plot({"a": (0, 6), "b": (6, 10)}, of="sentence")).shape == (1, 2)
+    assert np.array_equal(table(figure), g.sources("word", parts="token").table)
+    assert table(g.plot({"a": (0, 6), "b": (6, 10)}, parts="sentence")).shape == (1, 2)
     assert len(labels(g.plot(k=1).axes[0].xaxis)) == 1
 
 

@@ -41,9 +41,9 @@ def test_any_other_field_or_score_makes_results_differ():
         ("[]", "expected fields with values"),
         ('{"format_version": 99}', "99"),
         ("{}", "None"),
-        ('{"format_version": 3, "kind": "text"}', "scores is missing"),
-        ('{"format_version": 3, "kind": "image"}', "expected one of text"),
-        ('{"format_version": 3, "attributions": []}', "0 results; read them with Attributions.load"),
+        ('{"format_version": 4, "kind": "text"}', "scores is missing"),
+        ('{"format_version": 4, "kind": "image"}', "expected one of text"),
+        ('{"format_version": 4, "attributions": []}', "0 results; read them with Attributions.load"),
     ],
 )
 def test_other_files_are_refused(content, message, tmp_path):

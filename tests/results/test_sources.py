@@ -62,7 +62,7 @@ def result(**changes):
 def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
     g = result()
     for of in (None, "sentence", "word", "token", 2, -1, (0, 8)):
-        s = g.sources("sentence", of=of)
+        s = g.sources("sentence", parts=of)
         rows = {
             None: range(6),
             "sentence": range(6),
@@ -80,7 +80,7 @@ def test_scores_of_sources_and_of_the_rest_sum_to_the_scores_of_the_tokens():
 
 def test_each_source_holds_its_own_tokens_and_each_part_its_own_rows():
     g = result()
-    s = g.sources("sentence", of="sentence")
+    s = g.sources("sentence", parts="sentence")
     assert s.names == ("The cat sat.", "A dog ran.", "Who?") == tuple(g.text[a:b] for a, b in s.spans)
     assert [p.name for p in s.parts] == ["The cat.", "It sat."]
     np.testing.assert_allclose(s.table[0, 1], g.scores[:3, 5:9].sum(), rtol=1e-5)
@@ -99,7 +99,7 @@ def test_words_paragraphs_messages_and_named_spans():
     assert chat.sources("sentence").names == ("The cat sat.", "Who?")  # the rest is the template's
     named = g.sources({"dog": (13, 23), "cat": (4, 7)})
     np.testing.assert_allclose(named.scores, [g.scores[:, 5:9].sum(), g.scores[:, 2].sum()], rtol=1e-5)
-    assert replace(g, named={"dog": (13, 23)}).sources().names == ("dog",)
+    assert replace(g, named_sources={"dog": (13, 23)}).sources().names == ("dog",)
 
 
 def test_special_tokens_are_in_no_source():
@@ -110,7 +110,7 @@ def test_special_tokens_are_in_no_source():
 def test_shares_are_of_what_speaks_for_the_answer():
     scores = np.zeros((6, 18), np.float32)
     scores[:, 1], scores[:, 5], scores[:, 10] = 3, 1, -2
-    s = result(scores=scores).sources("sentence", of="sentence")
+    s = result(scores=scores).sources("sentence", parts="sentence")
     np.testing.assert_allclose(s.shares, [0.75, 0.25, 0])
     np.testing.assert_allclose(s.part_shares.sum(1), 1)
     assert [(t.place, t.text, round(t.share, 2)) for t in s.top(2)] == [
@@ -123,14 +123,14 @@ def test_shares_are_of_what_speaks_for_the_answer():
 
 def test_the_largest_score_and_scores_less_what_all_tokens_have_in_common():
     g = result()
-    most = g.sources("sentence", of=3, merge="max")
+    most = g.sources("sentence", parts=3, merge="max")
     assert most.table[0, 0] == g.scores[3, 1:5].max()
-    centered = g.sources("sentence", of="token", centered=True)
+    centered = g.sources("sentence", parts="token", centered=True)
     less = g.scores[:, 1:5].sum(1) - g.scores[:, 1:5].sum(1).mean()
     np.testing.assert_allclose(centered.table[:, 0], less, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(centered.scores, 0, atol=1e-4)
     assert centered.settings["centered"] is True
-    excess = g.sources("sentence", of=2, merge="excess")
+    excess = g.sources("sentence", parts=2, merge="excess")
     row = g.scores[2]
     mean = row[[*range(1, 9), 10, 11]].mean()
     wanted = [row[1:5].sum() - 4 * mean, row[5:9].sum() - 4 * mean, row[10:12].sum() - 2 * mean]
@@ -170,7 +170,9 @@ def test_layers_and_offsets_are_needed():
 
 
 def test_a_file_holds_all_of_it(tmp_path):
-    s = result(named={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),)).sources("sentence", of="sentence")
+    s = result(named_sources={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),)).sources(
+        "sentence", parts="sentence"
+    )
     s.save(tmp_path / "s.json")
     assert Sources.load(tmp_path / "s.json") == s
     s.save(tmp_path / "s.csv")
@@ -180,14 +182,14 @@ def test_a_file_holds_all_of_it(tmp_path):
         Sources.from_dict(state | {"table": [[1.0]]})
     with pytest.raises(DataError, match="outside the text"):
         Sources.from_dict(state | {"sources": [{"name": "x", "start": 0, "end": 999}] * len(s)})
-    g = result(named={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),))
+    g = result(named_sources={"dog": (13, 23)}, messages=(MessageSpan("user", 0, 23),))
     assert type(g).from_dict(g.to_dict()) == g
 
 
 def citations():
     scores = np.zeros((6, 18), np.float32)
     scores[:3, 5], scores[3:, 1], scores[3:, 5], scores[3:, 10] = 3, 4, 1.5, 0.1
-    s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, of="sentence")
+    s = result(scores=scores).sources({"a.txt:1": (0, 12), "a.txt:2": (13, 23), "b:1": (25, 29)}, parts="sentence")
     return Citations(**vars(s), question="Who <sat>?", verified={"a.txt:2": 4.25})
 
 

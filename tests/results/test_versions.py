@@ -1,4 +1,4 @@
-"""Files of formats 1 and 2, written by the versions of the library that wrote them."""
+"""Files of formats 1 to 3, written by the versions of the library that wrote them."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,13 @@ def test_results_of_format_1_are_read():
     assert text.bias == 0.5  # among the diagnostics then
     assert text.diagnostics == {"error": 0.25}
     assert isinstance(generation, GenerationAttribution)
-    assert (generation.merge, generation.messages, generation.named) == ("sum", None, {})
+    assert (generation.merge, generation.messages, generation.named_sources) == ("sum", None, {})
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_named_sources_of_format_3_are_read(suffix):
+    (generation,) = Attributions.load(FILES / f"3/generation.{suffix}")
+    assert generation == make_generation(named_sources={"dog": (0, 3)})
 
 
 def test_the_bias_of_the_last_layer_gives_those_of_the_others():
@@ -70,7 +76,7 @@ def test_the_bias_of_the_last_layer_gives_those_of_the_others():
     assert current(several)["bias"] is None
 
 
-@pytest.mark.parametrize("version", [0, 4, "3", True, None, 1.0])
+@pytest.mark.parametrize("version", [0, 5, "4", True, None, 1.0])
 def test_other_versions_are_refused(version):
-    with pytest.raises(DataError, match="this version reads 1 to 3"):
+    with pytest.raises(DataError, match="this version reads 1 to 4"):
         current(make_attribution().to_dict() | {"format_version": version})

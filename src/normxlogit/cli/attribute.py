@@ -99,10 +99,14 @@ def attribute(
     id_column: Annotated[str | None, typer.Option(help="Column of ids; row numbers by default.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column with what to explain in each row.")] = None,
     sources: Annotated[
-        Sources | None, typer.Option(help="Explain completions: which of these pieces of its prompt each rests on.")
+        Sources | None,
+        typer.Option(
+            help="Explain completions: what a prompt is divided into, and which of it each completion rests on."
+        ),
     ] = None,
-    of: Annotated[
-        Parts | None, typer.Option(help="Explain each of these parts of a completion; by default it is one.")
+    parts: Annotated[
+        Parts | None,
+        typer.Option(help="What a completion is divided into, each part explained; by default it is explained whole."),
     ] = None,
     completion_column: Annotated[
         str | None, typer.Option(help='Column of the completions; "completion" by default with --sources.')
@@ -171,7 +175,7 @@ def attribute(
             merge=None if merge is None else merge.value,
             shard_rows=shard_rows,
             sources=None if sources is None else sources.value,
-            of=None if of is None else of.value,
+            parts=None if parts is None else parts.value,
             completion_column=completion_column,
             max_new_tokens=max_new_tokens,
             max_errors=max_errors,

@@ -13,7 +13,7 @@ from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
 from ..pipeline.writing import generate_each, opened, read_completion
 from ..results.sources import Sources
-from ..results.spans import Level
+from ..results.spans import SourceKind
 from .halving import Halving
 from .settings import Settings
 from .shards import Shard
@@ -78,7 +78,7 @@ class PromptWorker:
         if not self.model.tokenizer.is_fast:
             raise InputError("sources need a tokenizer that reports character offsets")
         self.settings = settings
-        self._by: Level = settings.sources or "sentence"
+        self._sources: SourceKind = settings.sources or "sentence"
         self._reading, self._explaining = Halving(), Halving()  # in a thread each
 
     def prepare(self, shard: Shard) -> PreparedPrompts:
@@ -134,11 +134,11 @@ class PromptWorker:
         def explain(rows: list[int]) -> list[Any]:
             for row in rows:
                 try:
-                    sources_and_parts(completed[row], self._by, settings.of)
+                    sources_and_parts(completed[row], self._sources, settings.parts)
                 except InputError as error:  # the row's fault, however many there are
                     report(row, str(error))
                     continue
-                sources[row] = explain_sources(self.model, completed[row], options, self._by, settings.of)
+                sources[row] = explain_sources(self.model, completed[row], options, self._sources, settings.parts)
             return []
 
         def report(row: int, reason: str) -> None:

@@ -15,7 +15,7 @@ from ..models.layers import Layers
 from ..models.model_digest import model_digest
 from ..pipeline.arguments import checked_arguments
 from ..pipeline.progress import progress_bar
-from ..results.spans import Kind, Level
+from ..results.spans import PartKind, SourceKind
 from ..results.words import Merge
 from ..tasks.targets import Choice, TargetSpec
 from .folder import Folder, Manifest
@@ -59,8 +59,8 @@ def attribute(
     words: bool = False,
     merge: Merge | None = None,
     shard_rows: int | None = None,
-    sources: Level | None = None,
-    of: Kind | None = None,
+    sources: SourceKind | None = None,
+    parts: PartKind | None = None,
     completion_column: str | None = None,
     max_new_tokens: int | None = None,
     max_errors: int | None = None,
@@ -98,9 +98,9 @@ def attribute(
         words: Whether to write words with their scores beside the tokens.
         merge: How a word's score comes from its tokens'; by default as fits the method.
         shard_rows: Rows of a shard; 4096 by default, 64 of prompts.
-        sources: What the sources of a prompt are: "word", "sentence", "paragraph" or "message".
-        of: Which parts of a completion are explained: each "token", "word", "sentence" or "paragraph"; by default it is
-            explained as a whole.
+        sources: How a prompt is divided into sources: "word", "sentence", "paragraph" or "message".
+        parts: How a completion is divided into parts, each of which is explained: "token", "word", "sentence" or
+            "paragraph"; by default it is explained as a whole.
         completion_column: The column of the completions, "completion" by default.
         max_new_tokens: Let the model write the completions, of at most as many tokens, instead.
         max_errors: Stop when more rows than this have no result.
@@ -144,7 +144,7 @@ def attribute(
         keep_text,
         (SHARD_ROWS if sources is None else PROMPT_ROWS) if shard_rows is None else shard_rows,
         sources,
-        of,
+        parts,
         max_new_tokens,
     )
     worker = worker_for(model, settings)

@@ -11,7 +11,7 @@ from ..inputs.texts import counted
 from ..methods import Method, method_named
 from ..models.layers import Layers
 from ..pipeline.options import Options
-from ..results.spans import Kind, Level
+from ..results.spans import PartKind, SourceKind
 from ..results.words import MERGES, Merge
 from ..tasks.targets import All, Choice, TargetSpec
 from .shards import InputColumns
@@ -40,8 +40,8 @@ class Settings:
         merge: How; by default as fits the method.
         keep_text: Whether the texts are in the results.
         shard_rows: Rows of a shard.
-        sources: What the sources of a prompt are; None where texts are explained and not completions.
-        of: The parts of each completion that are explained; None for all of it.
+        sources: How a prompt is divided into sources; None where texts are explained and not completions.
+        parts: How a completion is divided into parts; None to explain it as a whole.
         max_new_tokens: Most tokens to write where no column holds the completions.
     """
 
@@ -55,8 +55,8 @@ class Settings:
     merge: Merge | None = None
     keep_text: bool = False
     shard_rows: int = SHARD_ROWS
-    sources: Level | None = None
-    of: Kind | None = None
+    sources: SourceKind | None = None
+    parts: PartKind | None = None
     max_new_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -75,17 +75,19 @@ class Settings:
     def _check_texts(self) -> None:
         if self.merge is not None and not self.words:
             raise InputError("merge says how tokens make words, and there are none without words: give words too")
-        for name in ("of", "max_new_tokens"):
+        for name in ("parts", "max_new_tokens"):
             if getattr(self, name) is not None:
                 raise InputError(f"{name} is for the sources of completions: give sources, such as 'sentence'")
         if self.columns.completion is not None:
             raise InputError("a column of completions is for their sources: give sources, such as 'sentence'")
 
     def _check_prompts(self) -> None:
-        if self.sources not in get_args(Level):
-            raise InputError(f"sources must be {', '.join(map(repr, get_args(Level)))} or None, not {self.sources!r}")
-        if self.of is not None and self.of not in get_args(Kind):
-            raise InputError(f"of must be {', '.join(map(repr, get_args(Kind)))} or None, not {self.of!r}")
+        if self.sources not in get_args(SourceKind):
+            raise InputError(
+                f"sources must be {', '.join(map(repr, get_args(SourceKind)))} or None, not {self.sources!r}"
+            )
+        if self.parts is not None and self.parts not in get_args(PartKind):
+            raise InputError(f"parts must be {', '.join(map(repr, get_args(PartKind)))} or None, not {self.parts!r}")
         if (self.columns.completion is None) == (self.max_new_tokens is None):
             raise InputError("completions come from a column or from the model: give their column or max_new_tokens")
         if self.max_new_tokens is not None:
@@ -134,7 +136,7 @@ class Settings:
             "kept text": self.keep_text,
             "rows of a shard": self.shard_rows,
             "sources": self.sources,
-            "parts of completions": self.of,
+            "parts of completions": self.parts,
             "most tokens written": self.max_new_tokens,
             "version of normxlogit": __version__,
         }

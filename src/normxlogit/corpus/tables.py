@@ -209,8 +209,8 @@ def source_table(model: TaskModel, settings: Settings, explained: ExplainedPromp
         "unit": units.pop() if units else None,
         "settings": dict(method.settings),
         "signed": method.signed_on(model.task),
-        "by": settings.sources,
-        "of": settings.of,
+        "source_kind": settings.sources,
+        "part_kind": settings.parts,
         **about,
     }
     schema = arrow.schema(

@@ -22,9 +22,9 @@ from ..models.task_model import TaskModel
 from ..pipeline.ablations import Ablations, leave_one_out, score_sources, verified
 from ..pipeline.cite import ask
 from ..pipeline.options import Options
-from ..pipeline.sources import explain_sources, part_weights
+from ..pipeline.sources import explain_sources, part_weights, sources_and_parts
 from ..results.sources import Merging
-from ..results.spans import By, Of, Sequenced, answer_parts, prompt_sources
+from ..results.spans import PartSpec, Sequenced, SourceSpec
 from .questions import Asked
 from .ranking import Column, RankingResult, agreement, ranking_table, summarise
 from .runs import Progress, ResultCache
@@ -190,9 +190,10 @@ class Prompt:
         sequence = self.sequence = self.completed.sequenced()
         self.answer = sequence.text[sequence.prompt_characters :]
         random = np.random.default_rng(seed)
-        self.by: By = "word" if self.words else self.completed.named
-        self.of: Of = sampled_tokens(sequence, protocol.tokens, random) if self.words else None
-        self.sources, self.parts = prompt_sources(sequence, self.by), answer_parts(sequence, self.of)
+        sources: SourceSpec = "word" if self.words else self.completed.named_sources
+        parts: PartSpec = sampled_tokens(sequence, protocol.tokens, random) if self.words else None
+        self.division = (sources, parts)
+        self.sources, self.parts = sources_and_parts(self.completed, sources, parts)
         self.weights = part_weights(self.completed, self.parts)  # (K, G)
         self.measure = Ablations(model, self.completed, self.sources)
         self.removed = leave_one_out(self.measure, self.weights)  # (K, S)
@@ -261,7 +262,7 @@ class Prompt:
 
         def direct(method: Method) -> tuple[Array, Mapping[str, float]]:
             merge: Merging = "max" if self.words and method.word_merge == "max" else "sum"
-            explained = explain_sources(self.model, self.completed, Options(method=method), self.by, self.of, merge)
+            explained = explain_sources(self.model, self.completed, Options(method=method), *self.division, merge)
             return explained.table.astype(np.float64), explained.diagnostics
 
         passes: Mapping[str, float]

@@ -206,13 +206,13 @@ def _measure(explainer: Explainer, case: Case, method: Method, samples: int, max
     except InputError:
         return {"values": {}}
     tokens = len(completed.encoding) - completed.prompt_tokens
-    scores = explain_sources(model, completed, Options(method=method), completed.named, "sentence")
+    scores = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     if scores.bias is None:
         raise InputError(
             f"the documents' share needs scores that add up, such as frozen-gradient's, not {method.spec}'s"
         )
     parts = [float(part.sum()) for part in (scores.table, scores.rest, scores.written)]
-    sources, _ = sources_and_parts(completed, completed.named, None)
+    sources, _ = sources_and_parts(completed, completed.named_sources, None)
     present = np.stack([np.ones(len(sources), bool), np.zeros(len(sources), bool)])  # (2, S)
     with_documents, without = Ablations(model, completed, sources)(present).sum(1)  # nats
     figures = {
@@ -223,7 +223,7 @@ def _measure(explainer: Explainer, case: Case, method: Method, samples: int, max
     }
     if samples:
         ablated = method_named(f"context-cite:samples={samples}")
-        cited = explain_sources(model, completed, Options(method=ablated), completed.named)
+        cited = explain_sources(model, completed, Options(method=ablated), completed.named_sources)
         figures[f"ContextCite, {samples} ablations"] = float(cited.scores.sum()) / tokens
     return {"values": figures}
 

@@ -64,7 +64,7 @@ def cite(
     completed = ask(
         model, question, documents, messages=messages, answer=answer, system=system, max_new_tokens=max_new_tokens
     )
-    found = explain_sources(model, completed, Options(method=method), completed.named, "sentence")
+    found = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     measured = {} if verify == 0 else _lost(model, completed, found, None if verify == "auto" else int(verify))
     return Citations(**vars(found), question=question or "", verified=measured)
 
@@ -109,9 +109,9 @@ def ask(
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
-    if not (seen := cited.seen(spans)):
+    if not (sources := cited.with_tokens(spans)):
         raise InputError("the model's tokenizer knows no word of the documents")
-    return cited.naming(seen)
+    return cited.with_sources(sources)
 
 
 def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
@@ -203,7 +203,7 @@ def _lost(model: TaskModel, completed: Completed, found: Sources, count: int | N
         count: How many; None for as many as can come first.
     """
     sequence = completed.sequenced()
-    sources = prompt_sources(sequence, completed.named)
+    sources = prompt_sources(sequence, completed.named_sources)
     weights = part_weights(completed, answer_parts(sequence, None))  # (1, G)
     ablations = Ablations(model, completed, sources)
     if count is None:

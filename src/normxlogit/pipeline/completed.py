@@ -20,14 +20,14 @@ class Completed:
         prompt_tokens: Tokens of the encoding that stand before the completion.
         prompt_characters: Characters of them.
         contents: What the messages of a chat say; None for a prompt that was one text.
-        named: The sources that the caller named, by their character spans in the text.
+        named_sources: Spans of the sources that the caller named, in characters of the text, by name.
     """
 
     encoding: Encoding
     prompt_tokens: int
     prompt_characters: int
     contents: tuple[Content, ...] | None = None
-    named: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    named_sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def joined(self) -> "Completed":
         """Return the same with the source of an encoder-decoder model on a line before what the decoder reads.
@@ -95,7 +95,7 @@ class Completed:
             self.messages,
         )
 
-    def naming(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
+    def with_sources(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
         """Return the same with named sources of the prompt.
 
         Args:
@@ -103,21 +103,21 @@ class Completed:
                 in the message's content.
 
         Raises:
-            InputError: If a span is none, or two overlap.
+            InputError: If a source is not a span of the prompt, or two overlap.
         """
         if sources is None:
             return self
         if not isinstance(sources, Mapping):
             raise InputError(f"sources are spans by name, as in {{'notes': (0, 40)}}, not {type(sources).__name__}")
-        named = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
-        prompt_sources(self.sequenced(), named)
-        return replace(self, named=named)
+        spans = {str(name): self._span(str(name), tuple(span)) for name, span in sources.items()}
+        prompt_sources(self.sequenced(), spans)
+        return replace(self, named_sources=spans)
 
-    def seen(self, sources: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
-        """Return the sources in which a token begins that is not special: what is unknown to a tokenizer may have none.
+    def with_tokens(self, sources: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int]]:
+        """Return the sources that hold at least one token that is not special; unknown words may have none.
 
         Args:
-            sources: As in `naming`.
+            sources: As in `with_sources`.
         """
         sequence = self.sequenced()
         spans = {name: self._span(name, tuple(span)) for name, span in sources.items()}

@@ -320,7 +320,7 @@ def _result(
         sinks=sinks,
         merge=options.method.word_merge,
         messages=None if alone else completed.messages,
-        named={} if alone else completed.named,
+        named_sources={} if alone else completed.named_sources,
     )
 
 

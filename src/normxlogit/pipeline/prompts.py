@@ -60,8 +60,8 @@ def explain_written(model: TaskModel, prompts: Any, completions: Any, options: O
     rows = {name: [value] if single else _one_each(name, value, len(each)) for name, value in lists.items()}
     wanted = [replace(options, targets=targets) for targets in rows["targets"]]
     completed = [
-        read_completion(model, before, after).naming(named)
-        for before, after, named in zip(each, rows["completion"], rows["sources"], strict=True)
+        read_completion(model, before, after).with_sources(sources)
+        for before, after, sources in zip(each, rows["completion"], rows["sources"], strict=True)
     ]
     results = explain_completions(model, completed, wanted)
     return results[0] if single else Attributions(results)

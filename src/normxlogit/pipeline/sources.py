@@ -14,7 +14,7 @@ from ..models.layers import layer_numbers
 from ..models.task_model import TaskModel
 from ..results.base import FloatArray
 from ..results.sources import Merging, Passage, Sources, check_merging, sum_to_sources
-from ..results.spans import By, Of, Piece, answer_parts, prompt_sources
+from ..results.spans import PartSpec, Piece, SourceSpec, answer_parts, prompt_sources
 from ..surgery.memory import enough_memory
 from ..tasks.targets import Target
 from .ablations import Ablations, Array, score_sources
@@ -29,7 +29,12 @@ __all__ = ["explain_sources", "sources_and_parts"]
 @enough_memory("find the sources of this answer")
 @torch.inference_mode(False)
 def explain_sources(
-    model: TaskModel, completed: Completed, options: Options, by: By, of: Of = None, merge: Merging = "sum"
+    model: TaskModel,
+    completed: Completed,
+    options: Options,
+    sources: SourceSpec,
+    parts: PartSpec = None,
+    merge: Merging = "sum",
 ) -> Sources:
     """Explain an answer by the sources of its prompt.
 
@@ -40,8 +45,8 @@ def explain_sources(
         model: A causal language model.
         completed: The prompt with its answer.
         options: The method; targets and layers are not for sources.
-        by: What the sources are.
-        of: The parts of the answer.
+        sources: How the prompt is divided into sources.
+        parts: How the answer is divided into parts.
         merge: How the score of a source comes from its tokens', for methods that score tokens.
 
     Raises:
@@ -50,10 +55,10 @@ def explain_sources(
     """
     check_merging(merge)
     sequence = completed.sequenced()
-    sources, parts = sources_and_parts(completed, by, of)
-    weights = part_weights(completed, parts)
+    source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
+    weights = part_weights(completed, part_pieces)
     model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
-    rest = written = np.zeros(len(parts), np.float32)
+    rest = written = np.zeros(len(part_pieces), np.float32)
     bias: FloatArray | None = None
     sink: FloatArray | None = None
     sinks: tuple[int, ...] = ()
@@ -62,26 +67,26 @@ def explain_sources(
     measured: dict[str, float | tuple[float, ...]] = {}
 
     def prior(method: Method) -> tuple[Array, Mapping[str, float]]:
-        result = explain_sources(model, completed, Options(method=method), by, of, merge)
+        result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
         return result.table.astype(np.float64), result.diagnostics
 
     if isinstance(options.method, Perturbation):
-        scored = score_sources(options.method, Ablations(model, completed, sources), weights, prior)
+        scored = score_sources(options.method, Ablations(model, completed, source_pieces), weights, prior)
         table, unit, passes = scored.table.astype(np.float32), scored.unit, scored.passes
         measured = {} if scored.r2 is None else {"r2": tuple(scored.r2.tolist())}
     elif (direct := _direct(model, completed, options, weights)) is not None:
         values, bias, sink, sinks = direct
         start = sequence.prompt_tokens
-        alone = [part._replace(tokens=(start + k,)) for k, part in enumerate(parts)]
-        table, rest, written = sum_to_sources(values, alone, sources, start, merge)
-        passes |= {"backward_passes": float(len(parts))}
+        alone = [part._replace(tokens=(start + k,)) for k, part in enumerate(part_pieces)]
+        table, rest, written = sum_to_sources(values, alone, source_pieces, start, merge)
+        passes |= {"backward_passes": float(len(part_pieces))}
     elif completed.encoding.source is not None:
         raise MethodError(
             f"{options.method.info.name} does not score the source of an encoder-decoder model; frozen-gradient, "
             "occlusion, context-cite, lime, guided-lime:prior=frozen-gradient and kernel-shap do"
         )
     else:
-        summed = explain_completion(model, completed, options).sources(by, of, merge=merge)
+        summed = explain_completion(model, completed, options).sources(sources, parts, merge=merge)
         table, rest, written, bias = summed.table, summed.rest, summed.written, summed.bias
         sink, sinks = summed.sink, summed.sinks
         if not options.method.info.tokenwise:
@@ -95,8 +100,8 @@ def explain_sources(
         bias=bias if merge == "sum" else None,
         sink=sink if merge == "sum" else None,
         sinks=sinks,
-        sources=tuple(Passage(s.name, s.start, s.end) for s in sources),
-        parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
+        sources=tuple(Passage(s.name, s.start, s.end) for s in source_pieces),
+        parts=tuple(Passage(p.name, p.start, p.end) for p in part_pieces),
         text=text,
         completion=text[sequence.prompt_characters :],
         unit=unit,
@@ -110,17 +115,17 @@ def explain_sources(
     )
 
 
-def sources_and_parts(completed: Completed, by: By, of: Of) -> tuple[list[Piece], list[Piece]]:
+def sources_and_parts(completed: Completed, sources: SourceSpec, parts: PartSpec) -> tuple[list[Piece], list[Piece]]:
     """Return the sources of a prompt and the parts of its answer.
 
     Raises:
         InputError: If there is no such source or part, or the prompt holds none.
     """
     sequence = completed.sequenced()
-    sources, parts = prompt_sources(sequence, by), answer_parts(sequence, of)
-    if not sources:
+    source_pieces, part_pieces = prompt_sources(sequence, sources), answer_parts(sequence, parts)
+    if not source_pieces:
         raise InputError("the prompt holds no source")
-    return sources, parts
+    return source_pieces, part_pieces
 
 
 def part_weights(completed: Completed, parts: list[Piece]) -> Array:

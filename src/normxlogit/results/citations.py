@@ -99,7 +99,10 @@ class Citations(Sources):
 
         Args:
             k: How many.
-            part: For which part of the answer; None for all of it, which is what `verified` measures.
+            part: Index of a sentence of the answer; None for the whole answer, which is what `verified` measures.
+
+        Raises:
+            InputError: If the answer has no such sentence.
         """
         ranked = super().top(len(self), part=part)
         if part is None:

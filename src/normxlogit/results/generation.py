@@ -12,7 +12,7 @@ from .base import require
 from .media import AudioScores, ImageScores, MediaScores
 from .schema import Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
-from .spans import By, MessageSpan, Of, Sequenced, answer_parts, prompt_sources
+from .spans import MessageSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
 from .tables import Columns
 from .tokens import Token, TokenScores
 
@@ -49,10 +49,10 @@ class GenerationAttribution(TokenScores):
             `sink` where there are such, is what is explained: the logit of each row's target, minus the contrast's
             or, without one, the mean over the vocabulary. None where the scores do not add up to it.
         messages: The spans of chat messages in the text; None for a prompt that was one text.
-        named: The sources that the caller named, by their character spans in the text.
         images: The scores of the patches of each picture that the prompt holds. The tokens that stand for a picture
             in the text have no score of their own.
         audio: The scores of the moments of each sound.
+        named_sources: Spans of the sources that the caller named, in characters of the text, by name.
     """
 
     kind: ClassVar = "generation"
@@ -65,7 +65,7 @@ class GenerationAttribution(TokenScores):
     generated: tuple[Prediction, ...]
     targets: tuple[TargetInfo, ...]
     messages: tuple[MessageSpan, ...] | None = None
-    named: Mapping[str, tuple[Index, Index]] = field(default_factory=dict)
+    named_sources: Mapping[str, tuple[Index, Index]] = field(default_factory=dict)
     images: tuple[ImageScores, ...] = ()
     audio: tuple[AudioScores, ...] = ()
 
@@ -92,8 +92,8 @@ class GenerationAttribution(TokenScores):
         Raises:
             InputError: If there is no such token.
         """
-        if not -len(self) <= index < len(self):
-            raise InputError(f"no generated token {index}; there are {len(self)}")
+        if index not in range(-len(self), len(self)):
+            raise InputError(f"no generated token {index!r}; there are {len(self)}, counted from 0")
         index %= len(self)
         seen = self.prompt_tokens + index
         sinks = tuple(i for i in self.sinks if i < seen - 1)  # the position that predicts is never held constant
@@ -139,8 +139,8 @@ class GenerationAttribution(TokenScores):
 
     def sources(
         self,
-        by: By | None = None,
-        of: Of = None,
+        sources: SourceSpec | None = None,
+        parts: PartSpec = None,
         *,
         merge: Merging = "sum",
         centered: bool = False,
@@ -148,10 +148,11 @@ class GenerationAttribution(TokenScores):
         """Merge the tokens of the prompt to sources: which sentences, messages or documents the answer rests on.
 
         Args:
-            by: "sentence", "paragraph", "message", "word" or named spans of characters of the prompt; by default the
-                sources named in `explain_completion`, and sentences where none were.
-            of: The part of the answer: a token's index, a span of characters of the completion, None for all of it; or
-                a list of indices, "token", "word", "sentence", "paragraph" for a row of the table each.
+            sources: "sentence", "paragraph", "message", "word" or named spans of characters of the prompt; by default
+                `named_sources`, or sentences if there are none.
+            parts: The rows of the table. One row for a token's index, a span of characters of the completion, or None,
+                the whole answer; a row for each of a list of indices or for each "token", "word", "sentence" or
+                "paragraph".
             merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum minus the average of as many
                 tokens of the sources: long sources have large sums for being long.
             centered: Subtract from each token's scores their mean over the generated tokens, which removes what they
@@ -166,20 +167,22 @@ class GenerationAttribution(TokenScores):
             raise DataError("sources() needs one score for each token; choose with select(layer=...)")
         check_merging(merge)
         sequence = self._sequenced()
-        sources = prompt_sources(sequence, by if by is not None else self.named or "sentence")
-        if not sources:
+        source_pieces = prompt_sources(sequence, sources if sources is not None else self.named_sources or "sentence")
+        if not source_pieces:
             raise DataError("; ".join(["the prompt holds no source", *self.notes]))
-        parts = answer_parts(sequence, of)
+        part_pieces = answer_parts(sequence, parts)
         values, start = self.scores, self.prompt_tokens
         if centered:
             read = np.arange(len(self.tokens)) < start + np.arange(len(self))[:, None]  # (G, T)
             values = np.where(read, values - values.sum(0) / np.maximum(read.sum(0), 1), 0)  # (G, T)
-        table, rest, written = sum_to_sources(values, parts, sources, start, merge)
+        table, rest, written = sum_to_sources(values, part_pieces, source_pieces, start, merge)
         changed = ({"merge": merge} if merge != "sum" else {}) | ({"centered": True} if centered else {})
         bias, sink = (
             None
             if row is None or changed  # they add up with sums only
-            else np.array([row.astype(np.float64)[[i - start for i in p.tokens]].sum() for p in parts], np.float32)
+            else np.array(
+                [row.astype(np.float64)[[i - start for i in p.tokens]].sum() for p in part_pieces], np.float32
+            )
             for row in (self.bias, self.sink)
         )
         return Sources(
@@ -191,26 +194,26 @@ class GenerationAttribution(TokenScores):
             bias=bias,
             sink=sink,
             sinks=self.sinks,
-            sources=tuple(Passage(s.name, s.start, s.end) for s in sources),
-            parts=tuple(Passage(p.name, p.start, p.end) for p in parts),
+            sources=tuple(Passage(s.name, s.start, s.end) for s in source_pieces),
+            parts=tuple(Passage(p.name, p.start, p.end) for p in part_pieces),
             text=sequence.text,
             completion=self.completion,
             unit="logit",
         )
 
-    def plot(self, by: By | None = None, of: Of = "token", *, k: int | None = None) -> "Figure":
+    def plot(self, sources: SourceSpec | None = None, parts: PartSpec = "token", *, k: int | None = None) -> "Figure":
         """Return a matplotlib heat map: what each generated token, or other part of the answer, rests on.
 
         Args:
-            by: The columns, see `sources`; by default the named sources, and words where none were named.
-            of: The rows: "token", "word", "sentence", "paragraph".
+            sources: The columns, as in the method `sources`; by default `named_sources`, or words if there are none.
+            parts: The rows: "token", "word", "sentence", "paragraph".
             k: How many columns: the strongest, in the order of the prompt.
 
         Raises:
             DataError: If matplotlib is missing, the tokenizer gave no offsets, or the result has a layer axis; use
                 `select` first.
         """
-        return self.sources(by if by is not None else self.named or "word", of).plot(k=k)
+        return self.sources(sources if sources is not None else self.named_sources or "word", parts).plot(k=k)
 
     def _sequenced(self) -> Sequenced:
         if self.offsets is None or self.text is None:
@@ -255,8 +258,10 @@ class GenerationAttribution(TokenScores):
             one.validate(shape[:-1])
         length = len(self.completion) if self.text is None else len(self.text)
         require(len(self.completion) <= length, "completion: longer than the text")
-        for start, end in [*self.named.values(), *((m.start, m.end) for m in self.messages or ())]:
-            require(start <= end and (self.text is None or end <= length), "messages or named: outside the text")
+        for start, end in [*self.named_sources.values(), *((m.start, m.end) for m in self.messages or ())]:
+            require(
+                start <= end and (self.text is None or end <= length), "messages or named_sources: outside the text"
+            )
 
     def _columns(self) -> Columns:
         tokens = self._token_columns()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, InputError
 from .attribution import Attribution
 from .base import require
 from .schema import FloatArray, Index
@@ -57,7 +57,10 @@ class Similarity(Attribution):
 
         Raises:
             DataError: If the tokenizer gave no offsets.
+            InputError: If it is neither 0 nor 1.
         """
+        if text not in (0, 1):
+            raise InputError(f"no text {text!r}: 0 is the first, 1 the second")
         return [word for word in self.words() if word.sequence == text]
 
     def word_matrix(self) -> FloatArray:

@@ -123,8 +123,13 @@ class Sources(Result):
 
         Args:
             k: How many.
-            part: For which part of the answer; None for all of it.
+            part: Index of a part of the answer, negative from the end; None for the whole answer.
+
+        Raises:
+            InputError: If the answer has no such part.
         """
+        if part is not None and part not in range(-len(self.parts), len(self.parts)):
+            raise InputError(f"no part {part!r} of the answer; there are {len(self.parts)}, counted from 0")
         row = self.scores if part is None else self.table[part]  # (S,)
         shares = _shares(row)
         order = [int(i) for i in np.argsort(-row, kind="stable")][:k]

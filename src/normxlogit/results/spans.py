@@ -12,14 +12,24 @@ from .schema import Index
 from .sentences import paragraph_spans, sentence_spans
 from .words import merge_words
 
-__all__ = ["By", "Kind", "Level", "MessageSpan", "Of", "Piece", "Sequenced", "answer_parts", "prompt_sources"]
+__all__ = [
+    "MessageSpan",
+    "PartKind",
+    "PartSpec",
+    "Piece",
+    "Sequenced",
+    "SourceKind",
+    "SourceSpec",
+    "answer_parts",
+    "prompt_sources",
+]
 
-Level = Literal["word", "sentence", "paragraph", "message"]
-By = Level | Mapping[str, tuple[int, int]]
+SourceKind = Literal["word", "sentence", "paragraph", "message"]
+SourceSpec = SourceKind | Mapping[str, tuple[int, int]]
 """How a prompt is divided into sources: by a kind of span, or named spans of characters."""
 
-Kind = Literal["token", "word", "sentence", "paragraph"]
-Of = int | list[int] | tuple[int, int] | Kind | None
+PartKind = Literal["token", "word", "sentence", "paragraph"]
+PartSpec = int | list[int] | tuple[int, int] | PartKind | None
 """Parts of an answer: one or several token indices, a span of characters, each span of a kind, or all of it."""
 
 
@@ -86,32 +96,34 @@ class Sequenced:
         return tuple(tokens)
 
 
-def prompt_sources(sequence: Sequenced, by: By) -> list[Piece]:
+def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
     """Return the sources of a prompt; text between sources is in none of them.
 
     Args:
         sequence: The prompt with its completion.
-        by: "word", "sentence", "paragraph" or "message", within the messages, not in the template's text around them;
-            or named spans of characters of the prompt.
+        sources: "word", "sentence", "paragraph" or "message", without the chat template's text around the messages; or
+            named spans of characters of the prompt.
 
     Raises:
         InputError: If the kind is unknown, or spans overlap, lie outside the prompt or hold no token.
     """
-    if isinstance(by, str):
-        if by not in get_args(Level):
-            raise InputError(f"sources are {', '.join(map(repr, get_args(Level)))} or named spans, not {by!r}")
+    if isinstance(sources, str):
+        if sources not in get_args(SourceKind):
+            raise InputError(
+                f"sources are {', '.join(map(repr, get_args(SourceKind)))} or named spans, not {sources!r}"
+            )
         whole = (MessageSpan("prompt", 0, sequence.prompt_characters),)
         messages = whole if sequence.messages is None else sequence.messages
         spans = [
-            (message.role if by == "message" else sequence.text[start:end], start, end)
+            (message.role if sources == "message" else sequence.text[start:end], start, end)
             for message in messages
-            for start, end in _pieces(sequence, by, message.start, message.end, of_answer=False)
+            for start, end in _pieces(sequence, sources, message.start, message.end, of_answer=False)
         ]
         pieces = [Piece(*span, sequence.tokens_in(*span[1:], of_answer=False)) for span in spans]
         return [piece for piece in pieces if piece.tokens and sequence.text[piece.start : piece.end].strip()]
-    if not isinstance(by, Mapping) or not by:
+    if not isinstance(sources, Mapping) or not sources:
         raise InputError('sources are named spans of characters, such as {"first": (0, 20)}')
-    named = [_named(sequence, str(name), span) for name, span in by.items()]
+    named = [_named(sequence, str(name), span) for name, span in sources.items()]
     order = sorted(named, key=lambda piece: piece.start)
     for one, other in pairwise(order):
         if other.start < one.end:
@@ -119,45 +131,47 @@ def prompt_sources(sequence: Sequenced, by: By) -> list[Piece]:
     return named
 
 
-def answer_parts(sequence: Sequenced, of: Of) -> list[Piece]:
+def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
     """Return the parts of an answer.
 
     Args:
         sequence: The prompt with its completion.
-        of: A token's index (negative from the end) or a list of them, a span of characters of the completion, "token",
-            "word", "sentence" or "paragraph" for each of them, None for the whole answer as one part.
+        parts: A token's index (negative from the end) or a list of them; a span of characters of the completion; each
+            "token", "word", "sentence" or "paragraph"; or None for the whole answer as one part.
 
     Raises:
         InputError: If the answer has no such part.
     """
     first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
-    if of is None:
+    if parts is None:
         return [Piece(sequence.text[shift:], shift, len(sequence.text), tuple(range(first, last)))]
-    if isinstance(of, int) and not isinstance(of, bool):
-        of = [of]
-    if of == "token" or (isinstance(of, list) and of and all(type(i) is int for i in of)):
+    if isinstance(parts, int) and not isinstance(parts, bool):
+        parts = [parts]
+    if parts == "token" or (isinstance(parts, list) and parts and all(type(i) is int for i in parts)):
         count = last - first
-        if isinstance(of, list) and not -count <= min(of) <= max(of) < count:
-            raise InputError(f"no generated token {min(of) if min(of) < -count else max(of)}; there are {count}")
-        tokens = range(first, last) if isinstance(of, str) else [first + i % count for i in of]
+        if isinstance(parts, list) and not -count <= min(parts) <= max(parts) < count:
+            index = min(parts) if min(parts) < -count else max(parts)
+            raise InputError(f"no generated token {index}; there are {count}")
+        tokens = range(first, last) if isinstance(parts, str) else [first + i % count for i in parts]
         return [Piece(sequence.text[slice(*sequence.offsets[i])], *sequence.offsets[i], (i,)) for i in tokens]
-    if isinstance(of, str):
-        if of not in ("word", "sentence", "paragraph"):
-            raise InputError(f"parts of an answer are 'token', 'word', 'sentence' or 'paragraph', not {of!r}")
-        spans = _pieces(sequence, of, shift, len(sequence.text), of_answer=True)
-    elif isinstance(of, tuple) and len(of) == 2 and all(isinstance(i, int) for i in of):
-        spans = [(shift + of[0], shift + of[1])]
-        if not 0 <= of[0] < of[1] <= len(sequence.text) - shift:
-            raise InputError(f"{of} is not a span of the completion, which has {len(sequence.text) - shift} characters")
+    if isinstance(parts, str):
+        if parts not in ("word", "sentence", "paragraph"):
+            raise InputError(f"parts of an answer are 'token', 'word', 'sentence' or 'paragraph', not {parts!r}")
+        spans = _pieces(sequence, parts, shift, len(sequence.text), of_answer=True)
+    elif isinstance(parts, tuple) and len(parts) == 2 and all(isinstance(i, int) for i in parts):
+        (start, end), length = parts, len(sequence.text) - shift
+        spans = [(shift + start, shift + end)]
+        if not 0 <= start < end <= length:
+            raise InputError(f"{parts} is not a span of the completion, which has {length} characters")
     else:
         raise InputError(
-            f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {of!r}"
+            f"a part of an answer is an index, a span (start, end) or a kind such as 'sentence', not {parts!r}"
         )
     pieces = [Piece(sequence.text[a:b], a, b, sequence.tokens_in(a, b, of_answer=True)) for a, b in spans]
-    parts = [piece for piece in pieces if piece.tokens]
-    if not parts:
+    pieces = [piece for piece in pieces if piece.tokens]
+    if not pieces:
         raise InputError("no token of the answer begins there")
-    return parts
+    return pieces
 
 
 def _pieces(sequence: Sequenced, kind: str, start: int, end: int, *, of_answer: bool) -> list[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Versions of the file format: version 3 is written, versions 1 and 2 are converted when they are read."""
+"""Versions of the file format: version 4 is written, versions 1 to 3 are converted when they are read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from .schema import FloatArray, check, plain, shortened
 
 __all__ = ["FORMAT_VERSION", "check_version", "current", "current_metadata"]
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the files that are written; raised when a reader of the old one would misread the new."""
 
 
@@ -34,7 +34,8 @@ def current(state: Any) -> Mapping[str, Any]:
     """
     version = check_version(state)
     try:
-        return _with_bias(_from_version_1(state) if version == 1 else state)
+        state = _from_version_1(state) if version == 1 else state
+        return _with_bias(_with_named_sources(state))
     except ValueError as error:
         raise DataError(f"not an attribution of format version {version}: {error}") from None
 
@@ -66,6 +67,11 @@ def _from_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
     kinds = {"generated": "generation", "times": "audio", "rows": "image"}
     kind = next((kinds[name] for name in kinds if name in state), "text")
     return {"diagnostics": {}, "messages": None, "named": {}, **state, "kind": kind, "merge": "sum"}
+
+
+def _with_named_sources(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Rename `named`, as the sources that a caller named were called until version 3."""
+    return {"named_sources" if name == "named" else name: value for name, value in state.items()}
 
 
 def _with_bias(state: Mapping[str, Any]) -> dict[str, Any]:
