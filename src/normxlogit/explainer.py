@@ -74,12 +74,35 @@ class Explainer:
         name: What to call the model in results.
         batch_tokens: Most tokens (padding included) in one forward pass.
 
+    Several methods take these arguments, which are the same everywhere:
+
+    - `target`: What is explained. None for the prediction (of a completion each token itself), `ALL` labels, a label's
+      name or index, a token or its index (language models; without a leading space a token starts a word), "start" or
+      "end" (question answering; by default the start), a choice or its index (multiple choice), or a list of these.
+    - `targets`: One target for each input (of a completion for each token), instead of `target`.
+    - `contrast`: A label or token whose logit is subtracted.
+    - `layers`: `ALL`, a layer's number (1 to L) or a list of them; None for the model's answer as it is.
+    - `method`: A method's name, with settings as "name:setting=value,setting=value", or a method.
+    - `position`: The token whose label is explained (token classification), or the mask (masked language models with
+      several): its index, a piece of the text, or a span (start, end) of characters, for all inputs or a list with one
+      for each. By default the first token with a label other than "O".
+    - `long_text`: What to do with a text beyond the model's length: "truncate" (the default) explains the first window
+      and notes it, "window" reads it in overlapping windows and explains it whole, "error" raises.
+    - `token_predictions`: Also report the head's prediction at each token; by default for heads with few outputs.
+    - `prompt`: A text, or a list of chat messages for the tokenizer's template.
+    - `completion`: The text that follows the prompt as it is (mind the space), or its token ids.
+
     Attributes:
         model: The module that is explained, the caller's own; of a pipeline its model.
         tokenizer: Its tokenizer, image processor or feature extractor.
 
     Raises:
-        UnsupportedModelError: If the model has no head of a supported kind.
+        UnsupportedModelError: If the model has no head of a supported kind, is not of the kind that a method reads, or
+            the attribution method does not work on it.
+        InputError: If an input cannot be read, is empty, or longer than the model reads.
+        TargetError: If a target does not exist.
+        MethodError: If the attribution method or a setting does not exist, or cannot give what is asked of it.
+        HeadMismatchError: If the model's head cannot be applied by itself.
 
     Example:
         >>> from normxlogit import Explainer
@@ -142,14 +165,12 @@ class Explainer:
             name: Hub name or folder, also of an adapter that PEFT saved, or a GGUF file; None for the small sentiment
                 model in the package.
             task: Which head to load, for checkpoints that do not say.
-            labels: As in the class.
-            pooling: As in the class.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
             device: Where to put the model; "auto" for the accelerator of the machine if it has one.
             trust_remote_code: Allow code from the model's repository to run.
             allow_pickle: Allow weights that are not safetensors, whose loading can run code.
             allow_missing_weights: Allow a checkpoint without some weights of the model, which are then random.
-            batch_tokens: Most tokens (padding included) in one forward pass.
+            labels: As in the class, like `pooling` and `batch_tokens`.
             **options: Passed to transformers' `from_pretrained`.
 
         Raises:
@@ -192,37 +213,18 @@ class Explainer:
         token_predictions: bool | None = None,
         progress: bool | None = None,
     ) -> Attribution | Attributions[Attribution]:
-        """Explain one text or many.
+        """Explain one text or many; the arguments without a line here are described in the class.
 
         Args:
             inputs: A string, a pair (tuple of two strings), several of these in a list or a column, a row, frame or
                 data set with one column of texts, what `encode` returned, a tokenizer's output or its token ids; for
                 question answering the pair (question, context), for multiple choice a tuple (prompt, list of choices);
                 for image and audio classification a picture or samples, or a list of them.
-            target: None for the prediction, `ALL` labels, a label name or index, a token string or index (language
-                models), "start" or "end" (question answering; by default the start), a choice or its index (multiple
-                choice), or a list of these. A token string without a leading space means the start of a word.
-            targets: One target for each input, instead of `target`.
-            contrast: A label or token whose logit is subtracted.
-            layers: `ALL`, a layer number (1 to L) or a list of them; None for the model's answer as it is.
-            method: Name of a registered method, with settings as "name:setting=value,setting=value", or a method. By
-                default `normxlogit`; of language models `frozen-gradient`, or `normxlogit` where that does not work.
-            position: The token whose label is explained (token classification) or the mask (masked language models
-                with several): its index, a piece of the text, or a span (start, end) of characters, for all inputs
-                or a list with one for each. By default the first token with a label other than "O".
-            long_text: What to do with a text beyond the model's length: "truncate" (the default) explains the first
-                window and notes it, "window" reads it in overlapping windows and explains it whole, "error" raises.
-            token_predictions: Also report the head's prediction at each token; by default for heads with few outputs.
+            method: By default `normxlogit`; of language models `frozen-gradient`, or `normxlogit` where that fails.
             progress: Whether to show a progress bar on standard error; by default on a terminal, after a second.
 
         Returns:
             One attribution for a single input, otherwise `Attributions`, a list in the order of the inputs.
-
-        Raises:
-            InputError: If an input cannot be read.
-            TargetError: If the target does not exist.
-            MethodError: If the method or a setting does not exist, or it cannot give layers.
-            HeadMismatchError: If the model's head cannot be applied by itself.
         """
         chosen = named_or_default(method, use_for(self._model.task.vocabulary))
         options = Options(target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress)
@@ -243,7 +245,7 @@ class Explainer:
     ) -> Comparison:
         """Explain one text by several methods, by default `normxlogit` and `frozen-gradient`, side by side.
 
-        The other arguments are those of a call, with at most one target.
+        The other arguments are described in the class; at most one target is compared.
 
         Raises:
             InputError: If more than one input is given.
@@ -286,15 +288,16 @@ class Explainer:
     ) -> Attributions[Attribution]:
         """Explain a forward pass that was already run, by default by `normxlogit`, which needs no other.
 
-        Only the embedding layer runs again, to see that the outputs are of these inputs. So checked are the number of
-        hidden states, the first (it is of these ids) and the last (the head makes these logits of it). What no check
-        without another pass sees is taken on trust: the states between, whose order and values only `layers` reads,
-        and whether the layers read with this `attention_mask`. The first call on a model proves its head on two of
-        the texts, which takes a small forward pass. Layers of the few architectures whose `hidden_states` cannot be
-        brought to the head take a pass each.
+        Only the embedding layer runs again. Checked are the number of hidden states, the first (it is of these ids) and
+        the last (the head makes these logits of it). The states between, which only `layers` reads, and the
+        `attention_mask` cannot be checked without another pass and are trusted. The first call proves the head on two
+        of the texts, a small pass. Layers of architectures whose `hidden_states` cannot be brought to the head take a
+        pass each.
 
-        `inputs` is what the model was given, and `outputs` what it returned, called with `output_hidden_states=True` in
-        evaluation mode; the other arguments are those of a call.
+        Args:
+            inputs: What the model was given.
+            outputs: What it returned, called with `output_hidden_states=True` in evaluation mode. The other arguments
+                are described in the class.
 
         Raises:
             InputError: If the outputs hold no hidden states or are of another shape.
@@ -324,23 +327,15 @@ class Explainer:
         """Let a language model continue prompts, and explain every token that it generated.
 
         Args:
-            prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
-                which are read in batches, each with the tokens and scores that it has alone.
+            prompt: One, or several in a list, which are read in batches; each has the tokens and scores that it has
+                alone.
             max_new_tokens: Most tokens to generate.
-            target: As in `explain_completion`, like the following.
-            contrast: A token whose logit is subtracted.
-            layers: Which layers, as in a call.
-            method: The method.
+            method: By default `frozen-gradient`. The arguments without a line here are described in the class.
             **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.
                 With any but a few of them, several prompts are continued one after the other.
 
         Returns:
             One result, or a list in the order of the prompts.
-
-        Raises:
-            InputError: If the prompt is empty, leaves no room, or the tokenizer has no template for messages.
-            TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is not a language model.
         """
         wanted = Options(target, None, contrast, layers, named_or_default(method, "completions"))
         return explain_generated(self._language_model, prompt, max_new_tokens, wanted, options)
@@ -373,26 +368,15 @@ class Explainer:
         """Explain every token of a completion, whoever wrote it: one forward pass over the whole sequence.
 
         Args:
-            prompt: A text, or a list of chat messages for the tokenizer's template; or several of these in a list,
-                which are read in batches. Then `completion`, and `targets` and `sources` where they are given, are
-                lists with one for each.
-            completion: The text that follows as it is (mind the space), or its token ids.
-            target: A token or index that is explained at every place; None explains each token itself.
-            targets: A token or index for each place.
-            contrast: A token whose logit is subtracted.
-            layers: Which layers, as in a call.
+            prompt: One, or several in a list, which are read in batches. Then `completion`, and `targets` and `sources`
+                where they are given, are lists with one for each.
+            completion: Its text or token ids. The arguments without a line here are described in the class.
             method: By default `frozen-gradient`, with a backward pass for each generated token.
             sources: Named pieces of the prompt, such as its documents, that the result's `sources` sums to: spans
                 (start, end) of its characters, in a list of messages (message, start, end).
 
         Returns:
             One result, or a list in the order of the prompts.
-
-        Raises:
-            InputError: If prompt or completion is empty, both are longer than the model reads, a source is not a
-                span of the prompt, or the lists differ in length.
-            TargetError: If a token asked for does not exist.
-            UnsupportedModelError: If the model is not a language model.
         """
         wanted = Options(target, targets, contrast, layers, named_or_default(method, "completions"))
         return explain_written(self._language_model, prompt, completion, wanted, sources)
@@ -414,17 +398,11 @@ class Explainer:
         methods leave out sources instead of tokens: `occlusion` one at a time, `context-cite` random ones.
 
         Args:
-            prompt: A text, or a list of chat messages for the tokenizer's template.
-            completion: As in `explain_completion`.
+            prompt: A text or messages, as everywhere, like `completion`.
             sources: "sentence", "paragraph", "message" or "word", or named spans as in `explain_completion`.
             parts: The parts of the completion, as in `GenerationAttribution.sources`; a row of the table for each.
-            method: As in `explain_completion`.
+            method: By default `frozen-gradient`.
             merge: How a source's score comes from its tokens', as in `GenerationAttribution.sources`.
-
-        Raises:
-            InputError: If prompt or completion is empty or too long, or there is no such source or part.
-            MethodError: If the method does not score sources.
-            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
         """
         model, options = self._language_model, Options(method=named_or_default(method, "completions"))
         completed = read_completion(model, prompt, completion)
@@ -451,15 +429,11 @@ class Explainer:
 
         Args:
             inputs: What `generate` was given, padded on the left or not.
-            outputs: What it returned.
-            target: As in `explain_completion`.
-            contrast: As in `explain_completion`.
-            layers: Which layers, as in a call.
+            outputs: What it returned. The arguments without a line here are described in the class.
             method: One that reads each token's own states: `normxlogit`, the default, `logat` or `input-norm`.
 
         Raises:
             InputError: If the outputs lack something, are of several beams, or are not of these inputs.
-            HeadMismatchError: If the hidden states and the logits do not belong together.
             MethodError: If the method needs a pass of its own.
         """
         wanted = Options(target, None, contrast, layers, named_or_default(method, "recorded"))
@@ -493,13 +467,9 @@ class Explainer:
             answer: The answer to be cited; None lets the model write one.
             system: What the system message says; by default what the model's chat template puts there.
             max_new_tokens: Most tokens to generate.
-            method: As in `explain_sources`.
+            method: By default `frozen-gradient`.
             verify: Measure for this many of the first sources what the answer loses without them, a pass each; "auto"
                 measures until the others can no longer come first. The measured ones are ranked by it.
-
-        Raises:
-            InputError: If there is no question, document or answer, or they leave no room for an answer.
-            UnsupportedModelError: If the model is not a language model, or the method does not work on it.
 
         Example:
             >>> answer = explainer.cite("Who won?", {"news.txt": "It rained. The home team won."})  # doctest: +SKIP
@@ -544,11 +514,6 @@ class Explainer:
 
         Returns:
             One result, or a list in the order of the documents.
-
-        Raises:
-            InputError: If a text is empty or none is given.
-            MethodError: If pairs are asked of another method.
-            UnsupportedModelError: If the model does not embed texts, or the method does not work on it.
 
         Example:
             >>> result = explainer.similarity("Who built the pool?", "It was built by Karl Brenner.")  # doctest: +SKIP
