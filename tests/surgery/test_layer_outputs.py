@@ -18,7 +18,7 @@ def test_each_layer_is_returned_where_it_is_said_to_be(family):
     places = [task.parts.embedding_output, *task.parts.outputs]
     assert len(places) == 4
     sites = [Site(place.path, place.call) for place in places]
-    seen = task.copy.run(batch.inputs, record=sites).seen
+    seen = task.copy.run(batch.inputs, record=sites).recorded
     for place, site, state in list(zip(places, sites, run.states, strict=True))[:-1]:  # a norm may follow the last
         torch.testing.assert_close(tensor_of(seen[site]).permute(place.axes), state)
     assert len({(place.path, place.call) for place in places}) == 4

@@ -35,12 +35,12 @@ def state_of(copy):
 def test_outputs_and_inputs_of_any_call_are_recorded():
     copy = model()
     first, second = Site("layer"), Site("layer", call=2)
-    given, every, never = Site("layer", call=2, given=True), Site("layer", call=0), Site("layer", call=3)
+    given, every, never = Site("layer", call=2, is_input=True), Site("layer", call=0), Site("layer", call=3)
     done = run(copy, {"x": X}, record=[first, second, given, every, never, Site("")])
-    assert done.seen[given] is done.seen[first]
-    assert done.seen[every] == [done.seen[first], done.seen[second]]
-    assert never not in done.seen
-    assert done.seen[Site("")] is done.output
+    assert done.recorded[given] is done.recorded[first]
+    assert done.recorded[every] == [done.recorded[first], done.recorded[second]]
+    assert never not in done.recorded
+    assert done.recorded[Site("")] is done.output
     torch.testing.assert_close(done.output, copy.head(copy.layer(copy.layer(X))))
 
 
@@ -48,11 +48,11 @@ def test_a_pass_ends_where_it_is_stopped():
     copy = model()
     for stop, keys in [
         (Site("layer"), {Site("layer")}),
-        (Site("layer", 2, given=True), {Site("layer", 2, given=True)}),
+        (Site("layer", 2, is_input=True), {Site("layer", 2, given=True)}),
     ]:
         done = run(copy, {"x": X}, record=[Site("head")], stop=stop)
         assert done.output is None
-        assert done.seen.keys() == keys
+        assert done.recorded.keys() == keys
 
 
 def test_a_models_own_except_does_not_swallow_the_stop():
@@ -75,8 +75,8 @@ def test_an_output_is_replaced_and_recorded_as_replaced():
 
     done = run(copy, {"x": X}, replace={"layer": replace}, record=[Site("layer", 0)])
     assert len(seen) == 2
-    assert done.seen[Site("layer", 0)][0].any()
-    assert not done.seen[Site("layer", 0)][1].any()
+    assert done.recorded[Site("layer", 0)][0].any()
+    assert not done.recorded[Site("layer", 0)][1].any()
     torch.testing.assert_close(done.output, copy.head.bias[None])
 
 
@@ -107,7 +107,7 @@ def test_what_is_called_instead_may_call_the_module_with_its_owners_hooks():
 def test_something_else_of_the_copy_can_be_called():
     copy = model()
     done = run(copy, {"input": X}, record=[Site("layer")], call=copy.layer)
-    assert done.output is done.seen[Site("layer")]
+    assert done.output is done.recorded[Site("layer")]
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -124,7 +124,7 @@ def test_nothing_is_left_on_the_copy_also_after_an_error(fails):
         run(
             copy,
             {"x": X},
-            record=[Site("layer", given=True), Site("head")],
+            record=[Site("layer", is_input=True), Site("head")],
             replace={"layer": replace},
             instead={"head": lambda own, x: own(x)},
         )

@@ -20,7 +20,7 @@ def test_every_call_in_its_order_and_no_hook_left():
     assert calls[0].path == ""
     assert calls[0].end == len(calls) - 1
     assert calls[0].returned is outputs
-    assert layers[1].given is tensor_of(layers[0].returned)
+    assert layers[1].main_input is tensor_of(layers[0].returned)
     with pytest.raises(Exception, match="index out of range"):
         trace(model, {"input_ids": torch.tensor([[99999]])})
     hooks = [h for m in model.modules() for h in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]

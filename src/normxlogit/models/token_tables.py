@@ -57,9 +57,9 @@ def find_token_tables(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[s
 
 def _looked_up_in(model: TaskModel, inputs: Mapping[str, Tensor], tables: list[str]) -> set[str] | None:
     """Return the tables that token ids are looked up in; None for a text that the model cannot read."""
-    sites = {path: Site(path, call=0, given=True) for path in tables}
+    sites = {path: Site(path, call=0, is_input=True) for path in tables}
     try:
-        seen = model.copy.run(inputs, record=sites.values(), stop=model.parts.trunk_site).seen
+        seen = model.copy.run(inputs, record=sites.values(), stop=model.parts.trunk_site).recorded
     except Exception as error:  # the same tokens in another order need not be a text
         refuse_to_hide(error)
         return None

@@ -27,8 +27,8 @@ def autocast_note(inputs: Mapping[str, Any], dtype: torch.dtype | None) -> tuple
     """
     if not torch.is_autocast_enabled(_device_of(inputs)):
         return ()
-    own = "" if dtype is None else f", {str(dtype).removeprefix('torch.')}"
-    return (f"explained in the model's own precision{own}; in autocast, which is on here, it answers otherwise",)
+    precision = "" if dtype is None else f", {str(dtype).removeprefix('torch.')}"
+    return (f"explained in the model's own precision{precision}; in autocast, which is on here, it answers otherwise",)
 
 
 def _device_of(inputs: Mapping[str, Any]) -> str:

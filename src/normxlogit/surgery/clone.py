@@ -84,10 +84,10 @@ def clone(model: nn.Module) -> nn.Module:
     plain = {id(module): _uncompiled(module) for module in model.modules()}
     for module in {id(module): module for module in plain.values()}.values():
         twins[id(module)] = shallow_copy(module)
-    for place, module in plain.items():
-        twins[place] = twins[id(module)]
+    for path, module in plain.items():
+        twins[path] = twins[id(module)]
     made = list({id(twin): twin for twin in twins.values()}.values())
-    whole = isinstance(unwrapped(model), PreTrainedModel)
+    from_transformers = isinstance(unwrapped(model), PreTrainedModel)
     _own_containers(made, twins)
     _leave_inference_mode(made)
     for copied in made:
@@ -99,7 +99,7 @@ def clone(model: nn.Module) -> nn.Module:
             if type(value) in PLAIN or (name in TABLES and name not in HOOKS):
                 continue
             if isinstance(value, PretrainedConfig):
-                state[name] = _own_config(value, state, configs, whole)
+                state[name] = _own_config(value, state, configs, from_transformers)
             elif name in HOOKS:
                 if value:
                     state[name] = type(value)((key, _rebound(hook, twins)) for key, hook in value.items())
@@ -128,9 +128,11 @@ def _without_inference(value: Tensor) -> Tensor:
         return nn.Parameter(alias, requires_grad=False) if isinstance(value, nn.Parameter) else alias
 
 
-def _own_config(config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], whole: bool) -> Any:
+def _own_config(
+    config: PretrainedConfig, state: dict[str, Any], configs: dict[int, Any], from_transformers: bool
+) -> Any:
     copied = copy.deepcopy(config, configs)
-    if whole:
+    if from_transformers:
         copied.return_dict = True  # the form of the output, which is read by name here
     if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
         copied.rescale_every = 0
@@ -145,10 +147,10 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
         forward: Called with the model's own forward, bound to the model that is called, and the inputs by name.
     """
     name = "_old_forward" if "_old_forward" in model.__dict__ else "forward"  # accelerate moves it when it offloads
-    own = model.__dict__.get(name)
-    if own is None:
-        own = types.MethodType(type(model).forward, model)
-    model.__dict__["_forward_before"] = own  # on the instance, for clones to bind it to themselves
+    original = model.__dict__.get(name)
+    if original is None:
+        original = types.MethodType(type(model).forward, model)
+    model.__dict__["_forward_before"] = original  # on the instance, for clones to bind it to themselves
 
     def overriding(self: nn.Module, *args: Any, **inputs: Any) -> Any:
         return forward(self.__dict__["_forward_before"], *args, **inputs)
@@ -159,8 +161,8 @@ def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
 def one_choice_each(model: nn.Module) -> None:
     """Let a clone of a multiple-choice model read (B, T) and answer (B, 1): every row as a question of one choice."""
 
-    def forward(own: Callable[..., Any], **inputs: Any) -> Any:
-        return own(**{k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()})
+    def forward(original: Callable[..., Any], **inputs: Any) -> Any:
+        return original(**{k: v[:, None] if isinstance(v, Tensor) and v.ndim > 1 else v for k, v in inputs.items()})
 
     override_forward(model, forward)
 
@@ -219,8 +221,8 @@ def _rebound(value: Any, twins: dict[int, nn.Module]) -> Any:
 def _with_own_cells(function: types.FunctionType, twins: dict[int, Any]) -> types.FunctionType:
     """Return a function that refers to the copies where it was written to refer to what was copied."""
     filled = [cell for cell in function.__closure__ or () if _content(cell) is not None]
-    known = (*map(_content, filled), *(function.__defaults__ or ()))
-    if not any(_refers(part, twins) for part in known):
+    contents = (*map(_content, filled), *(function.__defaults__ or ()))
+    if not any(_refers(part, twins) for part in contents):
         return function
     cells = {id(cell): types.CellType(_rebound(_content(cell), twins)) for cell in filled}
     closure = tuple(cells.get(id(cell), cell) for cell in function.__closure__ or ())
@@ -258,17 +260,17 @@ def _own_containers(made: list[nn.Module], twins: dict[int, Any]) -> None:
         _bind_inside(container, twins)
 
 
-def _copy_held(value: Any, twins: dict[int, Any], found: list[Any]) -> None:
+def _copy_held(value: Any, twins: dict[int, Any], copies: list[Any]) -> None:
     """Copy the containers that are in a value, or are it, and list the copies."""
     if type(value) in HELD:
         if id(value) in twins:
             return
         twins[id(value)] = value.copy()
-        found.append(twins[id(value)])
+        copies.append(twins[id(value)])
     elif type(value) is not tuple:
         return
     for part in value.values() if isinstance(value, dict) else value:
-        _copy_held(part, twins, found)
+        _copy_held(part, twins, copies)
 
 
 def _bind_inside(container: Any, twins: dict[int, Any]) -> None:

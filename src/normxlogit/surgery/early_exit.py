@@ -55,9 +55,9 @@ def exit_after(
     """
     done = 0
 
-    def in_turn(own: Any, *args: Any, **kwargs: Any) -> Any:
+    def in_turn(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal done
-        output = own(*args, **kwargs)  # also when it is skipped: caches and recurrent states must be there
+        output = layer_forward(*args, **kwargs)  # also when it is skipped: caches and recurrent states must be there
         done += 1
         return output if done <= layer else _skipped(output, args, kwargs)
 
@@ -90,13 +90,13 @@ def find_early_exit(
             if not layers:
                 return None
             early_exit = EarlyExit(tuple(dict.fromkeys(call.path for call in layers)), len(layers))
-            whole, less = (
+            every_layer, without_last = (
                 exit_after(pool, trunk.path, early_exit, inputs, layer) for layer in (len(layers), len(layers) - 1)
             )
     except Exception as error:  # a layer may be of any form; without a way its model's layers are refused
         refuse_to_hide(error)
         return None
-    return early_exit if early_exit_ends_in_what_the_head_read(whole, less, hidden) else None
+    return early_exit if early_exit_ends_in_what_the_head_read(every_layer, without_last, hidden) else None
 
 
 def handing_layers(calls: list[Call]) -> list[Call]:
@@ -106,20 +106,22 @@ def handing_layers(calls: list[Call]) -> list[Call]:
         output = tensor_of(call.returned)
         numbered = call.path.rpartition(".")[2].isdecimal()
         nested = any(call.path.startswith(f"{outer.path}.") for outer in layers)
-        if not numbered or nested or call.given is None or output is None:
+        if not numbered or nested or call.main_input is None or output is None:
             continue
-        if call.given.ndim == 3 and call.given.is_floating_point() and call.given.shape == output.shape:
+        if call.main_input.ndim == 3 and call.main_input.is_floating_point() and call.main_input.shape == output.shape:
             layers.append(call)
     # What is added to a state instead of taking its place, as cross-attention in a list of its own is, is not a layer.
-    kept = {c.family for c in layers if any(o.given is tensor_of(c.returned) for o in calls if o.path != c.path)}
-    return [call for call in layers if call.family in kept]
+    families = {
+        c.family for c in layers if any(o.main_input is tensor_of(c.returned) for o in calls if o.path != c.path)
+    }
+    return [call for call in layers if call.family in families]
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
     """Return whether a layer's state goes on to the head, and does not only decide something, as a patcher's does."""
 
-    def nudged(own: Any, *args: Any, **kwargs: Any) -> Any:
-        output = own(*args, **kwargs)
+    def nudged(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
+        output = layer_forward(*args, **kwargs)
         state = tensor_of(output)
         if state is not None:
             state.add_(state.roll(1, -1), alpha=1e-3)
@@ -137,15 +139,15 @@ def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> A
         fields = dict(output)
     else:
         fields = dict(zip(getattr(output, "_fields", range(len(output))), output, strict=True))
-    given = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
+    tensors = {name: value for name, value in (*enumerate(args), *kwargs.items()) if isinstance(value, Tensor)}
     states = {name: value for name, value in fields.items() if isinstance(value, Tensor) and value.ndim == 3}
     for name in [*(n for n in states if n in kwargs), *(n for n in states if n not in kwargs)]:
         like = [
-            n for n, value in given.items() if value.shape == states[name].shape and value.dtype == states[name].dtype
+            n for n, value in tensors.items() if value.shape == states[name].shape and value.dtype == states[name].dtype
         ]
         source = name if name in kwargs and name in like else next(iter(like), None)
         if source is not None:
-            fields[name] = given.pop(source)
+            fields[name] = tensors.pop(source)
     if isinstance(output, ModelOutput):
         return type(output)(**fields)
     return output._replace(**fields) if hasattr(output, "_replace") else type(output)(fields.values())

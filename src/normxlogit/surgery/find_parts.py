@@ -56,7 +56,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     if plain:
         layers = handing_layers(calls)
         skipped = {call.path: Form.of(call.returned) for call in layers}
-        embedded = layers[0].given if layers else None
+        embedded = layers[0].main_input if layers else None
         if embedded is not None and _time_first(model, embedded, inputs["input_ids"].shape):
             embedded = embedded.transpose(0, 1)  # (B, T, H)
         candidates = _latest_candidates(model, calls, layers, logits, inputs["input_ids"].shape)
@@ -132,9 +132,11 @@ def _with_layers(
 
 def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
     """Return whether the model itself puts padding behind the text, as BigBird does to fill its last block."""
-    integers = (call.given for call in calls if call.given is not None and not call.given.is_floating_point())
-    longer = (given for given in integers if given.ndim == 2 and given.shape[1] > ids.shape[1])
-    return any(torch.equal(given[:, : ids.shape[1]], ids) for given in longer)
+    integers = (
+        call.main_input for call in calls if call.main_input is not None and not call.main_input.is_floating_point()
+    )
+    longer = (values for values in integers if values.ndim == 2 and values.shape[1] > ids.shape[1])
+    return any(torch.equal(values[:, : ids.shape[1]], ids) for values in longer)
 
 
 def _proved_token_pooling(
@@ -169,13 +171,13 @@ def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor |
     begun = {call.path: call for call in reversed(calls)}
     first = [call for call in calls if begun[call.path] is call]  # a hook reads a module's first call
     for call in first:
-        if call.given is embedded:
+        if call.main_input is embedded:
             return EmbeddingTap(call.path, True, (0, 1, 2))
     for call in first:
-        for given, held in ((True, call.given), (False, tensor_of(call.returned))):
+        for is_input, held in ((True, call.main_input), (False, tensor_of(call.returned))):
             axes = axes_of(held, embedded)
             if axes is not None:
-                return EmbeddingTap(call.path, given, axes)
+                return EmbeddingTap(call.path, is_input, axes)
     return None
 
 
@@ -185,7 +187,7 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
     Only those that end after the last layer: the model goes on correctly from any module, the embeddings included.
     """
     last = states[-2] if states and len(states) > 1 else None
-    after = max((call.end for call in calls if last is not None and call.given is last), default=-1)
+    after = max((call.end for call in calls if last is not None and call.main_input is last), default=-1)
     called = {call.path: call for call in calls if call.path and call.hidden is not None and call.end >= after}
     base = model.base_model
     first = next((path for path, module in model.named_modules() if module is base and path), None)

@@ -74,9 +74,9 @@ class _Mode(TorchFunctionMode):
             rule = _RULES[func] = rule_for(func)
         if rule is PASS:
             return func(*args, **kwargs) if kwargs else func(*args)
-        for place, value in enumerate(args):
+        for index, value in enumerate(args):
             if isinstance(value, Parameter) or value.__class__ in (tuple, list):
-                args = (*args[:place], self.fix(value), *args[place + 1 :])
+                args = (*args[:index], self.fix(value), *args[index + 1 :])
         kwargs = {name: self.fix(value) for name, value in kwargs.items()} if kwargs else {}
         result = func(*args, **kwargs) if rule is None else rule(self, func, args, kwargs)
         result = self.weights.get(id(result), result)  # `to` returns the weight where it is already there
@@ -89,11 +89,11 @@ class _Mode(TorchFunctionMode):
         if isinstance(value, Parameter):
             if not value.requires_grad:
                 return value
-            known = self.fixed.get(id(value))
-            if known is None:
-                known = self.fixed[id(value)] = (value, value.detach())
-                self.weights[id(known[1])] = value
-            return known[1]
+            entry = self.fixed.get(id(value))
+            if entry is None:
+                entry = self.fixed[id(value)] = (value, value.detach())
+                self.weights[id(entry[1])] = value
+            return entry[1]
         if value.__class__ in (list, tuple) and any(isinstance(part, Parameter) for part in value):
             return type(value)(map(self.fix, value))
         return value
@@ -253,15 +253,15 @@ class FrozenNetwork:
 
     def _one_step(self, module: nn.Module) -> None:
         """Let an activation module written in several operations be one, with f(x) / x held."""
-        own, name = module.forward, name_of(module)
+        original, name = module.forward, name_of(module)
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             mode = _current.mode
             if mode is None or len(args) != 1 or kwargs or not flows(args[0]):
-                return own(*args, **kwargs)
+                return original(*args, **kwargs)
             x, changes = args[0], bool(getattr(module, "inplace", False))
             with torch.no_grad(), torch._C.DisableTorchFunction():
-                value = own(x.detach().clone() if changes else x.detach())
+                value = original(x.detach().clone() if changes else x.detach())
                 mode.note(name, "f(x) / x")
                 with torch.enable_grad():
                     result = maps.ratio(x, value, name)
@@ -271,14 +271,14 @@ class FrozenNetwork:
 
     def _two_ways(self, module: nn.Module, other: Callable[..., Any]) -> None:
         """Let a module be run with its autograd functions seen through, where the proof needs it."""
-        own = module.forward
+        original = module.forward
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            return (other if self.opened and _current.mode is not None else own)(*args, **kwargs)
+            return (other if self.opened and _current.mode is not None else original)(*args, **kwargs)
 
         module.__dict__["forward"] = forward
 
-    def prove(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:
+    def prove(self, run: Callable[[], tuple[Tensor, Tensor]], model_answer: Tensor, tolerance: float) -> Report:
         """Prove on one input that the frozen pass gives the model's own answer and is affine.
 
         Load the model with eager attention for it, or let it use `scaled_dot_product_attention`; attention kernels of
@@ -286,7 +286,7 @@ class FrozenNetwork:
 
         Args:
             run: Runs the model once and returns its answer, and the tensor that flows, a leaf.
-            own: The model's own answer.
+            model_answer: The model's own answer.
             tolerance: Largest allowed difference from it.
 
         Returns:
@@ -296,26 +296,28 @@ class FrozenNetwork:
             UnsupportedModelError: If the answer is another, or is not affine; with the operation and its module.
         """
         try:
-            return self._proved(run, own, tolerance)
+            return self._proved(run, model_answer, tolerance)
         except UnsupportedModelError:
             if self.opened:
                 raise
             try:  # once more, with the model's own autograd functions seen through
                 self.opened = True
-                return self._proved(run, own, tolerance)
+                return self._proved(run, model_answer, tolerance)
             except Exception as error:
                 self.opened = False
                 refuse_to_hide(error)
             raise
 
-    def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], own: Tensor, tolerance: float) -> Report:
+    def _proved(self, run: Callable[[], tuple[Tensor, Tensor]], model_answer: Tensor, tolerance: float) -> Report:
         mode = _Mode(Report(), self._paths)
         with _running(mode):
             answer, leaf = run()
         name = type(self.model).__name__
         if not answer.requires_grad:
             raise UnsupportedModelError(f"{name} cannot be frozen: nothing flows from the input to the answer")
-        difference = frozen_answers_as_the_model(answer.detach().float(), own.to(answer.device).float(), tolerance)
+        difference = frozen_answers_as_the_model(
+            answer.detach().float(), model_answer.to(answer.device).float(), tolerance
+        )
         if difference is not None:
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: the frozen pass gives another answer than the model, by {difference:.2g}"

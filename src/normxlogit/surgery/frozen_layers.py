@@ -18,64 +18,68 @@ def _given(names: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[st
 
 def _attention(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold queries, keys and mask."""
-    given = _given("query key value attn_mask dropout_p is_causal", args, kwargs)
-    q, k, v = (given.pop(name) for name in ("query", "key", "value"))
-    mask = still(given.pop("attn_mask", None))
+    arguments = _given("query key value attn_mask dropout_p is_causal", args, kwargs)
+    q, k, v = (arguments.pop(name) for name in ("query", "key", "value"))
+    mask = still(arguments.pop("attn_mask", None))
     if flows(q) or flows(k):
         frozen.note("scaled_dot_product_attention", "queries and keys")
-    if not flows(v) or given.get("dropout_p") or not torch.is_grad_enabled():
-        return function(q.detach(), k.detach(), v, attn_mask=mask, **given)
-    return maps.attended(q.detach(), k.detach(), v, mask, given)
+    if not flows(v) or arguments.get("dropout_p") or not torch.is_grad_enabled():
+        return function(q.detach(), k.detach(), v, attn_mask=mask, **arguments)
+    return maps.attended(q.detach(), k.detach(), v, mask, arguments)
 
 
 def _log_softmax(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold the normaliser."""
-    given = _given("input dim", args, kwargs)
-    x = given.pop("input", None)
+    arguments = _given("input dim", args, kwargs)
+    x = arguments.pop("input", None)
     if not flows(x):
         return function(*args, **kwargs)
     frozen.note("log_softmax", "the normaliser")
-    return maps.shifted(x, function(x.detach(), **given))
+    return maps.shifted(x, function(x.detach(), **arguments))
 
 
 def _layer_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold the standard deviation."""
-    given = _given("input normalized_shape weight bias eps", args, kwargs)
-    if not flows(given["input"]):
+    arguments = _given("input normalized_shape weight bias eps", args, kwargs)
+    if not flows(arguments["input"]):
         return function(*args, **kwargs)
     frozen.note("layer_norm", "the standard deviation")
-    weight, bias = still(given.get("weight")), given.get("bias")
-    result = maps.layer_norm(given["input"], given["normalized_shape"], weight, still(bias), given.get("eps", 1e-5))
+    weight, bias = still(arguments.get("weight")), arguments.get("bias")
+    result = maps.layer_norm(
+        arguments["input"], arguments["normalized_shape"], weight, still(bias), arguments.get("eps", 1e-5)
+    )
     return result + (bias - bias.detach()) if isinstance(bias, Tensor) and flows(bias) else result
 
 
 def _rms_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold the root mean square."""
-    given = _given("input normalized_shape weight eps", args, kwargs)
-    if not flows(given["input"]):
+    arguments = _given("input normalized_shape weight eps", args, kwargs)
+    if not flows(arguments["input"]):
         return function(*args, **kwargs)
     frozen.note("rms_norm", "the root mean square")
-    return maps.rms_norm(given["input"], given["normalized_shape"], still(given.get("weight")), given.get("eps"))
+    return maps.rms_norm(
+        arguments["input"], arguments["normalized_shape"], still(arguments.get("weight")), arguments.get("eps")
+    )
 
 
 def _group_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold the standard deviation of each group."""
-    given = _given("input num_groups weight bias eps", args, kwargs)
-    if not flows(given["input"]):
+    arguments = _given("input num_groups weight bias eps", args, kwargs)
+    if not flows(arguments["input"]):
         return function(*args, **kwargs)
     frozen.note("group_norm", "the standard deviation")
-    weight, bias = still(given.get("weight")), still(given.get("bias"))
-    return maps.grouped_norm(given["input"], given["num_groups"], weight, bias, given.get("eps", 1e-5))
+    weight, bias = still(arguments.get("weight")), still(arguments.get("bias"))
+    return maps.grouped_norm(arguments["input"], arguments["num_groups"], weight, bias, arguments.get("eps", 1e-5))
 
 
 def _batch_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Write out what is a multiplication and an addition in evaluation mode."""
-    given = _given("input running_mean running_var weight bias training momentum eps", args, kwargs)
-    x, mean, var = (given.get(name) for name in ("input", "running_mean", "running_var"))
-    live = given.get("use_input_stats" if "instance" in function.__name__ else "training", False)
+    arguments = _given("input running_mean running_var weight bias training momentum eps", args, kwargs)
+    x, mean, var = (arguments.get(name) for name in ("input", "running_mean", "running_var"))
+    live = arguments.get("use_input_stats" if "instance" in function.__name__ else "training", False)
     if not isinstance(x, Tensor) or not flows(x):
         return function(*args, **kwargs)
-    weight, bias, eps = still(given.get("weight")), still(given.get("bias")), given.get("eps", 1e-5)
+    weight, bias, eps = still(arguments.get("weight")), still(arguments.get("bias")), arguments.get("eps", 1e-5)
     if live or mean is None or var is None:
         frozen.note(function.__name__, "the standard deviation")
         if "instance" in function.__name__:
@@ -92,27 +96,27 @@ def _convolution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: d
     """Hold a kernel that was worked out from the input."""
     transposed = "transpose" in function.__name__
     last = "output_padding groups dilation" if transposed else "dilation groups"
-    given = _given(f"input weight bias stride padding {last}", args, kwargs)
-    x, weight = given["input"], still(given["weight"])
+    arguments = _given(f"input weight bias stride padding {last}", args, kwargs)
+    x, weight = arguments["input"], still(arguments["weight"])
     if not flows(x):
         return function(*args, **kwargs)
-    if flows(given["weight"]):
+    if flows(arguments["weight"]):
         frozen.note(function.__name__, "the kernel")
-    given |= {"weight": weight, "bias": still(given.get("bias"))}
-    if isinstance(given.get("padding"), str) or x.ndim != weight.ndim:
-        return maps.local(x, lambda leaf: function(**given | {"input": leaf}))
+    arguments |= {"weight": weight, "bias": still(arguments.get("bias"))}
+    if isinstance(arguments.get("padding"), str) or x.ndim != weight.ndim:
+        return maps.local(x, lambda leaf: function(**arguments | {"input": leaf}))
     count = x.ndim - 2
 
     def every(name: str, default: int) -> list[int]:
-        value = given.get(name, default)
+        value = arguments.get(name, default)
         value = [value] if isinstance(value, int) else list(value)
         return value * count if len(value) == 1 else value
 
     settings = (
         every("stride", 1), every("padding", 0), every("dilation", 1),
-        transposed, every("output_padding", 0), given.get("groups", 1),
+        transposed, every("output_padding", 0), arguments.get("groups", 1),
     )  # fmt: skip
-    return maps.convolved(x, weight, settings, lambda: function(**given | {"input": x.detach()}))
+    return maps.convolved(x, weight, settings, lambda: function(**arguments | {"input": x.detach()}))
 
 
 def _choice(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -132,11 +136,11 @@ def _padding(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[
 
 def _glu(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold the gate."""
-    given = _given("input dim", args, kwargs)
-    if not flows(given["input"]):
+    arguments = _given("input dim", args, kwargs)
+    if not flows(arguments["input"]):
         return function(*args, **kwargs)
     frozen.note("glu", "the gate")
-    signal, gate = given["input"].chunk(2, given.get("dim", -1))
+    signal, gate = arguments["input"].chunk(2, arguments.get("dim", -1))
     return signal * gate.detach().sigmoid()
 
 

@@ -182,8 +182,8 @@ class _Convolution(Function):
         (weight,) = ctx.saved_tensors
         shape, kind, device = ctx.like
         blank = torch.empty(1, dtype=kind, device=device).expand(shape)  # only its shape is read
-        found = torch.ops.aten.convolution_backward(grad, blank, weight, None, *ctx.settings, [True, False, False])
-        return found[0], None, None, None
+        gradients = torch.ops.aten.convolution_backward(grad, blank, weight, None, *ctx.settings, [True, False, False])
+        return gradients[0], None, None, None
 
 
 def convolved(x: Tensor, weight: Tensor, settings: tuple[Any, ...], run: Callable[[], Tensor]) -> Tensor:
@@ -211,28 +211,34 @@ class _Attended(Function):
         q, k, mask = ctx.saved_tensors
         heads, length = q.shape[-3] if q.ndim > 3 else 1, k.shape[-2]
         step = max(1, SCORES // max(1, math.prod(q.shape[:-2]) * length))
-        found: Any = 0
+        gradient: Any = 0
         for start in range(0, q.shape[-2], step):
             part = slice(start, min(start + step, q.shape[-2]))
-            seen = min(part.stop, length) if ctx.options.get("is_causal") else length  # keys that these queries see
-            held = _mask_part(seen, mask, ctx.options, part, q.device)
-            weights = _attention(q[..., part, :], k[..., :seen, :], held, ctx.options)
+            key_count = (
+                min(part.stop, length) if ctx.options.get("is_causal") else length
+            )  # keys that these queries see
+            held = _mask_part(key_count, mask, ctx.options, part, q.device)
+            weights = _attention(q[..., part, :], k[..., :key_count, :], held, ctx.options)
             rows = grad if step >= q.shape[-2] else grad.narrow(-2, start, weights.shape[-2])
             share = weights.transpose(-2, -1) @ rows  # (..., seen, D)
-            found = found + (share if seen == length else torch.nn.functional.pad(share, (0, 0, 0, length - seen)))
-        if found.ndim > 3 and found.shape[-3] != ctx.shape[-3]:  # heads that share their keys and values
-            found = found.reshape(*found.shape[:-3], ctx.shape[-3], heads // ctx.shape[-3], *found.shape[-2:]).sum(-3)
-        if found.shape != ctx.shape:
-            found = found.sum_to_size(ctx.shape)
-        return found, None, None, None, None
+            gradient = gradient + (
+                share if key_count == length else torch.nn.functional.pad(share, (0, 0, 0, length - key_count))
+            )
+        if gradient.ndim > 3 and gradient.shape[-3] != ctx.shape[-3]:  # heads that share their keys and values
+            gradient = gradient.reshape(
+                *gradient.shape[:-3], ctx.shape[-3], heads // ctx.shape[-3], *gradient.shape[-2:]
+            ).sum(-3)
+        if gradient.shape != ctx.shape:
+            gradient = gradient.sum_to_size(ctx.shape)
+        return gradient, None, None, None, None
 
 
 def _mask_part(
-    seen: int, mask: Tensor | None, options: dict[str, Any], part: slice, device: torch.device
+    key_count: int, mask: Tensor | None, options: dict[str, Any], part: slice, device: torch.device
 ) -> Tensor | None:
     """Return the rows of an attention mask that belong to some queries, over the first keys, so many as are seen."""
     if options.get("is_causal"):
-        return torch.arange(part.start, part.stop, device=device)[:, None] >= torch.arange(seen, device=device)
+        return torch.arange(part.start, part.stop, device=device)[:, None] >= torch.arange(key_count, device=device)
     return mask if mask is None or mask.shape[-2] == 1 else mask[..., part, :]
 
 

@@ -27,9 +27,9 @@ def is_activation(module: nn.Module) -> bool:
     It is elementwise when tried, and from torch's or transformers' own activations, or one without weights that is
     straight far from zero on either side, as all activations are that saturate or rectify; a sine or a square is not.
     """
-    own = type(module).__module__ in _HOMES
+    of_library = type(module).__module__ in _HOMES
     weights = list(module.parameters()) + list(module.buffers())
-    if any(True for _ in module.children()) or (weights and not own):
+    if any(True for _ in module.children()) or (weights and not of_library):
         return False
     probe = torch.linspace(-2, 2, 24, dtype=torch.float32).reshape(2, 3, 4)  # (2, 3, 4)
     probe = probe.to(weights[0]) if weights else probe
@@ -42,7 +42,7 @@ def is_activation(module: nn.Module) -> bool:
                 and torch.allclose(value, module.forward(probe.flip(0, 1, 2)).flip(0, 1, 2))
                 and torch.allclose(value[1:, 2:, 3:], module.forward(probe[1:, 2:, 3:]))
             )
-            return bool(elementwise and (own or (_bent(probe, value) and _straight(module))))
+            return bool(elementwise and (of_library or (_bent(probe, value) and _straight(module))))
     except Exception as error:  # whatever it is, it is not called with one tensor
         refuse_to_hide(error)
         return False
@@ -71,17 +71,17 @@ def opened(module: nn.Module) -> Callable[..., Any] | None:
     Returns:
         None where it applies none.
     """
-    own = getattr(module.forward, "__func__", None)
-    if not isinstance(own, types.FunctionType):
+    forward = getattr(module.forward, "__func__", None)
+    if not isinstance(forward, types.FunctionType):
         return None
-    seen = {name: own.__globals__.get(name) for name in own.__code__.co_names}
-    functions = {name: _Opened(f) for name, f in seen.items() if isinstance(f, type) and issubclass(f, Function)}
+    referenced = {name: forward.__globals__.get(name) for name in forward.__code__.co_names}
+    functions = {name: _Opened(f) for name, f in referenced.items() if isinstance(f, type) and issubclass(f, Function)}
     if not functions:
         return None
     copy = types.FunctionType(
-        own.__code__, own.__globals__ | functions, own.__name__, own.__defaults__, own.__closure__
+        forward.__code__, forward.__globals__ | functions, forward.__name__, forward.__defaults__, forward.__closure__
     )
-    copy.__kwdefaults__ = own.__kwdefaults__
+    copy.__kwdefaults__ = forward.__kwdefaults__
     return types.MethodType(copy, module)
 
 
@@ -93,13 +93,13 @@ class _Opened:
 
     def apply(self, *args: Any) -> Any:
         """Run the forward; where nothing flows out of it, as from a kernel of another package, apply the function."""
-        own = self.function
+        function_class = self.function
         if any(map(_flows, args)):
-            separate = own.setup_context is not Function.setup_context
-            result = own.forward(*args) if separate else own.forward(_Context(args), *args)
+            separate = function_class.setup_context is not Function.setup_context
+            result = function_class.forward(*args) if separate else function_class.forward(_Context(args), *args)
             if any(map(_flows, result if isinstance(result, tuple) else (result,))):
                 return result
-        return own.apply(*args)
+        return function_class.apply(*args)
 
 
 class _Context:

@@ -24,12 +24,12 @@ def _still_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any
 def _first(args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Bring arguments given by name into their places."""
     kwargs = dict(kwargs)
-    found = list(args)
+    positional = list(args)
     for name in names[len(args) :]:
         if name not in kwargs:
             break
-        found.append(kwargs.pop(name))
-    return tuple(found), kwargs
+        positional.append(kwargs.pop(name))
+    return tuple(positional), kwargs
 
 
 def _in_place(function: Any) -> bool:
@@ -39,8 +39,8 @@ def _in_place(function: Any) -> bool:
 
 def _weight(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Hold the result: attention probabilities, denominators, decay."""
-    found = any(map(flows, args)) or any(map(flows, kwargs.values()))
-    if not found or not torch.is_grad_enabled():
+    any_flows = any(map(flows, args)) or any(map(flows, kwargs.values()))
+    if not any_flows or not torch.is_grad_enabled():
         return function(*args, **kwargs)
     frozen.note(function.__name__, "its result")
     fixed, named = _still_all(args, kwargs)
@@ -102,12 +102,12 @@ def _products(first: int, matrices: bool) -> Rule:
             return left.copy_(result) if _in_place(function) else result
         held, why = held_factor(left, right, matrices)
         frozen.note(function.__name__, f"a factor: {why}")
-        place = first + held
+        held_index = first + held
         if held == 0 and first == 0 and _in_place(function):
             product = left.detach().clone() * right
             product.grad_fn.metadata[SIGNAL] = True
             return left.copy_(product)
-        result = function(*args[:place], args[place].detach(), *args[place + 1 :], **kwargs)
+        result = function(*args[:held_index], args[held_index].detach(), *args[held_index + 1 :], **kwargs)
         result.grad_fn.metadata[SIGNAL] = True
         return result
 
@@ -167,10 +167,10 @@ def _solution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict
     """Hold the matrix of a linear system."""
     right_first = function.__name__ == "triangular_solve"
     args, kwargs = _first(args, kwargs, *(("b", "A") if right_first else ("A", "B")))
-    place = int(right_first)
-    if flows(args[place]):
+    index = int(right_first)
+    if flows(args[index]):
         frozen.note(function.__name__, "the matrix")
-        args = (*args[:place], args[place].detach(), *args[place + 1 :])
+        args = (*args[:index], args[index].detach(), *args[index + 1 :])
     return function(*args, **kwargs)
 
 
@@ -183,13 +183,13 @@ def _einsum(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[s
     if not isinstance(args[0], str):
         return function(*args, **kwargs)
     operands = list(args[1] if isinstance(args[1], (list, tuple)) else args[1:])
-    moving = [place for place, operand in enumerate(operands) if flows(operand)]
+    moving = [index for index, operand in enumerate(operands) if flows(operand)]
     if len(moving) > 1 and not (len(moving) == 2 and same(operands[moving[0]], operands[moving[1]])):
-        kept = moving[signal_of([operands[place] for place in moving], _elementwise(args[0]))]
-        for place in moving:
-            if place != kept:
+        signal = moving[signal_of([operands[index] for index in moving], _elementwise(args[0]))]
+        for index in moving:
+            if index != signal:
                 frozen.note("einsum", "a factor")
-                operands[place] = operands[place].detach()
+                operands[index] = operands[index].detach()
     return function(args[0], *operands, **kwargs)
 
 

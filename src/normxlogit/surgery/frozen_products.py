@@ -85,9 +85,9 @@ def signal_of(factors: list[Tensor], elementwise: bool) -> int:
         elementwise: Whether they are of one shape and multiplied element by element.
     """
     best = 0
-    for place in range(1, len(factors)):
-        held, _ = held_factor(factors[best], factors[place], False if elementwise else None)
-        best = place if held == 0 else best
+    for index in range(1, len(factors)):
+        held, _ = held_factor(factors[best], factors[index], False if elementwise else None)
+        best = index if held == 0 else best
     return best
 
 
@@ -125,20 +125,20 @@ def activated(tensor: Tensor) -> tuple[int, str]:
 
 def _computed_from(late: Tensor, early: Tensor) -> bool:
     """Tell whether one tensor was computed from all of the other, a few operations ago."""
-    wanted = _source(early)
-    if _source(late) == wanted:
+    source = _source(early)
+    if _source(late) == source:
         return False
-    first = 0 if wanted[0] is None else wanted[0]._sequence_nr()
+    first = 0 if source[0] is None else source[0]._sequence_nr()
     waiting = deque([(late.grad_fn, late.output_nr)])
-    seen: set[tuple[Any, int]] = set()
-    while waiting and len(seen) < STEPS:
-        place = waiting.popleft()
-        node = place[0]
-        if node is None or place in seen or node._sequence_nr() < first:
+    visited: set[tuple[Any, int]] = set()
+    while waiting and len(visited) < STEPS:
+        edge = waiting.popleft()
+        node = edge[0]
+        if node is None or edge in visited or node._sequence_nr() < first:
             continue
-        if place == wanted or (wanted[0] is None and getattr(node, "variable", None) is early):
+        if edge == source or (source[0] is None and getattr(node, "variable", None) is early):
             return True
-        seen.add(place)
+        visited.add(edge)
         waiting += node.next_functions
     return False
 

@@ -30,13 +30,13 @@ def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, 
         answer: What was worked out, with its graph.
         places: Function and module by node, where they are known.
     """
-    known = places or {}
-    found: dict[str, None] = {}
+    names = places or {}
+    operations: dict[str, None] = {}
     for node in _nodes(answer):
         if node.name().rpartition("::")[2] in BLOCKED:
-            function, path = known.get(node, ("an operation", ""))
-            found[f"{function} in {path}" if path else function] = None
-    return list(found)
+            function, path = names.get(node, ("an operation", ""))
+            operations[f"{function} in {path}" if path else function] = None
+    return list(operations)
 
 
 @proof(
@@ -57,13 +57,13 @@ def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple
         answer: What was worked out, with its graph.
         places: Function and module by node.
     """
-    found: dict[str, None] = {}
+    functions: dict[str, None] = {}
     for node in _nodes(answer):
-        own: Any = getattr(node, "_forward_cls", None) if isinstance(node, BackwardCFunction) else None
-        if own is not None and own.__module__ != maps.__name__:
+        function_class: Any = getattr(node, "_forward_cls", None) if isinstance(node, BackwardCFunction) else None
+        if function_class is not None and function_class.__module__ != maps.__name__:
             _, path = places.get(node, ("", ""))
-            found[f"{own.__name__} in {path}" if path else own.__name__] = None
-    return list(found)
+            functions[f"{function_class.__name__} in {path}" if path else function_class.__name__] = None
+    return list(functions)
 
 
 @proof(
@@ -75,39 +75,39 @@ def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple
 def operations_that_are_not_linear(answer: Tensor, leaf: Tensor, places: dict[Any, tuple[str, str]]) -> list[str]:
     """Name the operations whose slope depends on the input, and where they were called."""
     weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
-    kept = answer.isfinite() & (answer.abs() < EXCLUDED)
-    kept = kept if kept.any() else answer.isfinite()  # the values of a regression model may all be large
-    total = (answer.masked_fill(~kept, 0.0) * weights).sum()
+    finite = answer.isfinite() & (answer.abs() < EXCLUDED)
+    finite = finite if finite.any() else answer.isfinite()  # the values of a regression model may all be large
+    total = (answer.masked_fill(~finite, 0.0) * weights).sum()
     (slope,) = torch.autograd.grad(total, leaf, create_graph=True, retain_graph=True, allow_unused=True)
     if slope is None:
         return ["nothing flows from the input to the answer"]
     if not slope.requires_grad:
         return []
-    found: dict[str, None] = {}
+    operations: dict[str, None] = {}
 
     def look(node: Any, after: Any, before: Any) -> None:
         if any(map(_flows, after)) and not any(map(_flows, before)):
             function, path = places.get(node, (node.name(), ""))
-            found[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
+            operations[f"{function} ({node.name()}) in {path or 'the model itself'}"] = None
 
     def work() -> None:
         torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
 
     watch_backward(_nodes(total), look, work)
-    return list(found) or ["an operation that could not be found"]
+    return list(operations) or ["an operation that could not be found"]
 
 
 def _nodes(tensor: Tensor) -> list[Any]:
     """List the autograd nodes that a tensor was made by."""
-    found: dict[Any, None] = {}
+    nodes: dict[Any, None] = {}
     waiting = [tensor.grad_fn]
     while waiting:
         node: Any = waiting.pop()
-        if node is None or node in found or "AccumulateGrad" in node.name():
+        if node is None or node in nodes or "AccumulateGrad" in node.name():
             continue
-        found[node] = None
+        nodes[node] = None
         waiting += [parent for parent, _ in node.next_functions]
-    return list(found)
+    return list(nodes)
 
 
 def _flows(value: Any) -> bool:

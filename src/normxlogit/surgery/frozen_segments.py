@@ -20,13 +20,13 @@ def run_again_in_the_backward_pass(
         sparing: Whether the pass that runs is frozen and is to keep little.
         frozen: Freezes what runs in its block: the layer's second run.
     """
-    own = module.forward
+    original = module.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if not sparing():
-            return own(*args, **kwargs)
+            return original(*args, **kwargs)
         return checkpoint(
-            own,
+            original,
             *args,
             use_reentrant=False,
             preserve_rng_state=False,  # frozen passes are made in evaluation mode

@@ -45,48 +45,48 @@ def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ..
             families.setdefault(call.family, []).append(call)
     inner, last = states[1:-1], states[-1]
     for family in families.values():
-        found: list[LayerOutput] = []
+        outputs: list[LayerOutput] = []
         before: torch.Size | None = None
-        seen: dict[str, int] = {}
+        call_counts: dict[str, int] = {}
         for call in family:
-            seen[call.path] = seen.get(call.path, 0) + 1
+            call_counts[call.path] = call_counts.get(call.path, 0) + 1
             output = tensor_of(call.returned)
             if output is None or several_states(call.returned):
                 continue
-            if len(found) < len(inner):
-                axes = axes_of(output, inner[len(found)])
-            elif not found:
+            if len(outputs) < len(inner):
+                axes = axes_of(output, inner[len(outputs)])
+            elif not outputs:
                 axes = axes_of(output, last)
             else:  # the last layer's own output need not be among the states: a norm may follow, or a cut to the text
-                axes = found[-1].axes if output.shape == before else None
-            if axes is not None and len(found) <= len(inner):
-                found.append(LayerOutput(call.path, seen[call.path], axes))
+                axes = outputs[-1].axes if output.shape == before else None
+            if axes is not None and len(outputs) <= len(inner):
+                outputs.append(LayerOutput(call.path, call_counts[call.path], axes))
                 before = output.shape
-        if len(found) == len(states) - 1:
+        if len(outputs) == len(states) - 1:
             ends = (call.hidden for call in calls if call.path == trunk)
             tokenwise = states[0] if states[0].ndim == 3 else next(ends, None)  # (B, T, H)
             orders = [_tokens_first(state, tokenwise) for state in inner or (last,)]
-            known = [order for order in orders if order is not None]
-            if len(known) < len(orders):
+            known_orders = [order for order in orders if order is not None]
+            if len(known_orders) < len(orders):
                 return None
             return tuple(
                 LayerOutput(output.path, output.call, tuple(output.axes[axis] for axis in order))
-                for output, order in zip(found, (*known, known[-1])[: len(found)], strict=True)
+                for output, order in zip(outputs, (*known_orders, known_orders[-1])[: len(outputs)], strict=True)
             )
     return None
 
 
 def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput | None:
     """Find the module that returns the embedding layer's output, the innermost if several do; None if none does."""
-    seen: dict[str, int] = {}
-    found: list[tuple[int, LayerOutput]] = []
+    call_counts: dict[str, int] = {}
+    candidates: list[tuple[int, LayerOutput]] = []
     for call in calls:
-        seen[call.path] = seen.get(call.path, 0) + 1
+        call_counts[call.path] = call_counts.get(call.path, 0) + 1
         output = tensor_of(call.returned)
         axes = None if embedded is None else axes_of(output, embedded)
         if call.path and axes is not None:
-            found.append((call.end, LayerOutput(call.path, seen[call.path], axes)))
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+            candidates.append((call.end, LayerOutput(call.path, call_counts[call.path], axes)))
+    return min(candidates, key=lambda pair: pair[0])[1] if candidates else None
 
 
 def _tokens_first(state: Tensor, tokenwise: Tensor | None) -> Axes | None:

@@ -51,7 +51,7 @@ def run_trunk(
     """
     stop = Site(trunk)
     with pool.lease(kind_of(inputs, "trunk", *instead)) as copy, without_autocast(inputs):
-        hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).seen.get(stop))
+        hidden = hidden_of(run(copy, inputs, instead=instead, stop=stop).recorded.get(stop))
     if hidden is None:
         raise LookupError(f"{trunk} returned no hidden states")
     return hidden
@@ -107,8 +107,8 @@ def find_tail(
         return None  # one kind of module gives every state, the last one too, which the head reads as it is
     for last in inside:
         family, raw = kinds[last.family], tensor_of(last.returned)
-        axes = axes_of(last.given, states[-2])
-        if axes is None or raw is None or last.given is None or raw.shape != last.given.shape:
+        axes = axes_of(last.main_input, states[-2])
+        if axes is None or raw is None or last.main_input is None or raw.shape != last.main_input.shape:
             continue
         if last.path == trunk.path or (len(states) > 2 and _follow(family, states[1:-1]) is None):
             continue
@@ -129,12 +129,17 @@ def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | Non
     """Return the first layer's input if `hidden_states` begins only after it, else None."""
     kinds = families(calls)
     for call in calls:
-        if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.given, states[0]) is not None:
+        if axes_of(tensor_of(call.returned), states[0]) is None or axes_of(call.main_input, states[0]) is not None:
             continue
         family = kinds[call.family]
-        whole = len(family) == len(states) - 1 > 1 and family[0] is call and call.given is not None
-        if whole and call.given is not None and call.given.shape == states[0].shape and _follow(family, states[:-1]):
-            return call.given
+        one_call_each = len(family) == len(states) - 1 > 1 and family[0] is call and call.main_input is not None
+        if (
+            one_call_each
+            and call.main_input is not None
+            and call.main_input.shape == states[0].shape
+            and _follow(family, states[:-1])
+        ):
+            return call.main_input
     return None
 
 
@@ -142,10 +147,10 @@ def _follow(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
     """Return the calls that gave these states, one after the other; None if one of them was returned by none."""
     chain, start = [], 0
     for state in states:
-        for place in range(start, len(calls)):
-            if axes_of(tensor_of(calls[place].returned), state) is not None:
-                chain.append(calls[place])
-                start = place + 1
+        for index in range(start, len(calls)):
+            if axes_of(tensor_of(calls[index].returned), state) is not None:
+                chain.append(calls[index])
+                start = index + 1
                 break
         else:
             return None

@@ -131,7 +131,7 @@ def holds_on_another_text(
     if answers is None or not is_finite(answers):
         return "the model was not tried on a second text: its logits for this one in another order are not finite"
     mixed = 0.0 if logits is None else apart(answers[:count], logits)
-    hidden = None if site is None else hidden_of(done.seen.get(site, [None])[-1])
+    hidden = None if site is None else hidden_of(done.recorded.get(site, [None])[-1])
     if head is not None and hidden is not None:
         hidden = head.piece.by_text(hidden)  # (B, T, H)
         with torch.inference_mode():

@@ -23,18 +23,18 @@ class EmbeddingTap:
 
     Attributes:
         path: Where the module is.
-        given: Whether the module is given it; otherwise it returns it.
+        is_input: Whether it is the module's input; otherwise it is its output.
         axes: How the module holds what is (B, T, H).
     """
 
     path: str
-    given: bool
+    is_input: bool
     axes: Axes
 
     @property
     def site(self) -> Site:
         """What `run` records of it."""
-        return Site(self.path, given=self.given)
+        return Site(self.path, is_input=self.is_input)
 
     def read(self, held: Tensor, length: int) -> Tensor:
         """Return the embedding layer's output, (B, T, H), T being `length`.

@@ -37,14 +37,14 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
     names, everything = _arguments(model)
     first = "input_ids" if "input_ids" in names or not names else names[0]
 
-    def forward(own: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:
+    def forward(original: Callable[..., Any], *args: Any, **inputs: Any) -> ModelOutput:
         read = {n: v for n, v in inputs.items() if n in names or (everything and isinstance(v, Tensor))}
         if args:
             read[first] = args[0]
         elif first != "input_ids" and "input_ids" in inputs:
             read[first] = inputs["input_ids"]
             read.pop("input_ids", None)
-        return ModelOutput(logits=logits_of(own(**read)))
+        return ModelOutput(logits=logits_of(original(**read)))
 
     override_forward(model, forward)
     path, logits = _embedding(model, ids)
@@ -61,24 +61,24 @@ def logits_of(output: Any) -> Tensor:
     Raises:
         UnsupportedModelError: If there are none.
     """
-    found = output
+    logits = output
     if isinstance(output, Mapping):
         spans = [output.get("start_logits"), output.get("end_logits")]
         only = [v for v in output.values() if isinstance(v, Tensor) and v.is_floating_point()]
-        found = output.get("logits", only[0] if len(only) == 1 else None)
-        found = found if spans[0] is None else spans
+        logits = output.get("logits", only[0] if len(only) == 1 else None)
+        logits = logits if spans[0] is None else spans
     elif hasattr(output, "logits"):
-        found = output.logits
-    if isinstance(found, tuple | list):
-        tensors = [v for v in found if isinstance(v, Tensor) and v.ndim > 0]  # a loss may stand before them
+        logits = output.logits
+    if isinstance(logits, tuple | list):
+        tensors = [v for v in logits if isinstance(v, Tensor) and v.ndim > 0]  # a loss may stand before them
         both = len(tensors) == 2 and all(v.ndim == 2 for v in tensors) and tensors[0].shape == tensors[1].shape
-        found = torch.stack(tensors, -1) if both else next(iter(tensors), None)
-    if not isinstance(found, Tensor) or not found.is_floating_point() or found.ndim not in (1, 2, 3):
+        logits = torch.stack(tensors, -1) if both else next(iter(tensors), None)
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or logits.ndim not in (1, 2, 3):
         raise UnsupportedModelError(
             f"the module returns {_described(output)}; its logits must be a tensor of shape (texts, classes) or "
             "(texts, tokens, classes), alone, first in a tuple, or under 'logits' in a mapping"
         )
-    return found[:, None] if found.ndim == 1 else found
+    return logits[:, None] if logits.ndim == 1 else logits
 
 
 def _arguments(model: nn.Module) -> tuple[list[str], bool]:
@@ -87,8 +87,8 @@ def _arguments(model: nn.Module) -> tuple[list[str], bool]:
     Raises:
         UnsupportedModelError: If it needs more than token ids and their mask.
     """
-    given = inspect.signature(model.forward).parameters
-    named = {n: p for n, p in given.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    parameters = inspect.signature(model.forward).parameters
+    named = {n: p for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     needed = [n for n, p in named.items() if p.default is p.empty]
     first = "input_ids" if "input_ids" in named else next(iter(named), "input_ids")
     missing = sorted({*needed} - {first, "attention_mask", "token_type_ids", "position_ids"})
@@ -97,7 +97,7 @@ def _arguments(model: nn.Module) -> tuple[list[str], bool]:
             f"the forward of {type(model).__name__} needs {', '.join(missing)}; it must be called with input_ids, and "
             "attention_mask if it takes one"
         )
-    return list(named), any(p.kind is p.VAR_KEYWORD for p in given.values())
+    return list(named), any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _embedding(model: nn.Module, ids: Tensor) -> tuple[str | None, Tensor]:

@@ -140,8 +140,8 @@ def head_reads_tokens_alone(each: Tensor, logits: Tensor) -> bool:
     """Return whether the head has the same logits at each token alone, (T, C), as in the text."""
     if each.shape != logits.shape:
         return False
-    kept, tolerance = logits.abs() < EXCLUDED, tolerance_for(logits)
-    return apart(each[kept], logits[kept]) <= tolerance if kept.any() else apart(each, logits) <= tolerance
+    unmasked, tolerance = logits.abs() < EXCLUDED, tolerance_for(logits)
+    return apart(each[unmasked], logits[unmasked]) <= tolerance if unmasked.any() else apart(each, logits) <= tolerance
 
 
 # --- the layers ----------------------------------------------------------------------------------------------------
@@ -164,11 +164,11 @@ def tail_gives_what_the_head_read(brought: Tensor, hidden: Tensor, state: Tensor
     why="the layers that are skipped are all of them, and skipping has an effect",
     when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
 )
-def early_exit_ends_in_what_the_head_read(whole: Tensor, less: Tensor, hidden: Tensor) -> bool:
+def early_exit_ends_in_what_the_head_read(every_layer: Tensor, without_last: Tensor, hidden: Tensor) -> bool:
     """Return whether a trunk whose layers can be skipped gives what the head read, and another state with one less."""
-    if less.shape != hidden.shape or torch.equal(less, hidden):
+    if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
         return False
-    return beyond_rounding(whole, hidden) is None
+    return beyond_rounding(every_layer, hidden) is None
 
 
 @proof(
@@ -192,13 +192,13 @@ def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: flo
     why="a text's scores are the same in every batch; where they would not be, texts are read without padding",
     when="first batch of several lengths, and again beyond the lengths that were tried; a pass for each length",
 )
-def padding_changes_nothing(alone: Tensor, beside: Tensor) -> bool:
+def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
     """Return whether what is read of a text is the same alone and beside another, (T, H) or (T, C)."""
-    rounding, alone, beside = tolerance_for(alone), alone.float(), beside.float()
-    kept = alone.abs() < EXCLUDED
-    if not kept.any():
-        return apart(beside, alone) <= STATES_AGREE
-    return apart(beside[kept], alone[kept]) <= max(rounding, STATES_AGREE * alone[kept].abs().max().item())
+    rounding, alone, batched = tolerance_for(alone), alone.float(), batched.float()
+    unmasked = alone.abs() < EXCLUDED
+    if not unmasked.any():
+        return apart(batched, alone) <= STATES_AGREE
+    return apart(batched[unmasked], alone[unmasked]) <= max(rounding, STATES_AGREE * alone[unmasked].abs().max().item())
 
 
 @proof(
@@ -220,11 +220,11 @@ def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
     why="prompts that are continued together get the tokens that they get alone; else they are continued one by one",
     when="generating for several prompts, and again beyond the lengths that were tried; two steps for each length",
 )
-def prompts_are_continued_as_alone(alone: Tensor, beside: Tensor) -> bool:
+def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
     """Return whether two steps of logits are the same, (2, V) each; the second as far as the first chose alike."""
-    if not torch.equal(alone[0].argmax(), beside[0].argmax()):
+    if not torch.equal(alone[0].argmax(), batched[0].argmax()):
         return False
-    difference = (alone.float() - beside.float()).abs()
+    difference = (alone.float() - batched.float()).abs()
     difference = difference[torch.isfinite(difference)]
     return bool(difference.max() <= max(tolerance_for(alone), STATES_AGREE * float(alone.abs().max())))
 

@@ -100,5 +100,5 @@ def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:
     norms = state.detach().float().flatten(2).norm(dim=-1)  # (B, T)
     real = mask.to(norms.device)  # (B, T)
     median = norms.masked_fill(~real, torch.nan).nanmedian(-1, keepdim=True).values  # (B, 1)
-    found: Tensor = (norms > threshold * median) & real  # (B, T)
-    return found
+    sinks: Tensor = (norms > threshold * median) & real  # (B, T)
+    return sinks

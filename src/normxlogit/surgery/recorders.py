@@ -16,12 +16,12 @@ def know_recorders(model: nn.Module) -> None:
     A process that was sent the model, or read it whole from a file, has built none of its class: the list would lack
     it, and the model would hand out no hidden states.
     """
-    known = getattr(output_capturing, "_CAN_RECORD_REGISTRY", None)
-    if known is None:
+    registry = getattr(output_capturing, "_CAN_RECORD_REGISTRY", None)
+    if registry is None:
         return
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
-            dict.setdefault(known, str(type(module)), getattr(module, "_can_record_outputs", None))
+            dict.setdefault(registry, str(type(module)), getattr(module, "_can_record_outputs", None))
 
 
 def without_recorders(model: nn.Module) -> nn.Module:

@@ -34,12 +34,12 @@ class Site:
     Attributes:
         path: Where the module is in the copy.
         call: Which of its calls in the pass, counted from 1; 0 for all of them, as a list.
-        given: Whether it is the module's main input, after the hooks of the model's owner, and not its output.
+        is_input: Whether it is the module's main input, after the hooks of the model's owner, and not its output.
     """
 
     path: str
     call: int = 1
-    given: bool = False
+    is_input: bool = False
 
 
 @dataclass
@@ -48,23 +48,23 @@ class Pass:
 
     Attributes:
         output: What the model returned; None where the pass was stopped.
-        seen: What was recorded; nothing for a call that did not happen.
+        recorded: The values; nothing for a call that did not happen.
     """
 
     output: Any = None
-    seen: dict[Site, Any] = field(default_factory=dict)
+    recorded: dict[Site, Any] = field(default_factory=dict)
 
     def last(self, site: Site | None) -> Any:
         """Return what was recorded, of several calls the last; None if there is nothing."""
-        value = None if site is None else self.seen.get(site)
+        value = None if site is None else self.recorded.get(site)
         return value[-1] if site is not None and site.call == 0 and value else value
 
     def record(self, site: Site, count: int, value: Any) -> None:
         """Keep a value if it is of the call that the site names."""
         if site.call == 0:
-            self.seen.setdefault(site, []).append(value)
+            self.recorded.setdefault(site, []).append(value)
         elif site.call == count:
-            self.seen[site] = value
+            self.recorded[site] = value
 
 
 class _Stop(BaseException):
@@ -153,7 +153,7 @@ def _hooks(
     module: nn.Module, sites: Collection[Site], replace: Replace | None, stop: Site | None, done: Pass
 ) -> list[Any]:
     """Register the hooks of one module."""
-    inputs, outputs = [s for s in sites if s.given], [s for s in sites if not s.given]
+    inputs, outputs = [s for s in sites if s.is_input], [s for s in sites if not s.is_input]
     begun = ended = 0
 
     def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -183,15 +183,17 @@ def _stop_at(site: Site, count: int, stop: Site | None) -> None:
         raise _Stop
 
 
-def watch_backward(nodes: Iterable[Any], seen: Callable[[Any, Any, Any], None], work: Callable[[], None]) -> None:
+def watch_backward(
+    nodes: Iterable[Any], on_gradient: Callable[[Any, Any, Any], None], work: Callable[[], None]
+) -> None:
     """Backpropagate while watching nodes of the autograd graph.
 
     Args:
         nodes: The nodes.
-        seen: Gets a node, and the gradients after and before it.
+        on_gradient: Gets a node, and the gradients after and before it.
         work: Backpropagates.
     """
-    handles = [node.register_hook(lambda after, before, node=node: seen(node, after, before)) for node in nodes]
+    handles = [node.register_hook(lambda after, before, node=node: on_gradient(node, after, before)) for node in nodes]
     try:
         work()
     finally:

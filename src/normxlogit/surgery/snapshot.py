@@ -64,14 +64,16 @@ class Snapshot:
         self._single = [(table, name, value) for table, name, value in _tensors(self._now) if value.numel() < 2]
         # Copies share the storage of what was made in inference mode, and not the tensor.
         self._stored = [(value, value.data_ptr()) for _, _, value in _tensors(self._now) if value.is_inference()]
-        found = [v for state in self._now for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
-        distinct = {id(config): config for config in found}.values()
+        configs_in_state = (
+            [v for state in self._now for v in state.values() if isinstance(v, PretrainedConfig)] if configs else []
+        )
+        distinct = {id(config): config for config in configs_in_state}.values()
         self._settings = [config.__dict__ for config in distinct]
         self._settings_then = copy.deepcopy(self._settings)
 
     def unchanged(self) -> bool:
         """Return whether everything is as it was, but for modes, values of weights and transformers' own recorders."""
-        if any(value.data_ptr() != place for value, place in self._stored):
+        if any(value.data_ptr() != address for value, address in self._stored):
             return False
         try:
             same = self._now == self._then and list(map(type, self._modules)) == self._kinds
@@ -101,9 +103,9 @@ class Snapshot:
 
 def _kept(state: dict[str, Any]) -> dict[str, Any]:
     """Return a module's attributes with what is changed in place copied."""
-    kept = {name: value.copy() if isinstance(value, dict | list | set) else value for name, value in state.items()}
-    kept["training"] = _Anything()
-    return kept
+    copied = {name: value.copy() if isinstance(value, dict | list | set) else value for name, value in state.items()}
+    copied["training"] = _Anything()
+    return copied
 
 
 def _nested(states: list[dict[str, Any]]) -> list[Any]:
@@ -111,21 +113,21 @@ def _nested(states: list[dict[str, Any]]) -> list[Any]:
 
     Objects are compared by their attributes; what is inside those is listed too where the object holds settings.
     """
-    found: list[Any] = []
+    containers: list[Any] = []
     waiting = [v for state in states for name, v in state.items() if v.__class__ not in PLAIN and name not in TABLES]
     copied = {id(value) for value in waiting if isinstance(value, CONTAINERS)}  # by `_kept`
-    seen: set[int] = set()
+    visited: set[int] = set()
     for value in waiting:
         inside = value if isinstance(value, CONTAINERS) else _attributes(value)
-        if inside is None or id(inside) in seen:
+        if inside is None or id(inside) in visited:
             continue
-        seen.add(id(inside))
+        visited.add(id(inside))
         if not isinstance(inside, tuple) and id(inside) not in copied:
-            found.append(inside)
+            containers.append(inside)
         if inside is value or _holds_settings(value):
             parts = inside.values() if isinstance(inside, dict) else inside
             waiting += [part for part in parts if part.__class__ not in PLAIN]
-    return found
+    return containers
 
 
 def _attributes(value: Any) -> dict[str, Any] | None:

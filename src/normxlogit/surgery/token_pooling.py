@@ -47,10 +47,10 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
     """
     layers: dict[str, Form] = {}
     for call in calls:
-        output, given = tensor_of(call.returned), call.given
+        output, main_input = tensor_of(call.returned), call.main_input
         inside = call.path.startswith(trunk.path + ".") and not any(call.path.startswith(p + ".") for p in layers)
-        keeps = given is not None and output is not None and given.shape == output.shape
-        if inside and keeps and given is not None and given.ndim == 3 and given.is_floating_point():
+        keeps = main_input is not None and output is not None and main_input.shape == output.shape
+        if inside and keeps and main_input is not None and main_input.ndim == 3 and main_input.is_floating_point():
             layers[call.path] = Form.of(call.returned)
     if not layers:
         raise LookupError("the trunk has no layers that could be left out")

@@ -38,13 +38,13 @@ class Call:
 
     Attributes:
         path: Where the module is in the model.
-        given: Its first argument, None if that is not a tensor.
+        main_input: Its first argument, None if that is not a tensor.
         returned: What it returned.
         end: How many calls had ended before it.
     """
 
     path: str
-    given: Tensor | None
+    main_input: Tensor | None
     returned: Any = None
     end: int = -1
 
@@ -71,8 +71,8 @@ def trace(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[list[Call], Mode
         return module(*args, **kwargs)
 
     def end(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        call, given = running.pop(), main_input(args, kwargs)
-        call.given = given if isinstance(given, Tensor) else None
+        call, first_argument = running.pop(), main_input(args, kwargs)
+        call.main_input = first_argument if isinstance(first_argument, Tensor) else None
         call.returned, call.end = output, next(ended)
 
     paths = [path for path, _ in model.named_modules()]
@@ -158,8 +158,8 @@ def several_states(output: Any) -> bool:
 
 def hidden_of(output: Any) -> Tensor | None:
     """Return the (B, T, H) hidden states in a trunk's output, None if there are none."""
-    found = tensor_of(output)
-    return found if found is not None and found.ndim == 3 else None
+    hidden = tensor_of(output)
+    return hidden if hidden is not None and hidden.ndim == 3 else None
 
 
 def states_of(output: Any) -> tuple[Tensor, ...] | None:
@@ -179,23 +179,30 @@ def embedded_of(output: Mapping[str, Any]) -> Tensor | None:
     return states[0] if states and states[0].ndim == 3 else None
 
 
-def axes_of(found: Tensor | None, wanted: Tensor) -> Axes | None:
-    """Tell how `found` holds the values of `wanted`: with its axes in another order, and perhaps longer at the end.
+def axes_of(tensor: Tensor | None, reference: Tensor) -> Axes | None:
+    """Return in which order of axes a tensor begins with the values of a reference, which may be shorter.
 
     Args:
-        found: Any tensor.
-        wanted: (B, T, H), or with more axes.
+        tensor: Any tensor.
+        reference: (B, T, H), or with more axes.
 
     Returns:
-        The order of axes in which `found` begins with `wanted`, None if it does not.
+        The order of axes, None if there is none.
     """
-    if found is wanted:
-        return tuple(range(wanted.ndim))
-    if found is None or found.ndim != wanted.ndim or found.device != wanted.device or found.dtype != wanted.dtype:
+    if tensor is reference:
+        return tuple(range(reference.ndim))
+    if (
+        tensor is None
+        or tensor.ndim != reference.ndim
+        or tensor.device != reference.device
+        or tensor.dtype != reference.dtype
+    ):
         return None
-    for axes in itertools.permutations(range(found.ndim)):
-        shape = [found.shape[axis] for axis in axes]
-        fits = shape[0] == wanted.shape[0] and shape[2:] == list(wanted.shape[2:]) and shape[1] >= wanted.shape[1]
-        if fits and torch.equal(found.permute(axes)[:, : wanted.shape[1]], wanted):
+    for axes in itertools.permutations(range(tensor.ndim)):
+        shape = [tensor.shape[axis] for axis in axes]
+        fits = (
+            shape[0] == reference.shape[0] and shape[2:] == list(reference.shape[2:]) and shape[1] >= reference.shape[1]
+        )
+        if fits and torch.equal(tensor.permute(axes)[:, : reference.shape[1]], reference):
             return axes
     return None

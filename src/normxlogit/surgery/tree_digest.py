@@ -67,14 +67,14 @@ def tree_digest(model: nn.Module) -> bytes:
         model: The tree, without what torch.compile puts around modules.
     """
     reader = _Reader(model)
-    found = reader.start("model")
+    digest = reader.start("model")
     for path, module in model.named_modules():
-        found.update(reader.module(path, module))
+        digest.update(reader.module(path, module))
     for name, value in sorted(model.state_dict().items()):
         if isinstance(value, Tensor) and value.is_meta:
             value = _offloaded(model, name)
-        found.update(name.encode() + reader.value(value))
-    return found.digest()
+        digest.update(name.encode() + reader.value(value))
+    return digest.digest()
 
 
 class _Reader:
@@ -95,31 +95,31 @@ class _Reader:
 
     def module(self, path: str, module: nn.Module, depth: int = DEEPEST) -> bytes:
         """Return the digest of a module without its weights and children."""
-        found = self.start(f"module {path} {type(module).__name__}")
+        digest = self.start(f"module {path} {type(module).__name__}")
         for name in sorted(module._non_persistent_buffers_set):
             if "cache" not in name:
-                found.update(name.encode() + self.value(module._buffers.get(name), depth))
+                digest.update(name.encode() + self.value(module._buffers.get(name), depth))
         for name, value in sorted(_attributes(module)):
-            found.update(name.encode() + self.value(value, depth))
+            digest.update(name.encode() + self.value(value, depth))
         for table in HOOKS:
             with_kwargs = getattr(module, KWARGS.get(table, ""), {})
             for number, hook in getattr(module, table).items():
                 if getattr(hook, "__module__", "") != RECORDING:
-                    found.update(f"{table} {number in with_kwargs}".encode() + self.value(hook, depth))
+                    digest.update(f"{table} {number in with_kwargs}".encode() + self.value(hook, depth))
         for kind in type(module).__mro__:
             if not _installed(kind):
-                found.update(self._each(kind.__name__, vars(kind), depth))
-        return found.digest()
+                digest.update(self._each(kind.__name__, vars(kind), depth))
+        return digest.digest()
 
     def _each(self, kind: str, values: Mapping[str, Any], depth: int) -> bytes:
         """Return the digest of the functions and values among the attributes of a class."""
-        found = self.start(f"class {kind}")
+        digest = self.start(f"class {kind}")
         for name, value in sorted(values.items()):
             function = value.__func__ if isinstance(value, staticmethod | classmethod) else value
             function = function.fget if isinstance(function, property) else function
             if isinstance(function, types.FunctionType) or not name.startswith(("__", "_abc_")):
-                found.update(name.encode() + self.value(function, depth))
-        return found.digest()
+                digest.update(name.encode() + self.value(function, depth))
+        return digest.digest()
 
     def value(self, value: Any, depth: int = DEEPEST) -> bytes:
         """Return the digest of any value."""
@@ -131,10 +131,10 @@ class _Reader:
             return b"deep"
         if id(value) not in self._known:
             self._known[id(value)] = value, b"itself"
-            found = self.start(_name(value))
+            digest = self.start(_name(value))
             for part in self._parts(value, depth - 1):
-                found.update(part)
-            self._known[id(value)] = value, found.digest()
+                digest.update(part)
+            self._known[id(value)] = value, digest.digest()
         return self._known[id(value)][1]
 
     def _parts(self, value: Any, depth: int) -> Iterator[bytes | memoryview]:

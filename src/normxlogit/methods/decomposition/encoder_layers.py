@@ -344,6 +344,6 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
 
 def _recorded(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:
     """Call a layer again; return the main input and the output of each of its parts."""
-    sites = {name: (Site(path, given=True), Site(path)) for name, path in paths.items()}
-    seen = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.again).seen
+    sites = {name: (Site(path, is_input=True), Site(path)) for name, path in paths.items()}
+    seen = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.again).recorded
     return {name: (seen.get(given), seen[returned]) for name, (given, returned) in sites.items()}
