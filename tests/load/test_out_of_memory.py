@@ -41,7 +41,7 @@ def test_once_at_any_operation(method, layers):
         counted(tiny.TEXTS, method=method, layers=layers)
     for moment in moments(operations.seen, 9):
         explainer = bert(tokenizer)
-        with nothing_left_behind(explainer._model.given, tokenizer):
+        with nothing_left_behind(explainer._model.caller_model, tokenizer):
             with AtOperation(moment):
                 same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
             same(explainer(tiny.TEXTS, method=method, layers=layers), expected)
@@ -52,7 +52,7 @@ def test_never_enough_is_one_line(method, layers):
     tokenizer = tiny.tokenizer_for("bert")
     explainer = bert(tokenizer)
     expected = bert(tokenizer)(tiny.TEXTS, method=method, layers=layers)
-    with nothing_left_behind(explainer._model.given, tokenizer):
+    with nothing_left_behind(explainer._model.caller_model, tokenizer):
         with (
             pytest.raises(InputError, match="not enough memory to explain a single text of 15 tokens"),
             AtOperation(largest=90),
@@ -71,7 +71,7 @@ def test_what_does_not_fit_together_fits_alone():
     same(found, bert(tokenizer)(texts))
     assert explainer._model.batch_tokens < 8192
     with pytest.raises(RuntimeError, match="can't allocate"), AtOperation(largest=2500), torch.no_grad():
-        explainer._model.given(**tokenizer(texts, return_tensors="pt"))
+        explainer._model.caller_model(**tokenizer(texts, return_tensors="pt"))
 
 
 # --- the other doors ------------------------------------------------------------------------------------------------
@@ -125,14 +125,14 @@ def test_once_behind_another_door(door):
 
     inputs = tokenizer(tiny.TEXTS[:1], return_tensors="pt")
     with torch.no_grad():
-        OUTPUTS["of the first text"] = inputs, explainer()._model.given(**inputs, output_hidden_states=True)
+        OUTPUTS["of the first text"] = inputs, explainer()._model.caller_model(**inputs, output_hidden_states=True)
     expected = numbers(door(explainer()))
     counted = explainer()
     with AtOperation() as operations:
         door(counted)
     for moment in moments(operations.seen, 12):
         struck = explainer()
-        with nothing_left_behind(struck._model.given, tokenizer):
+        with nothing_left_behind(struck._model.caller_model, tokenizer):
             with contextlib.suppress(InputError), AtOperation(moment):  # a lack of memory, raw, is none
                 np.testing.assert_allclose(numbers(door(struck)), expected, rtol=1e-4, atol=1e-5)
             np.testing.assert_allclose(numbers(door(struck)), expected, rtol=1e-4, atol=1e-5)

@@ -36,12 +36,12 @@ def test_what_a_language_model_answers_rests_on_its_last_state_alone(spec, contr
     run = frozen.run(batch, (3,))
     target = resolve(task, run, spec, contrast)
     found = frozen.contributions(run, target, (3,))
-    rows = task.given.lm_head.weight.detach()
+    rows = task.caller_model.lm_head.weight.detach()
     other = rows.mean(0) if contrast is None else rows[contrast]
     for text, encoding in enumerate(batch.encodings):
         last = len(encoding) - 1
         with torch.no_grad():
-            logits = task.given(torch.tensor([encoding.ids])).logits[0, -1]
+            logits = task.caller_model(torch.tensor([encoding.ids])).logits[0, -1]
         said = logits[target.ids[0]] - (logits.mean() if contrast is None else logits[contrast])
         torch.testing.assert_close(found.answer[text], said, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(found.values[3][text, :, last], said, rtol=1e-4, atol=1e-4)
@@ -73,7 +73,7 @@ def test_answers_at_many_places_are_read_one_by_one_or_in_sums():
         summed = frozen.contributions_each(frozen.run(batch, (3,), predict=False), target, (3,), read, weights)
         for text, encoding in enumerate(batch.encodings):
             with torch.no_grad():
-                logits = task.given(torch.tensor([encoding.ids])).logits[0]
+                logits = task.caller_model(torch.tensor([encoding.ids])).logits[0]
             total = torch.zeros(found.values[3].shape[-1])  # (T,)
             for g, place in enumerate(read[text].tolist()):
                 if place < 0:
@@ -97,7 +97,7 @@ def test_contributions_are_gradient_times_the_owners_hidden_state(family):
     run = FrozenModel.of(task).run(batch, places)
     found = FrozenModel.of(task).contributions(run, resolve(task, run, ALL), places)
     with torch.no_grad():
-        states = task.given(**batch.inputs, output_hidden_states=True).hidden_states
+        states = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states
     network = FrozenNetwork(clone(task.module))
     for place, output in zip(places, task.parts.outputs, strict=True):
         vectors = task.embeddings(batch.inputs["input_ids"]).detach().requires_grad_()
@@ -129,13 +129,13 @@ def test_pictures_are_read_where_their_patches_are_embedded():
     frozen = FrozenModel.of(task)
     run = frozen.run(batch, (0, 2))
     with torch.no_grad():
-        own = task.given(pictures, output_hidden_states=True)
+        own = task.caller_model(pictures, output_hidden_states=True)
     torch.testing.assert_close(run.logits, own.logits, rtol=1e-4, atol=1e-5)
     found = frozen.contributions(run, resolve(task, run, 1), (0, 2))
     assert all(values.abs().sum(-1).all() for values in found.values.values())
     last_states = own.hidden_states[2]
-    norm = task.given.vit.layernorm
-    row = task.given.classifier.weight[1] * norm.weight
+    norm = task.caller_model.vit.layernorm
+    row = task.caller_model.classifier.weight[1] * norm.weight
     last = last_states[:, 0]
     slope = (row - row.mean()) / (last.var(-1, correction=0, keepdim=True) + norm.eps).sqrt()  # (B, H)
     torch.testing.assert_close(found.values[2][:, 0, 0], (slope * last).sum(-1).detach(), rtol=1e-4, atol=1e-5)
@@ -148,7 +148,7 @@ def test_characters_that_are_hashed_are_read_as_they_are_embedded():
     batch = task.batch(task.encoder(["the cat sat on the mat"]), [0])
     task.prepare(batch)
     with torch.no_grad():
-        own = task.given(**batch.inputs, output_hidden_states=True)
+        own = task.caller_model(**batch.inputs, output_hidden_states=True)
     run = FrozenModel.of(task).run(batch, (0,))
     torch.testing.assert_close(run.logits[0], own.logits[0, run.positions[0]], rtol=1e-4, atol=1e-5)
     with pytest.raises(UnsupportedModelError, match="CanineForTokenClassification reads no word embeddings"):
@@ -180,7 +180,7 @@ def test_a_model_that_changed_is_proved_anew(monkeypatch):
         for _ in range(2):
             FrozenModel.of(task).run(batch, (0,))
             assert len(proofs) == changes + 1
-        task.given.classifier = torch.nn.Linear(32, 2)
+        task.caller_model.classifier = torch.nn.Linear(32, 2)
         batch = task.batch(batch.encodings, [0, 1, 2])
 
 

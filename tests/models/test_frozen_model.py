@@ -62,7 +62,7 @@ def test_one_is_kept_until_the_model_changes():
     assert FrozenModel.of(task) is first
     first.run(batch, (0,))
     assert FrozenModel.of(task) is first, "nothing was written on it"
-    task.given.classifier = torch.nn.Linear(32, 2)
+    task.caller_model.classifier = torch.nn.Linear(32, 2)
     task.prepare(task.batch(task.encoder(tiny.TEXTS), list(range(len(tiny.TEXTS)))))
     assert FrozenModel.of(task) is not first
 

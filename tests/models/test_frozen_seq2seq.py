@@ -32,7 +32,7 @@ def made(family="t5", source="the cat sat", ids=(7, 8)):
 def own(model, batch, **options):
     ids = batch.inputs["source"][..., 0]
     with torch.no_grad():
-        return model.given(
+        return model.caller_model(
             input_ids=ids, decoder_input_ids=batch.inputs["input_ids"], output_hidden_states=True, **options
         )
 

@@ -147,7 +147,7 @@ def test_the_embeddings_are_read_without_the_layers():
     batch = task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
     task.prepare(batch)
     with torch.no_grad():
-        wanted = task.given(**batch.inputs, output_hidden_states=True).hidden_states[0]
+        wanted = task.caller_model(**batch.inputs, output_hidden_states=True).hidden_states[0]
         ran = []
         task.module.bert.encoder.layer[0].register_forward_hook(lambda *_: ran.append(1))
         torch.testing.assert_close(read_embedded(task, batch), wanted)
@@ -170,7 +170,7 @@ def test_a_pass_that_was_run_is_kept_as_one_of_its_own():
     task = TaskModel(tiny.model("bert"), tiny.tokenizer_for("bert"))
     batch = task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
     with torch.no_grad():
-        outputs = task.given(**batch.inputs, output_hidden_states=True)
+        outputs = task.caller_model(**batch.inputs, output_hidden_states=True)
         own = task.run(batch, layers=True)
         for layers in (False, True):
             run = read_outputs(task, batch, outputs, layers=layers)

@@ -61,7 +61,7 @@ def test_what_padding_does_is_tried_with_the_shortest_and_the_longest_and_again_
 def test_another_model_is_tried_anew():
     explainer = bert()
     explainer(TEXTS)
-    explainer._model.given.classifier = torch.nn.Linear(32, 2)
+    explainer._model.caller_model.classifier = torch.nn.Linear(32, 2)
     explainer._model.refresh()
     assert not explainer._model.copy.padding.cover(4, 5)
 

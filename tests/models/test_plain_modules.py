@@ -175,7 +175,7 @@ def test_what_a_model_writes_is_explained_by_the_callers_model():
     reading = TaskModel(bart.eval(), tiny.tokenizer())
     writing = reading.generating()
     assert (reading.task.name, writing.task.name) == ("masked-lm", "seq2seq-lm")
-    assert writing.given is bart
+    assert writing.caller_model is bart
 
 
 # --- what a caller passes, and how it is called ---------------------------------------------------------------------

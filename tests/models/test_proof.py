@@ -178,7 +178,7 @@ LOGITS = torch.tensor([[1.0, 2.0]])
 def test_a_copy_is_compared_where_there_is_something_to_compare(monkeypatch, found, wanted, said):
     monkeypatch.setattr(proof, "private_clone", lambda model: model)
     monkeypatch.setattr(proof, "answer_of", lambda output: output)
-    copy = SimpleNamespace(module=lambda **_: found, asked=lambda **_: wanted)
+    copy = SimpleNamespace(module=lambda **_: found, called=lambda **_: wanted)
     if said is None:
         compare(copy, {}, {})
         return

@@ -82,7 +82,7 @@ def test_a_pass_keeps_no_layers_and_predicts_if_it_is_not_told_otherwise():
     task, batch = made("llama", "CausalLM")
     with torch.no_grad():
         run, silent = task.run(batch), task.run(batch, predict=False)
-        own = logits_of(task.given, batch.encodings[0].ids)[-1]
+        own = logits_of(task.caller_model, batch.encodings[0].ids)[-1]
         again = task.finish(batch, run.hidden, run.embedded, None, None)
         nothing = task.finish(batch, run.hidden, run.embedded, None, None, predict=False)
     assert run.states is None
@@ -99,7 +99,7 @@ def test_answers_at_a_position_of_each_text():
     task, batch = made(kind="TokenClassification")
     positions = torch.tensor([1, 2, 3])
     with torch.no_grad():
-        own = task.given(**batch.inputs).logits
+        own = task.caller_model(**batch.inputs).logits
         torch.testing.assert_close(task.answer(batch.inputs, positions), own[[0, 1, 2], positions], **CLOSE)
         torch.testing.assert_close(task.answer(batch.inputs), own, **CLOSE)
         other = tiny.model("bert", "TokenClassification", seed=1)
@@ -113,7 +113,9 @@ def test_a_head_that_sees_other_tokens_reads_the_whole_text_and_the_last_layer_i
         alone = task.read(run.hidden, batch)
         task.copy.parts = replace(task.copy.parts, tokenwise=False)
         torch.testing.assert_close(task.read(run.hidden, batch), alone, **CLOSE)
-        torch.testing.assert_close(task.read(run.hidden, batch), task.given(**batch.inputs).logits[batch.mask], **CLOSE)
+        torch.testing.assert_close(
+            task.read(run.hidden, batch), task.caller_model(**batch.inputs).logits[batch.mask], **CLOSE
+        )
         assert task.final(run, 3) is run.hidden
         torch.testing.assert_close(task.final(run, 2)[batch.mask], run.states[2][batch.mask])
     assert task.layer_count() == 3
@@ -131,11 +133,11 @@ def test_parts_and_new_copies_are_there_when_they_are():
     assert task.refresh() is False
     assert first.parts is None, "nothing was read yet"
     task.prepare(task.batch(task.encoder(tiny.TEXTS), [0, 1, 2]))
-    task.given.classifier = torch.nn.Linear(32, 2)
+    task.caller_model.classifier = torch.nn.Linear(32, 2)
     task.batch(task.encoder(tiny.TEXTS), [0, 1, 2])
     assert task.parts is not first.parts, "a changed model is taken apart anew where the batch is made"
     first = task.copy
-    task.given.classifier = torch.nn.Linear(32, 2)
+    task.caller_model.classifier = torch.nn.Linear(32, 2)
     assert task.refresh() is True
     assert task.copy is not first
     assert task.refresh() is False

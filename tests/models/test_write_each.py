@@ -86,11 +86,11 @@ def test_the_trial_reads_the_first_two_steps_of_greedy_writing():
     model = llama()
     read = model.encoder(["the cat sat"])
     with torch.no_grad():
-        first = model.given(torch.tensor([read[0].ids])).logits[0, -1]
-        second = model.given(torch.tensor([[*read[0].ids, int(first.argmax())]])).logits[0, -1]
+        first = model.caller_model(torch.tensor([read[0].ids])).logits[0, -1]
+        second = model.caller_model(torch.tensor([[*read[0].ids, int(first.argmax())]])).logits[0, -1]
     found = room._first_logits(model, [read[0].ids])
     torch.testing.assert_close(found, torch.stack([first, second]), rtol=1e-4, atol=1e-4)
-    model.given.generation_config.eos_token_id = int(first.argmax())
+    model.caller_model.generation_config.eos_token_id = int(first.argmax())
     assert len(room._first_logits(model, [read[0].ids])) == 2, "an end is no end"
 
 
@@ -103,5 +103,5 @@ def test_what_is_written_together_takes_the_memory_of_two_passes(monkeypatch, se
     written = room.write_each(model, read, config, {})
     assert seen == sizes
     with torch.no_grad():
-        own = model.given.generate(torch.tensor([read[0].ids]), generation_config=config)[0, 4:].tolist()
+        own = model.caller_model.generate(torch.tensor([read[0].ids]), generation_config=config)[0, 4:].tolist()
     assert written == [own] * 4

@@ -46,7 +46,7 @@ def logits_of(explainer, source, written):
     """Return what the caller's own model says after each of its tokens, (T, V)."""
     ids = torch.tensor([list(source)])
     with torch.inference_mode():
-        return explainer._model.given(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits[0]
+        return explainer._model.caller_model(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits[0]
 
 
 def split(g):
@@ -113,7 +113,7 @@ def test_scores_are_those_of_autograd_on_the_callers_model_with_norms_and_attent
     family, contrast, layer, monkeypatch
 ):
     explainer = explainer_for(family)
-    model, softmax = explainer._model.given, torch.nn.functional.softmax
+    model, softmax = explainer._model.caller_model, torch.nn.functional.softmax
     for module in model.modules():
         if hasattr(module, "activation_fn"):
             module.activation_fn = torch.nn.ReLU()  # whose slope times its input is its output
@@ -293,7 +293,7 @@ def test_settings_that_are_not_for_two_sides(method, layers):
 def test_the_commands(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(measuring, "MATTERS", -1e9)
     explainer = explainer_for("t5")
-    explainer._model.given.save_pretrained(tmp_path / "model")
+    explainer._model.caller_model.save_pretrained(tmp_path / "model")
     explainer._model.tokenizer.save_pretrained(tmp_path / "model")
     code, out, err = run(capsys, "generate", DOCUMENT, "--model", tmp_path / "model", "--max-new-tokens", 3)
     assert code == 0, err

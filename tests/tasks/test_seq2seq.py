@@ -167,10 +167,10 @@ def test_a_text_begins_with_the_decoders_first_token_and_its_source():
     assert (first.ids, first.tokens, first.special, first.sequence_ids) == ([2], ("[CLS]",), (True,), (None,))
     assert (first.text, first.offsets) == ("", ((0, 0),))
     assert first.source.ids == tiny.tokenizer()("the cat").input_ids
-    model.given.config.decoder_start_token_id = None
-    model.given.generation_config.decoder_start_token_id = 5
+    model.caller_model.config.decoder_start_token_id = None
+    model.caller_model.generation_config.decoder_start_token_id = 5
     assert begin(model, "the cat").ids == [5], "the settings of generation name one"
-    model.given.generation_config.decoder_start_token_id = None
+    model.caller_model.generation_config.decoder_start_token_id = None
     with pytest.raises(InputError, match="no decoder_start_token_id to begin with"):
         begin(model, "the cat")
 
@@ -186,7 +186,7 @@ def test_a_source_fills_what_the_model_reads():
 def test_a_completion_has_no_second_first_token():
     model, _ = begun()
     assert model.task._target_ids(model, "the cat") == [5, 43, 3], "the tokenizer's [CLS] is the decoder's first token"
-    model.given.config.decoder_start_token_id = 7
+    model.caller_model.config.decoder_start_token_id = 7
     model.refresh()
     assert model.task._target_ids(model, "the cat") == [2, 5, 43, 3]
     assert model.task.name == "seq2seq-lm"
@@ -220,7 +220,7 @@ def test_a_source_is_read_once_while_texts_of_it_follow_one_another(monkeypatch)
     ]:
         batch = model.task.collate(model, texts, list(range(len(texts))))
         assert len(read) == count
-        alone = model.given.get_encoder()(torch.tensor([texts[-1].source.ids])).last_hidden_state.detach()
+        alone = model.caller_model.get_encoder()(torch.tensor([texts[-1].source.ids])).last_hidden_state.detach()
         found = batch.inputs["encoder_states"][-1, : alone.shape[1]]
         torch.testing.assert_close(found, alone[0], rtol=1e-4, atol=1e-5)
     begin(model, "bad")

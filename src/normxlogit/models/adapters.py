@@ -48,8 +48,8 @@ class Adapter:
 
     def base_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the base model is loaded with: the caller's revision and subfolder are those of the adapter."""
-        found = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
-        return found if self.revision is None else found | {"revision": self.revision}
+        base_only = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
+        return base_only if self.revision is None else base_only | {"revision": self.revision}
 
     def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return what gives the base model a head of as many outputs as the adapter's, unless the caller says it."""
@@ -68,14 +68,14 @@ class Adapter:
             InputError: If PEFT is not installed, or the adapter is not of this model.
         """
         peft = _peft(self.source)
-        known = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
-        with warnings.catch_warnings(record=True) as said:
+        download_options = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found: nn.Module = peft.PeftModel.from_pretrained(model, self.source, **known)
-        missing = [str(one.message) for one in said if "missing adapter keys" in str(one.message)]
+            adapted: nn.Module = peft.PeftModel.from_pretrained(model, self.source, **download_options)
+        missing = [str(one.message) for one in caught if "missing adapter keys" in str(one.message)]
         if missing:
             raise InputError(f"{self.source} lacks weights of its adapter on {self.base}: {missing[0].splitlines()[0]}")
-        return found
+        return adapted
 
 
 def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
@@ -105,11 +105,11 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
             "its weights are pickled; allow_pickle=True would read them"
         )  # fmt: skip
         raise InputError(f"{source} holds an adapter of PEFT: {missing}")
-    beside = Path(source) / base
+    local_base = Path(source) / base
     mapping = config.get("auto_mapping") or {}
     return Adapter(
         source,
-        str(beside) if not Path(base).exists() and beside.is_dir() else base,
+        str(local_base) if not Path(base).exists() and local_base.is_dir() else base,
         config.get("revision"),
         _task_of_type(config.get("task_type")) or task_name(str(mapping.get("base_model_class"))),
         {} if weights is None else _shapes(source, weights),

@@ -57,11 +57,11 @@ def contributions(
     sink: dict[int, list[Tensor]] = {place: [] for place in order}
     rows: list[int] = []
     parts = list(_parts(len(sums), read, sinks))
-    if sinks is not None and all(kept is not None for _, kept in parts):
-        sinks = sinks & ~torch.stack([kept for _, kept in parts if kept is not None]).all(0)  # (B, T), those held
-    for number, (part, kept) in enumerate(parts):
+    if sinks is not None and all(unheld is not None for _, unheld in parts):
+        sinks = sinks & ~torch.stack([unheld for _, unheld in parts if unheld is not None]).all(0)  # (B, T), those held
+    for number, (part, unheld) in enumerate(parts):
         for place, readout in zip(order, readouts, strict=True):
-            free = None if place < 0 or readout.sinks is None else kept  # the head does not read a source
+            free = None if place < 0 or readout.sinks is None else unheld  # the head does not read a source
             readout.detached = readout.sinks if free is None else readout.sinks & ~free  # type: ignore[operator]
         gradients = _gradients(sums[part], [r.leaf for r in readouts], retain=number < len(parts) - 1)
         for place, readout, gradient in zip(order, readouts, gradients, strict=True):
@@ -102,17 +102,17 @@ def _parts(count: int, read: Tensor | None, sinks: Tensor | None) -> Iterator[tu
     """Yield which quantities are backpropagated from together, and the sinks that are not held for them, (B, T)."""
     alone: dict[int, Tensor] = {}
     if sinks is not None and read is not None:
-        known = (read >= 0) & sinks.gather(1, read.clamp(min=0).to(sinks.device)).to(read.device)  # (B, K)
-        for k in known.any(0).nonzero()[:, 0].tolist():
-            kept = torch.zeros_like(sinks)  # (B, T)
-            texts = known[:, k].nonzero()[:, 0]
-            kept[texts.to(sinks.device), read[texts, k].to(sinks.device)] = True
-            alone[k] = kept
+        reads_sink = (read >= 0) & sinks.gather(1, read.clamp(min=0).to(sinks.device)).to(read.device)  # (B, K)
+        for k in reads_sink.any(0).nonzero()[:, 0].tolist():
+            unheld = torch.zeros_like(sinks)  # (B, T)
+            texts = reads_sink[:, k].nonzero()[:, 0]
+            unheld[texts.to(sinks.device), read[texts, k].to(sinks.device)] = True
+            alone[k] = unheld
     others = [k for k in range(count) if k not in alone]
     for start in range(0, len(others), AT_ONCE):
         yield others[start : start + AT_ONCE], None
-    for k, kept in alone.items():
-        yield [k], kept
+    for k, unheld in alone.items():
+        yield [k], unheld
 
 
 def read_once(read: Tensor, weights: Tensor) -> Tensor:
@@ -142,14 +142,14 @@ def sinks_of(readouts: dict[int, Readout], *, source: bool = False) -> Tensor | 
     masks = [
         readout.sinks for place, readout in readouts.items() if (place < 0) == source and readout.sinks is not None
     ]
-    found = torch.stack(masks).any(0) if masks else None
-    return found if found is not None and bool(found.any()) else None
+    any_place = torch.stack(masks).any(0) if masks else None
+    return any_place if any_place is not None and bool(any_place.any()) else None
 
 
 def _places_with_sinks(readouts: dict[int, Readout]) -> set[int]:
     masks = {place: readout.sinks for place, readout in readouts.items() if readout.sinks is not None}
-    there = torch.stack([mask.any() for mask in masks.values()]).tolist() if masks else []
-    return {place for place, any_there in zip(masks, there, strict=True) if any_there}
+    any_sink = torch.stack([mask.any() for mask in masks.values()]).tolist() if masks else []
+    return {place for place, any_there in zip(masks, any_sink, strict=True) if any_there}
 
 
 def _read_from(sums: Tensor, frozen: FrozenPass) -> Tensor:

@@ -20,15 +20,15 @@ def device_named(device: torch.device | str) -> torch.device:
         InputError: If there is no such device here.
     """
     if device == AUTO:
-        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-        return found or torch.device("cpu")
+        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return accelerator or torch.device("cpu")
     try:
-        place = torch.device(device)
-        torch.empty(0, device=place)
+        requested = torch.device(device)
+        torch.empty(0, device=requested)
     except (RuntimeError, AssertionError, TypeError, ValueError, ImportError) as error:
         here = " and ".join(dict.fromkeys(("cpu", device_named(AUTO).type)))
         raise InputError(f"there is no device {str(device)!r} here: this machine has {here}") from error
-    return place
+    return requested
 
 
 def device_name(device: torch.device) -> str:

@@ -68,8 +68,8 @@ class WordEmbeddings:
 
         def swap(returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             nonlocal times
-            output, asked = tensor_of(returned), args[0] if args else next(iter(kwargs.values()))
-            placed = None if output is None else self._placed(output, vectors, ids.to(asked), asked)
+            output, lookup_ids = tensor_of(returned), args[0] if args else next(iter(kwargs.values()))
+            placed = None if output is None else self._placed(output, vectors, ids.to(lookup_ids), lookup_ids)
             if placed is None:
                 return None
             times += 1
@@ -105,22 +105,22 @@ class WordEmbeddings:
 def table_of(side: nn.Module) -> nn.Module | None:
     """Return what an encoder or a decoder looks its tokens up in, None if it names none."""
     try:
-        found = side.get_input_embeddings()  # type: ignore[operator]
+        table = side.get_input_embeddings()  # type: ignore[operator]
     except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules
-        found = getattr(side, "embed_tokens", None)
-    return found if isinstance(found, nn.Module) else None
+        table = getattr(side, "embed_tokens", None)
+    return table if isinstance(table, nn.Module) else None
 
 
 def _table(model: nn.Module) -> nn.Module | None:
     try:
-        found = model.get_input_embeddings()  # type: ignore[operator]
+        table = model.get_input_embeddings()  # type: ignore[operator]
         config = getattr(model, "config", None)
         stack = getattr(getattr(model, "base_model", None), "encoder", None)
         # The encoder's own table, which may scale what it gives; T5's is its own also where there is no decoder.
         if getattr(config, "is_encoder_decoder", False):
-            found = table_of(model.get_encoder())  # type: ignore[operator]
+            table = table_of(model.get_encoder())  # type: ignore[operator]
         elif isinstance(stack, PreTrainedModel):
-            found = stack.get_input_embeddings()
+            table = stack.get_input_embeddings()
     except NotImplementedError:  # Canine hashes its characters
         return None
-    return found if isinstance(found, nn.Module) else None  # Perceiver gives its latents
+    return table if isinstance(table, nn.Module) else None  # Perceiver gives its latents

@@ -72,10 +72,10 @@ class FrozenModel:
     @classmethod
     def of(cls, model: TaskModel) -> "Self":
         """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
-        kept = model.__dict__.get("_frozen_model")
-        if type(kept) is not cls or kept.module is not model.module:
-            kept = model.__dict__["_frozen_model"] = cls(model)
-        return kept
+        cached = model.__dict__.get("_frozen_model")
+        if type(cached) is not cls or cached.module is not model.module:
+            cached = model.__dict__["_frozen_model"] = cls(model)
+        return cached
 
     def vectors(self, batch: Batch) -> Tensor:
         """Return the word embeddings of a batch, (B, T, H).
@@ -233,17 +233,17 @@ class FrozenModel:
 
     def read_each(self, states: Tensor, target: Target, read: Tensor, weights: Tensor | None = None) -> Tensor:
         """Return what `contributions_each` explains, (B, K), of states that the head reads, (B, T, H)."""
-        there = (read >= 0).to(states.device)  # (B, G)
-        texts, order = there.nonzero(as_tuple=True)  # (N,), the N places of all texts
-        places, rows = torch.stack([texts, read.to(states.device)[there]], 1).unique(dim=0, return_inverse=True)
+        is_read = (read >= 0).to(states.device)  # (B, G)
+        texts, order = is_read.nonzero(as_tuple=True)  # (N,), the N places of all texts
+        places, rows = torch.stack([texts, read.to(states.device)[is_read]], 1).unique(dim=0, return_inverse=True)
         logits = self.model.head.tokens(states[places[:, 0], places[:, 1]]).float()  # (P, V), P distinct places
-        ids = target.ids.to(states.device)[there]  # (N,)
+        ids = target.ids.to(states.device)[is_read]  # (N,)
         if target.contrast is None:
             other = logits.mean(-1)[rows]  # (N,)
         else:
             other = logits[rows, target.contrast.to(states.device)[texts]]  # (N,)
         each = logits[rows, ids] - other  # (N,)
-        answer = each.new_zeros(there.shape).index_put((texts, order), each)  # (B, G)
+        answer = each.new_zeros(is_read.shape).index_put((texts, order), each)  # (B, G)
         return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
 
     def _output(self, layer: int) -> LayerOutput:
@@ -273,10 +273,14 @@ class FrozenModel:
                     torch.arange(PROOF_ROWS, device=place.device) * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)
                 )
             with torch.no_grad():
-                own = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
+                model_answer = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
             self._token_tables = self._find_token_tables(inputs)
             with self._pool.lease() as network:
-                network.prove(lambda: self._from_leaf(network, inputs, place, rows), own, SUMS * tolerance_for(own))
+                network.prove(
+                    lambda: self._from_leaf(network, inputs, place, rows),
+                    model_answer,
+                    SUMS * tolerance_for(model_answer),
+                )
             self._opened, self._proved = network.opened, True
 
     def _find_token_tables(self, inputs: dict[str, Tensor]) -> tuple[str, ...]:

@@ -112,17 +112,17 @@ class FrozenSeq2Seq(FrozenModel):
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
                 "can be read at its word embeddings alone: read_at=0"
             )
-        place = count // 2 if read_at == "middle" else int(read_at)
-        place = count + place if place < 0 else place
-        if not 0 <= place <= count:
+        layer = count // 2 if read_at == "middle" else int(read_at)
+        layer = count + layer if layer < 0 else layer
+        if not 0 <= layer <= count:
             raise UnsupportedModelError(f"read_at={read_at}: the encoder has layers 1 to {count}")
-        return (place,)
+        return (layer,)
 
     def sides(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the word embeddings of source and decoder, (1, S, H) and (1, T, H)."""
         with torch.no_grad():
             return [
-                table(own).detach().clone() for table, own in zip(self._tables_of_sides(), _ids(inputs), strict=True)
+                table(ids).detach().clone() for table, ids in zip(self._tables_of_sides(), _ids(inputs), strict=True)
             ]
 
     def _find_token_tables(self, inputs: dict[str, Tensor]) -> tuple[str, ...]:
@@ -205,8 +205,8 @@ class FrozenSeq2Seq(FrozenModel):
             return self._layers
         reference = private_clone(self.model.copy.reference)
         ids = batch.inputs["source"][..., 0]  # (1, S)
-        given = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-        calls, outputs = trace(reference, given | {"decoder_input_ids": batch.inputs["input_ids"]})
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
+        calls, outputs = trace(reference, inputs | {"decoder_input_ids": batch.inputs["input_ids"]})
         encoder: Any = cast(Any, reference).get_encoder()
         path = next(path for path, module in reference.named_modules() if module is encoder)
         states = outputs.get("encoder_hidden_states") or ()

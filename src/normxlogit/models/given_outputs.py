@@ -43,12 +43,12 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
     elif (theirs := embedded_of(outputs)) is not None:
         check_same(batch, theirs, embedded)
     run = model.finish(batch, hidden, embedded, states if layers else None, None)
-    given = logits if run.positions is None else at(logits, run.positions)
-    if given.isnan().any() or not batch.real(hidden).isfinite().all():
+    logits_read = logits if run.positions is None else at(logits, run.positions)
+    if logits_read.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
-    if given.shape != run.logits.shape:
-        raise InputError(f"the outputs hold logits of shape {tuple(given.shape)}, not {tuple(run.logits.shape)}")
-    difference = outputs_are_of_one_pass(run.logits, given)
+    if logits_read.shape != run.logits.shape:
+        raise InputError(f"the outputs hold logits of shape {tuple(logits_read.shape)}, not {tuple(run.logits.shape)}")
+    difference = outputs_are_of_one_pass(run.logits, logits_read)
     if difference is not None:
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
@@ -81,12 +81,12 @@ def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[
     """
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
-    whole = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
-    if not states or not whole or logits is None:
+    are_tensors = isinstance(states, tuple | list) and all(isinstance(state, Tensor) for state in states)
+    if not states or not are_tensors or logits is None:
         raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
     texts = batch.mask.shape[:1]
-    for value, wanted in ((states[-1], batch.mask.shape), (logits, batch.mask.shape if per_token else texts)):
-        if value.shape[: len(wanted)] != wanted:
+    for value, expected in ((states[-1], batch.mask.shape), (logits, batch.mask.shape if per_token else texts)):
+        if value.shape[: len(expected)] != expected:
             raise InputError(f"the outputs are of shape {tuple(value.shape)}, the input {tuple(batch.mask.shape)}")
     return states, logits
 

@@ -67,12 +67,12 @@ def _table_limits(model: nn.Module) -> Iterator[int]:
 
 def _declared(config: PretrainedConfig) -> list[int]:
     """Return the numbers of positions that a configuration names, the largest first."""
-    found = {
+    lengths = {
         value
         for name, value in config.to_dict().items()
         if isinstance(value, int) and value > 1 and re.search(r"position|n_ctx", name)
     }
-    return sorted(found, reverse=True)
+    return sorted(lengths, reverse=True)
 
 
 def _rows(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
@@ -86,12 +86,12 @@ def _rows(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
         return  # a table of sines that grows with the text
     if isinstance(module, nn.ParameterList) and any(map(_is_table, path)):  # one table for each of several axes
         yield math.prod(max(part.shape[:-1]) for part in module), True
-    for own, tensor in _tensors(module):
+    for name, tensor in _tensors(module):
         if tensor.ndim not in (2, 3):
             continue
-        if own == "weight" and _is_table(path[-1]):
+        if name == "weight" and _is_table(path[-1]):
             yield tensor.shape[-2] - _first_row(module), True
-        elif _is_table(own) and tensor.shape[-2] > 1:  # or it holds numbers of positions, one for each token
+        elif _is_table(name) and tensor.shape[-2] > 1:  # or it holds numbers of positions, one for each token
             yield tensor.shape[-2], False
 
 
@@ -142,9 +142,9 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
         tokenizer: Names what it puts beside the token ids.
         model: The caller's model.
     """
-    own, others = _arguments(model)
+    names, others = _arguments(model)
     if not others:
-        return frozenset((*own, "input_ids"))
+        return frozenset((*names, "input_ids"))
     if not isinstance(model, PreTrainedModel):
         return None
     parts = [name for part in model.modules() if isinstance(part, PreTrainedModel) for name in _arguments(part)[0]]
@@ -153,6 +153,6 @@ def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> 
 
 def _arguments(model: nn.Module) -> tuple[list[str], bool]:
     """Return the names of a forward's arguments, and whether it takes any others."""
-    given = inspect.signature(model.forward).parameters.values()
-    named = [p.name for p in given if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    return named, any(p.kind is p.VAR_KEYWORD for p in given)
+    parameters = inspect.signature(model.forward).parameters.values()
+    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return named, any(p.kind is p.VAR_KEYWORD for p in parameters)

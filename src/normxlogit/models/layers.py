@@ -25,11 +25,13 @@ def layer_numbers(layers: Layers, model: TaskModel) -> tuple[int, ...]:
         return ()
     if isinstance(layers, All):
         return tuple(range(1, model.layer_count() + 1))
-    given: Sequence[Any] = layers if isinstance(layers, Sequence) and not isinstance(layers, str | bytes) else [layers]
-    if not given:
+    choices: Sequence[Any] = (
+        layers if isinstance(layers, Sequence) and not isinstance(layers, str | bytes) else [layers]
+    )
+    if not choices:
         raise MethodError("the list of layers is empty; None explains the model's answer as it is")
     numbers = []
-    for layer in given:
+    for layer in choices:
         if not is_choice(layer) or isinstance(layer, str):
             raise MethodError(f"layers must be ALL, a number or several numbers, not {layer!r}")
         numbers.append(operator.index(layer))

@@ -74,28 +74,32 @@ def load(
     """
     source, options = _located(name, options)
     adapter = _adapter(source, options, allow_pickle=allow_pickle)
-    place = None if device is None else device_named(device)
+    target_device = None if device is None else device_named(device)
     with _base_of(adapter):
         base = source if adapter is None else _source(adapter.base)
-        given = options if adapter is None else adapter.base_options(options)
-        local = {key: given[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in given}
+        base_options = options if adapter is None else adapter.base_options(options)
+        local = {
+            key: base_options[key] for key in ("revision", "gguf_file", "subfolder", "token") if key in base_options
+        }
         with _one_line(base, "its configuration"):
             config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
-        found = task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in given)
-        if found not in TASKS:
-            raise InputError(f"no task {found!r}; it is one of {', '.join(TASKS)}")
+        task_kind = task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in base_options)
+        if task_kind not in TASKS:
+            raise InputError(f"no task {task_kind!r}; it is one of {', '.join(TASKS)}")
         if dtype is None:
-            on_cpu = (place is None or place.type == "cpu") and "device_map" not in given
+            on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in base_options
             dtype = torch.float32 if on_cpu and getattr(config, "dtype", None) == torch.float16 else "auto"
         elif isinstance(dtype, str) and dtype != "auto" and not isinstance(getattr(torch, dtype, None), torch.dtype):
             raise InputError(f"no dtype {dtype!r}; it is one of float32, bfloat16, float16, float64, auto")
-        asked = given if allow_pickle or "gguf_file" in given else {"use_safetensors": True} | given
-        asked = asked | {"ignore_mismatched_sizes": True, "output_loading_info": True}
+        load_options = (
+            base_options if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True} | base_options
+        )
+        load_options = load_options | {"ignore_mismatched_sizes": True, "output_loading_info": True}
         if adapter is not None:
-            asked |= adapter.head_options(found, options)
+            load_options |= adapter.head_options(task_kind, options)
         with _one_line(base, "the model"):
-            loader = getattr(transformers, TASKS[found].auto_class)
-            model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **asked)
+            loader = getattr(transformers, TASKS[task_kind].auto_class)
+            model, info = loader.from_pretrained(base, dtype=dtype, trust_remote_code=trust_remote_code, **load_options)
         if not allow_missing_weights:
             _check_weights(base, model, info, () if adapter is None else adapter.shapes)
         if "config" not in options and not any(hasattr(config, key) for key in options):
@@ -106,21 +110,21 @@ def load(
         if adapter.has_tokenizer:
             base, local = source, {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
     with _one_line(base, TOKENIZER):
-        processor = TASKS[found].processor_class
+        processor = TASKS[task_kind].processor_class
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
-    if TASKS[found].reads_tokens:
+    if TASKS[task_kind].reads_tokens:
         _check_tokenizer(base, tokenizer)
-    if place is not None:
-        model.to(place)
+    if target_device is not None:
+        model.to(target_device)
     return model.eval(), tokenizer
 
 
 def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> Adapter | None:
     """Return the adapter in a folder or of a hub name without a configuration of a model, None if there is none."""
     if not Path(source).is_dir():
-        known = {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
+        download_options = {key: options[key] for key in ("revision", "subfolder", "token") if key in options}
         try:
-            PretrainedConfig.get_config_dict(source, **known)
+            PretrainedConfig.get_config_dict(source, **download_options)
         except OSError as error:
             if NO_FILE not in str(error):
                 raise InputError(f"cannot load {source}: {_cause(error, source, 'its configuration')}") from error
@@ -173,10 +177,10 @@ def _source(name: str | Path | None) -> str:
     if not source.strip() or "\0" in source:
         raise InputError(f"{source!r} is not a name of a model")
     try:
-        there, file = Path(source).exists(), Path(source).is_file()
+        exists, file = Path(source).exists(), Path(source).is_file()
     except OSError as error:  # a name longer than any file's
         raise InputError(f"{source!r} is not a name of a model: {error.strerror}") from None
-    if file or (_looks_like_path(source) and not there):
+    if file or (_looks_like_path(source) and not exists):
         raise InputError(f"{source}: no such model folder")
     return source
 
@@ -224,9 +228,9 @@ def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
     Without the package transformers takes the file for one of tiktoken's, and asks for that.
     """
     missing = [name for name in ("sentencepiece", "google.protobuf") if not _installed(name)]
-    told = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
+    mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
     folder = Path(source)
-    if not missing or not told or (folder.is_dir() and not any(folder.glob("*.model"))):
+    if not missing or not mentioned or (folder.is_dir() and not any(folder.glob("*.model"))):
         return None
     return (
         "it has no tokenizer.json, and its SentencePiece file (such as spm.model) is read with a package that is not "
@@ -269,7 +273,9 @@ def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any],
     unused = "pooler." if is_bare(model) else None  # an embedding model pools by itself
     missing = sorted(k for k in info["missing_keys"] if (unused is None or not k.startswith(unused)) and k not in added)
     mismatched = sorted(
-        f"{key} {tuple(saved)} for {tuple(own)}" for key, saved, own in info["mismatched_keys"] if key not in added
+        f"{key} {tuple(saved)} for {tuple(expected)}"
+        for key, saved, expected in info["mismatched_keys"]
+        if key not in added
     )
     problems = [
         f"{what} {_some(keys)}"
@@ -318,8 +324,8 @@ def _errors(info: Mapping[str, Any]) -> list[str]:
 
 
 def _some(keys: list[str]) -> str:
-    rest = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
-    return ", ".join(keys[:LISTED]) + rest
+    more = f" and {len(keys) - LISTED} more" if len(keys) > LISTED else ""
+    return ", ".join(keys[:LISTED]) + more
 
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:
@@ -340,9 +346,9 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     declared = getattr(config, "architectures", None)
     names = [name for name in declared if isinstance(name, str)] if isinstance(declared, list) else []
     for name in names:
-        found = task_name(name)
-        if found is not None:
-            return found
+        task = task_name(name)
+        if task is not None:
+            return task
     if names and is_embedding_folder(source):
         return "embedding"
     if names:

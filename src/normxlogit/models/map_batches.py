@@ -64,7 +64,7 @@ def run_batches(
             if len(places) == 1 or not failed_inside(error):
                 raise
             waiting.popleft()
-            waiting.extendleft([place] for place in reversed(places))
+            waiting.extendleft([index] for index in reversed(places))
             continue
         longest = max(lengths[i] for i in places)
         tokens = longest * len(places)
@@ -81,8 +81,10 @@ def run_batches(
                 raise InputError(f"there is not enough memory to explain a single text of {longest} tokens")
             budget.shrink(smaller, tokens * share)
         if result is None or grown:
-            left = [i for group in waiting for i in group]
-            waiting = deque([left[i] for i in g] for g in batches([encodings[i] for i in left], most(), pad=pad))
+            remaining = [i for group in waiting for i in group]
+            waiting = deque(
+                [remaining[i] for i in g] for g in batches([encodings[i] for i in remaining], most(), pad=pad)
+            )
 
 
 def map_batches(
@@ -102,10 +104,10 @@ def map_batches(
     Raises:
         InputError: If there is not enough memory for a single text.
     """
-    found: dict[int, Item] = {}
+    by_index: dict[int, Item] = {}
     for places, results in run_batches(model, encodings, work, share):
-        found.update(zip(places, results, strict=True))
-    return [found[place] for place in range(len(encodings))]
+        by_index.update(zip(places, results, strict=True))
+    return [by_index[index] for index in range(len(encodings))]
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
@@ -133,10 +135,10 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
     """Return whether each text has the states beside the longest, the last of them, that it has alone."""
     every = model.batch(encodings, list(range(len(encodings))))
-    for place, encoding in enumerate(encodings[:-1]):
-        row = slice(place, place + 1)
-        beside = Batch({name: v[row] for name, v in every.inputs.items()}, every.mask[row], [encoding], [0])
-        pairs = zip(_seen(model, model.batch([encoding], [0])), _seen(model, beside), strict=True)
+    for index, encoding in enumerate(encodings[:-1]):
+        row = slice(index, index + 1)
+        batched = Batch({name: v[row] for name, v in every.inputs.items()}, every.mask[row], [encoding], [0])
+        pairs = zip(_seen(model, model.batch([encoding], [0])), _seen(model, batched), strict=True)
         if not all(padding_changes_nothing(alone, padded) for alone, padded in pairs):
             return False
     return True

@@ -47,10 +47,10 @@ def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]
         for position in positions:
             ids[position] = model.tokenizer.mask_token_id
         return replace(encoding, inputs={**encoding.inputs, "input_ids": ids})
-    gone = set(positions)
-    left = [i for i in range(len(encoding)) if i not in gone]
-    if left:
-        return encoding.take(left)
+    removed = set(positions)
+    remaining = [i for i in range(len(encoding)) if i not in removed]
+    if remaining:
+        return encoding.take(remaining)
     start = [_start(model)]
     empty = encoding.take([0])
     return replace(
@@ -77,5 +77,5 @@ def moved_position(model: TaskModel, position: int, removed: Sequence[int]) -> i
 
 def _start(model: TaskModel) -> int:
     tokenizer = model.tokenizer
-    known = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-    return next((i for i in known if i is not None), model.filler)
+    candidates = (tokenizer.bos_token_id, tokenizer.eos_token_id)
+    return next((i for i in candidates if i is not None), model.filler)

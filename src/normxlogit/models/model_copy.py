@@ -39,10 +39,10 @@ class ModelCopy:
 
     Attributes:
         reference: A copy that nothing was changed on: it answers as the caller's model does.
-        asked: What the caller asks: a copy of an adapter with the model in it, otherwise `reference`.
+        called: A copy of what the caller calls: the adapter with the model in it, otherwise `reference`.
         module: The copy that is explained; passes run on private copies of it, see `run`.
         adapted: Whether something was changed on `module` that could change its answer: it must be compared with that
-            of `asked`.
+            of `called`.
         outputs: How many numbers a plain module answers with; None for transformers models, whose settings say so.
         pool: Lends private copies of `module`.
         parts: Where its parts are; None before the first batch.
@@ -52,15 +52,15 @@ class ModelCopy:
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
     """
 
-    def __init__(self, given: nn.Module, watched: nn.Module | None = None) -> None:
+    def __init__(self, caller_model: nn.Module, watched: nn.Module | None = None) -> None:
         # First: a change while the copy is made must show.
-        self._given = Snapshot(given if watched is None else watched)
-        plain = unwrapped(given)
+        self._snapshot = Snapshot(caller_model if watched is None else watched)
+        plain = unwrapped(caller_model)
         know_recorders(plain)
         self.reference = cast(PreTrainedModel, clone(plain))
-        self.asked = clone(given) if is_wrapped(given) else self.reference
+        self.called = clone(caller_model) if is_wrapped(caller_model) else self.reference
         self.module = cast(PreTrainedModel, clone(plain))
-        self.adapted = self.asked is not self.reference
+        self.adapted = self.called is not self.reference
         self.outputs: int | None = None
         self.pool = model_pool(self.module)
         self.parts: Parts | None = None
@@ -74,7 +74,7 @@ class ModelCopy:
     @property
     def current(self) -> bool:
         """Whether the caller's model is still what was copied."""
-        return self._given.unchanged()
+        return self._snapshot.unchanged()
 
     @cached_property
     def mixes_texts(self) -> bool:

@@ -16,17 +16,17 @@ def model_digest(model: TaskModel) -> str:
 
     Another model has another, and so has this one with other weights, settings, active adapters or hooks.
     """
-    found = hashlib.blake2b(tree_digest(clone(unwrapped(model.given))), digest_size=16)
-    found.update(json.dumps(_reading(model), sort_keys=True, default=str).encode())
+    digest = hashlib.blake2b(tree_digest(clone(unwrapped(model.caller_model))), digest_size=16)
+    digest.update(json.dumps(_reading(model), sort_keys=True, default=str).encode())
     backend = getattr(model.tokenizer, "_tokenizer", None)
     if backend is not None:
         copy = type(backend).from_str(backend.to_str())
         copy.no_truncation()
         copy.no_padding()
-        found.update(copy.to_str().encode())
+        digest.update(copy.to_str().encode())
     else:
-        found.update(repr(sorted(model.tokenizer.get_vocab().items())).encode())
-    return found.hexdigest()
+        digest.update(repr(sorted(model.tokenizer.get_vocab().items())).encode())
+    return digest.hexdigest()
 
 
 def _reading(model: TaskModel) -> dict[str, Any]:

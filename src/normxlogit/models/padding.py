@@ -21,9 +21,9 @@ def padding_id(
     """
     if not isinstance(module, PreTrainedModel):
         return _first((tokenizer.pad_token_id, 0), None), True
-    own = getattr(config.get_text_config(), "pad_token_id", None)
-    found = _first((own, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), _rows(module))
-    return found, found == own
+    configured = getattr(config.get_text_config(), "pad_token_id", None)
+    chosen = _first((configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0), _rows(module))
+    return chosen, chosen == configured
 
 
 def filler_id(config: PretrainedConfig, pad: int) -> int:

@@ -55,20 +55,20 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     return {n: v[:1][mask[:1]][None] if v.shape == mask.shape else v[:1] for n, v in batch.inputs.items()}
 
 
-def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> None:
     """Compare the answer of the copy that is explained with that of the model as its owner would ask it.
 
     Args:
         copy: The copies.
         inputs: One text, as the copy takes it.
-        given: The same, as the model takes it.
+        caller_inputs: The same, as the model takes it.
 
     Raises:
         HeadMismatchError: If they differ.
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
-        expected = answer_of(private_clone(copy.asked)(**given))
+        expected = answer_of(private_clone(copy.called)(**caller_inputs))
     if actual is None or expected is None or not is_finite(expected):
         return  # `find_parts` raises what is missing
     difference = copy_answers_as_the_model(actual, expected)
@@ -102,20 +102,20 @@ def reading(
         if out_of_memory(error) or gradients:
             raise
         texts, tokens = inputs["input_ids"].shape if "input_ids" in inputs else (1, 0)
-        said = (str(error).strip().splitlines() or [""])[0] + _bounds(model, tokens)
+        reason = (str(error).strip().splitlines() or [""])[0] + _bounds(model, tokens)
         raise InputError(
             f"{type(model).__name__} cannot {doing} {f'{texts} texts' if texts > 1 else 'a text'} of {tokens} "
-            f"tokens: {type(error).__name__}: {said}"
+            f"tokens: {type(error).__name__}: {reason}"
         ) from error
 
 
 def _bounds(model: nn.Module, tokens: int) -> str:
     """Return what the settings of a model say of its length, where a text reaches that, and what to do."""
     config = getattr(model, "config", None)
-    found = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
+    settings = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
     named = [
         f"{name}={value}"
-        for name, value in found.items()
+        for name, value in settings.items()
         if type(value) is int and 1 < value <= tokens + SPARE and re.search(r"position|seq_?len|n_ctx", name)
     ]
     if not named:

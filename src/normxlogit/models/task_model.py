@@ -45,7 +45,7 @@ class TaskModel:
 
     Attributes:
         source: The user's model.
-        given: The same as a task model: an embedding model's trunk with its pooling, all others as they are.
+        caller_model: The same as a task model: an embedding model's trunk with its pooling, other models unchanged.
         task: What it is for, with everything that differs by it.
 
     Raises:
@@ -67,7 +67,7 @@ class TaskModel:
     ) -> None:
         self.source = model
         kind = choose_task(model, task, labels, pooling)
-        self.given = kind.as_task_model(model, pooling)
+        self.caller_model = kind.as_task_model(model, pooling)
         self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
         self.tokenizer = tokenizer
         self._declared = task, labels, hypotheses
@@ -75,7 +75,9 @@ class TaskModel:
         self._pinned = Pinned()
         self._newest = self._copied()
         self.name = (
-            (name and str(name)) or getattr(self.config, "_name_or_path", None) or type(unwrapped(self.given)).__name__
+            (name and str(name))
+            or getattr(self.config, "_name_or_path", None)
+            or type(unwrapped(self.caller_model)).__name__
         )
 
     def __repr__(self) -> str:
@@ -85,10 +87,10 @@ class TaskModel:
     def _copied(self) -> ModelCopy:
         """Copy the caller's model, and read from it what depends on its settings."""
         task, labels, hypotheses = self._declared
-        self.given = choose_task(self.source, task).as_task_model(self.source, before=self.given)
-        plain = unwrapped(self.given)
+        self.caller_model = choose_task(self.source, task).as_task_model(self.source, before=self.caller_model)
+        plain = unwrapped(self.caller_model)
         made = task_of(plain, task, labels, self.tokenizer, hypotheses)
-        copy = ModelCopy(self.given, self.source)
+        copy = ModelCopy(self.caller_model, self.source)
         config = getattr(copy.module, "config", None)
         self.config: PretrainedConfig = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
         self.task = adapt(copy, made, plain, task)
@@ -178,11 +180,11 @@ class TaskModel:
         Returns:
             Whether it was.
         """
-        known = self._pinned.copy = self.copy
-        if known.current:
+        pinned = self._pinned.copy = self.copy
+        if pinned.current:
             return False
         with self._lock:
-            if self._newest is known:
+            if self._newest is pinned:
                 self._newest = self._copied()
             self._pinned.copy = self._newest
         return True
@@ -214,7 +216,7 @@ class TaskModel:
                 with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
-                        compare(copy, row, self.task.as_given(row, batch, self.device))
+                        compare(copy, row, self.task.caller_inputs(row, batch, self.device))
                     parts = find_parts(copy.pool, sample, self.filler)
                 copy.parts = self.task.settle(parts, copy.pool, self)
         return copy
@@ -240,18 +242,18 @@ class TaskModel:
         with reading(self.module, batch.inputs):
             done = copy.run(batch.inputs, record=sites, stop=stop, states=keep)
         outputs: Mapping[str, Any] = done.output or {}
-        seen, embedded = done.last(trunk), done.last(tap)
-        states = states_of(outputs or seen) if keep else None
+        trunk_output, embedded = done.last(trunk), done.last(tap)
+        states = states_of(outputs or trunk_output) if keep else None
         if layers and not states:
             raise no_states(self.module)
         first: Tensor | NormXLogitError | None = parts.embedded(embedded, batch.mask.shape[1])
         if first is None and states and parts.trunk is not None:
-            first = embedded_of(outputs or seen)
+            first = embedded_of(outputs or trunk_output)
         if first is None:
             first = no_states(self.module)
         if states and parts.states_late and isinstance(first, Tensor):
             states = (first, *states[:-1])
-        hidden = None if parts.trunk is None else parts.hidden(self.module, seen)
+        hidden = None if parts.trunk is None else parts.hidden(self.module, trunk_output)
         return self.finish(batch, hidden, first, states if layers else None, answer_of(outputs), predict)
 
     def answer(
@@ -381,9 +383,9 @@ class TaskModel:
 
         BART and similar models are masked language models and encoder-decoder models in one class.
         """
-        if self.task.generates or "seq2seq-lm" not in declared_tasks(self.given):
+        if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.given, self.tokenizer, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
+        return TaskModel(self.caller_model, self.tokenizer, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read.

@@ -50,8 +50,8 @@ def find_token_tables(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[s
     ids = inputs["input_ids"]
     for other in (ids, _another(ids, model.filler)):
         if tables:
-            seen = _looked_up_in(model, {**inputs, "input_ids": other}, tables)
-            tables = tables if seen is None else [path for path in tables if path in seen]
+            looked_up = _looked_up_in(model, {**inputs, "input_ids": other}, tables)
+            tables = tables if looked_up is None else [path for path in tables if path in looked_up]
     return tuple(tables)
 
 
@@ -59,12 +59,12 @@ def _looked_up_in(model: TaskModel, inputs: Mapping[str, Tensor], tables: list[s
     """Return the tables that token ids are looked up in; None for a text that the model cannot read."""
     sites = {path: Site(path, call=0, is_input=True) for path in tables}
     try:
-        seen = model.copy.run(inputs, record=sites.values(), stop=model.parts.trunk_site).recorded
+        recorded = model.copy.run(inputs, record=sites.values(), stop=model.parts.trunk_site).recorded
     except Exception as error:  # the same tokens in another order need not be a text
         refuse_to_hide(error)
         return None
     ids = inputs["input_ids"]
-    return {path for path, site in sites.items() if any(_same(indices, ids) for indices in seen.get(site, ()))}
+    return {path for path, site in sites.items() if any(_same(indices, ids) for indices in recorded.get(site, ()))}
 
 
 def _another(ids: Tensor, filler: int) -> Tensor:

@@ -30,17 +30,17 @@ class SetFitForSequenceClassification(PreTrainedModel):
 
     base_model_prefix = "body"
 
-    def __init__(self, body: SentenceEmbedding, given: Any) -> None:
+    def __init__(self, body: SentenceEmbedding, setfit: Any) -> None:
         nn.Module.__init__(self)  # that of a pretrained model would write on the trunk's configuration
-        _linear(given)  # an error now is better than one at the first text
-        names = _names(given)
+        _linear(setfit)  # an error now is better than one at the first text
+        names = _names(setfit)
         self.config = copy.deepcopy(body.config)
         self.config.num_labels = len(names)
         self.config.id2label = dict(enumerate(names))
-        multiple = bool(getattr(given.model_head, "multitarget", False))
+        multiple = bool(getattr(setfit.model_head, "multitarget", False))
         self.config.problem_type = "multi_label_classification" if multiple else "single_label_classification"
         self.body = body
-        self.given = given
+        self.setfit = setfit
         self.training = body.training
 
     def get_input_embeddings(self) -> nn.Module:
@@ -59,9 +59,9 @@ class SetFitForSequenceClassification(PreTrainedModel):
         """
         output = self.body(**inputs)
         vector = output.logits  # (B, H)
-        if self.body.steps.normalize or self.given.normalize_embeddings:
+        if self.body.steps.normalize or self.setfit.normalize_embeddings:
             vector = functional.normalize(vector, dim=-1)
-        return SequenceClassifierOutput(logits=_linear(self.given)(vector), hidden_states=output.hidden_states)
+        return SequenceClassifierOutput(logits=_linear(self.setfit)(vector), hidden_states=output.hidden_states)
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
@@ -142,18 +142,18 @@ def _limited(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokeni
     longest = getattr(model, "max_seq_length", None) or getattr(model, "max_length", None)
     if not isinstance(longest, int) or longest >= tokenizer.model_max_length:
         return tokenizer
-    found = copy.copy(tokenizer)
-    found.model_max_length = longest
-    return found
+    limited = copy.copy(tokenizer)
+    limited.model_max_length = longest
+    return limited
 
 
-def _linear(given: Any) -> Callable[[Tensor], Tensor]:
+def _linear(setfit: Any) -> Callable[[Tensor], Tensor]:
     """Return the head of a SetFit model: from vectors, (B, H), to logits, (B, C).
 
     Raises:
         UnsupportedModelError: If its head is neither a `SetFitHead` nor a logistic regression.
     """
-    head: Any = given.model_head
+    head: Any = setfit.model_head
     if hasattr(head, "linear") and hasattr(head, "temperature"):
         return lambda vector: head.linear(vector) / (head.temperature + head.eps)
     weight, bias = getattr(head, "coef_", None), getattr(head, "intercept_", None)
@@ -161,21 +161,23 @@ def _linear(given: Any) -> Callable[[Tensor], Tensor]:
     together = getattr(head, "solver", "liblinear") != "liblinear" or len(classes) == 2  # else one model for each class
     if type(head).__name__ != "LogisticRegression" or weight is None or not together:
         raise UnsupportedModelError(
-            f"the head of this {type(given).__name__} is a {type(head).__name__}: a LogisticRegression of scikit-learn "
-            "that was fitted, for one label of several, and a SetFitHead are read"
+            f"the head of this {type(setfit).__name__} is a {type(head).__name__}; expected a SetFitHead or a fitted "
+            "LogisticRegression of scikit-learn that chooses one of several labels"
         )
 
     def apply(vector: Tensor) -> Tensor:
         table, start = (torch.as_tensor(array).to(vector) for array in (weight, bias))  # (C, H) or (1, H), (C,)
-        found = functional.linear(vector, table, start)
-        return torch.cat((-found / 2, found / 2), -1) if len(classes) == 2 else found  # of two, the log-odds of one
+        log_odds = functional.linear(vector, table, start)
+        return (
+            torch.cat((-log_odds / 2, log_odds / 2), -1) if len(classes) == 2 else log_odds
+        )  # of two, the log-odds of one
 
     return apply
 
 
-def _names(given: Any) -> list[str]:
+def _names(setfit: Any) -> list[str]:
     """Return the names of the classes in the order of the head's outputs."""
-    labels: Sequence[str] | None = given.labels
-    linear = getattr(given.model_head, "linear", None)
-    classes = range(linear.out_features) if linear is not None else given.model_head.classes_.tolist()
+    labels: Sequence[str] | None = setfit.labels
+    linear = getattr(setfit.model_head, "linear", None)
+    classes = range(linear.out_features) if linear is not None else setfit.model_head.classes_.tolist()
     return [str(labels[c]) if labels and isinstance(c, int) and c < len(labels) else str(c) for c in classes]

@@ -82,10 +82,10 @@ def _together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationC
             written = _written(model, prompts, config, {})
             if _same_as_alone(model, prompts, max(lengths) + len(written[0]), proved):
                 return written
-        found: dict[int, list[int]] = {}
-        for group in _by_length(prompts) if len(lengths) > 1 else ([place] for place in range(len(prompts))):
-            found.update(zip(group, _together(model, [prompts[place] for place in group], config), strict=True))
-        return [found[place] for place in range(len(prompts))]
+        by_index: dict[int, list[int]] = {}
+        for group in _by_length(prompts) if len(lengths) > 1 else ([index] for index in range(len(prompts))):
+            by_index.update(zip(group, _together(model, [prompts[index] for index in group], config), strict=True))
+        return [by_index[index] for index in range(len(prompts))]
     return _written(model, prompts, config, {})
 
 
@@ -94,9 +94,9 @@ def _written(
 ) -> list[list[int]]:
     """Return what a model writes after each prompt, all of one length: padding after the end of shorter ones."""
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
-    found = _generated(model, texts, config, options)
+    output = _generated(model, texts, config, options)
     start = 1 if prompts[0].source is not None else max(map(len, prompts))
-    written: list[list[int]] = getattr(found, "sequences", found)[:, start:].tolist()
+    written: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
     return written
 
 
@@ -112,34 +112,34 @@ def _generated(
     ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(t)) + [1] * len(t) for t in texts], device=model.device)  # (B, P)
     writer: Any = private_clone(model.copy.reference)
-    given = {"input_ids": ids, "attention_mask": mask}
-    with reading(writer, given, doing="continue"):
-        return writer.generate(**given, generation_config=config, **options)
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    with reading(writer, inputs, doing="continue"):
+        return writer.generate(**inputs, generation_config=config, **options)
 
 
 def _plain(config: GenerationConfig) -> bool:
     """Return whether the settings are those of greedy generation and nothing else."""
-    given = {name for name, value in config.to_diff_dict().items() if value and not (name in ONE and value == 1)}
-    return given <= HARMLESS
+    changed = {name for name, value in config.to_diff_dict().items() if value and not (name in ONE and value == 1)}
+    return changed <= HARMLESS
 
 
 def _ends(config: GenerationConfig) -> set[int]:
-    found = config.eos_token_id
-    return set() if found is None else {int(found)} if isinstance(found, int) else {int(i) for i in found}
+    end_ids = config.eos_token_id
+    return set() if end_ids is None else {int(end_ids)} if isinstance(end_ids, int) else {int(i) for i in end_ids}
 
 
 def _until(ids: list[int], ends: set[int]) -> list[int]:
     """Return what a row holds up to its end-of-sequence token; what follows waited for the others."""
-    for place, token in enumerate(ids):
+    for index, token in enumerate(ids):
         if token in ends:
-            return ids[: place + 1]
+            return ids[: index + 1]
     return ids
 
 
 def _by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:
     """Yield the places of the prompts of each length."""
     for length in sorted({len(prompt) for prompt in prompts}):
-        yield [place for place, prompt in enumerate(prompts) if len(prompt) == length]
+        yield [index for index, prompt in enumerate(prompts) if len(prompt) == length]
 
 
 def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, proved: ProvedLengths) -> bool:
@@ -156,8 +156,8 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, 
     if proved.cover(len(shortest), last):
         return True
     if len(shortest) < longest:
-        known = {len(prompt): prompt.ids for prompt in prompts}
-        trials = [known[length] for length in lengths_to_try(known)]
+        by_length = {len(prompt): prompt.ids for prompt in prompts}
+        trials = [by_length[length] for length in lengths_to_try(by_length)]
     else:
         trials = [shortest + [model.filler] * (last - longest)]
     try:

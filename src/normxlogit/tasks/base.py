@@ -179,7 +179,7 @@ class Task:
         config.pad_token_id = NO_ID  # heads that pool by it refuse two texts without; no text holds this one
         return True
 
-    def as_given(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of one text as the caller's model takes them."""
         return inputs
 

@@ -115,7 +115,7 @@ class MultipleChoice(Comparing):
         super().adapt(module)
         return True
 
-    def as_given(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of one text as one choice, (B, 1, T)."""
         return {name: value[:, None] if value.ndim > 1 else value for name, value in inputs.items()}
 

@@ -55,7 +55,7 @@ class Seq2Seq(LanguageTask):
         override_forward(module, _as_decoder)
         return True
 
-    def as_given(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
         ids = torch.tensor([_source(batch.encodings[0])], device=device)  # (1, S)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}
