@@ -48,7 +48,7 @@ def test_a_pass_ends_where_it_is_stopped():
     copy = model()
     for stop, keys in [
         (Site("layer"), {Site("layer")}),
-        (Site("layer", 2, is_input=True), {Site("layer", 2, given=True)}),
+        (Site("layer", 2, is_input=True), {Site("layer", 2, is_input=True)}),
     ]:
         done = run(copy, {"x": X}, record=[Site("head")], stop=stop)
         assert done.output is None
