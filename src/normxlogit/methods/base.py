@@ -84,8 +84,8 @@ def remainder(request: Request, values: Tensor) -> Tensor:
         request: What is explained.
         values: Scores that add up, (B, K, L, T).
     """
-    kept = values * request.forward.batch.mask[:, None, None].to(values)  # (B, K, L, T)
-    return request.target.quantity(request.forward.logits).to(values)[:, :, None] - kept.sum(-1)
+    masked = values * request.forward.batch.mask[:, None, None].to(values)  # (B, K, L, T)
+    return request.target.quantity(request.forward.logits).to(values)[:, :, None] - masked.sum(-1)
 
 
 def stacked(rows: Sequence[Scores]) -> Scores:
@@ -173,11 +173,11 @@ class Method(ABC):
     @property
     def spec(self) -> str:
         """The method as one writes it: its name, and the settings that differ from their defaults."""
-        known = settings_of(type(self))
-        found = [
-            f"{name}={format_value(value)}" for name, value in self.settings.items() if value != known[name].default
+        defaults = settings_of(type(self))
+        parts = [
+            f"{name}={format_value(value)}" for name, value in self.settings.items() if value != defaults[name].default
         ]
-        return self.info.name + (":" + ",".join(found) if found else "")
+        return self.info.name + (":" + ",".join(parts) if parts else "")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.settings.items())})"
@@ -203,11 +203,11 @@ def run_method(method: Method, request: Request) -> Scores:
     with torch.inference_mode(not method.needs_grad), without_autocast(request.forward.batch.inputs):
         scores = method.score(request)
     batch = request.forward.batch
-    wanted = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])
-    if tuple(scores.values.shape) != wanted:
-        raise MethodError(f"{method.info.name} gives scores of shape {tuple(scores.values.shape)}, not {wanted}")
-    if scores.bias is not None and tuple(scores.bias.shape) != wanted[:3]:
-        raise MethodError(f"{method.info.name} gives a bias of shape {tuple(scores.bias.shape)}, not {wanted[:3]}")
+    expected = (len(batch.mask), request.target.ids.shape[1], max(len(request.layers), 1), batch.mask.shape[1])
+    if tuple(scores.values.shape) != expected:
+        raise MethodError(f"{method.info.name} gives scores of shape {tuple(scores.values.shape)}, not {expected}")
+    if scores.bias is not None and tuple(scores.bias.shape) != expected[:3]:
+        raise MethodError(f"{method.info.name} gives a bias of shape {tuple(scores.bias.shape)}, not {expected[:3]}")
     return scores
 
 
@@ -265,12 +265,12 @@ def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
         info: MethodInfo | None = vars(type(self)).get("info")
         name = type(self).__name__ if info is None else info.name
         try:
-            known = settings_of(constructor)
+            types = settings_of(constructor)
             for key in kwargs:
-                if key not in known:
-                    raise MethodError(unknown(name, key, known))
-            given = signature.bind(self, *args, **kwargs).arguments
-            constructor(self, **{key: check(known[key], value) for key, value in given.items() if key in known})
+                if key not in types:
+                    raise MethodError(unknown(name, key, types))
+            arguments = signature.bind(self, *args, **kwargs).arguments
+            constructor(self, **{key: check(types[key], value) for key, value in arguments.items() if key in types})
         except ImportError as error:
             extra = "all" if info is None else info.extra or "all"
             raise MethodError(f"{name} needs the package {error.name}: pip install 'normxlogit[{extra}]'") from None

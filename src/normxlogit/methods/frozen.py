@@ -134,18 +134,18 @@ class FrozenGradient(Method):
             return self._between(request, frozen, backward, self._answer(request, frozen, places, weights))
         self._set_baseline(request, request.forward)
         read = self._places(request.model, request.layers)
-        found = frozen.contributions_each(request.forward, request.target, read, places, weights)
-        return self._scores(request, found, read)
+        contributions = frozen.contributions_each(request.forward, request.target, read, places, weights)
+        return self._scores(request, contributions, read)
 
-    def _scores(self, request: Request, found: Contributions, places: Sequence[int]) -> Scores:
+    def _scores(self, request: Request, contributions: Contributions, places: Sequence[int]) -> Scores:
         """Bring contributions at places into scores: of each layer asked for, or their mean."""
         mask = request.forward.batch.mask  # (B, T)
-        values = torch.stack([found.values[place] for place in places], 2)  # (B, K, L, T)
-        sink = torch.stack([found.sink[place] for place in places], 2)  # (B, K, L)
+        values = torch.stack([contributions.values[layer] for layer in places], 2)  # (B, K, L, T)
+        sink = torch.stack([contributions.sink[layer] for layer in places], 2)  # (B, K, L)
         values = values * mask[:, None, None].to(values)  # (B, K, L, T)
         if not request.layers:
             values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
-        return _with_bias(values, sink, found.answer, found.sinks)
+        return _with_bias(values, sink, contributions.answer, contributions.sinks)
 
     def _check_both(self, layers: Layers) -> None:
         """Refuse what cannot be asked of an encoder-decoder model.
@@ -174,11 +174,11 @@ class FrozenGradient(Method):
         for point in self.points:
             run = request.forward if self._at_the_text else self._run_both(model, batch, point)
             readouts = {} if run.frozen is None else run.frozen.readouts
-            found = frozen.contributions_each(run, request.target, (*sources, 0), places, weights)
-            source = torch.stack([found.values[place] for place in sources]).mean(0)  # (1, K, S)
-            total = total + torch.cat([source, found.values[0]], -1) / point
-            sink = torch.stack([found.sink[place] for place in sources]).mean(0)  # (1, K)
-            masks = [sinks_of(readouts, source=True), found.sinks]
+            contributions = frozen.contributions_each(run, request.target, (*sources, 0), places, weights)
+            source = torch.stack([contributions.values[layer] for layer in sources]).mean(0)  # (1, K, S)
+            total = total + torch.cat([source, contributions.values[0]], -1) / point
+            sink = torch.stack([contributions.sink[layer] for layer in sources]).mean(0)  # (1, K)
+            masks = [sinks_of(readouts, source=True), contributions.sinks]
             if any(mask is not None for mask in masks):
                 blank = (batch.inputs["source_mask"][..., 0].bool(), batch.mask)
                 sinks = torch.cat(
@@ -203,11 +203,11 @@ class FrozenGradient(Method):
             if outputs is None or model.parts.token_pooling is not None:
                 return (0,)
             return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, len(outputs))) or (0,)
-        count, place = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
-        place = place if place > 0 else count + place
-        if not 0 <= place <= count:
+        count, layer = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
+        layer = layer if layer > 0 else count + layer
+        if not 0 <= layer <= count:
             raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")
-        return (place,)
+        return (layer,)
 
     def _set_baseline(self, request: Request, run: ForwardPass) -> None:
         """Let the gradient at the word embeddings be multiplied by their difference from the baseline."""

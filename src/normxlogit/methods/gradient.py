@@ -153,8 +153,10 @@ class GradientNorm(_Gradient):
     def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
         vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
-        found: Tensor = self.captum.Saliency(answer).attribute(vectors, abs=False, additional_forward_args=(texts, k))
-        return found
+        gradient: Tensor = self.captum.Saliency(answer).attribute(
+            vectors, abs=False, additional_forward_args=(texts, k)
+        )
+        return gradient
 
 
 @register(
@@ -182,8 +184,8 @@ class GradientXInput(_Gradient):
     def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
         vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
-        found: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
-        return found
+        products: Tensor = self.captum.InputXGradient(answer).attribute(vectors, additional_forward_args=(texts, k))
+        return products
 
 
 @register(
@@ -234,7 +236,7 @@ class IntegratedGradients(_Gradient):
 
     def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute by Captum."""
-        found, error = self.captum.IntegratedGradients(answer).attribute(
+        integrated, error = self.captum.IntegratedGradients(answer).attribute(
             answer.vectors[texts],  # (N, T, H)
             self._start(answer)[texts],  # (N, T, H)
             additional_forward_args=(texts, k),
@@ -243,8 +245,8 @@ class IntegratedGradients(_Gradient):
             return_convergence_delta=True,
         )
         errors[texts.cpu(), k] = error.float().cpu()
-        kept: Tensor = found
-        return kept
+        typed: Tensor = integrated
+        return typed
 
     def _start(self, answer: _Answer) -> Tensor:
         """Return where the way begins, (B, T, H)."""

@@ -65,11 +65,11 @@ class GuidedLime(Perturbation):
     def fit(self, present: Booleans, answers: Floats, prior: Floats | None) -> Fit:
         """Fit the weights to the differences within pairs, target by target."""
         halves = present[: len(present) // 2].astype(int)  # (n, M)
-        there, gone = np.split(answers, 2)  # (n, K) each
+        originals, complements = np.split(answers, 2)  # (n, K) each
         start = np.zeros((answers.shape[1], present.shape[1])) if prior is None else prior  # (K, M)
         fits = [
-            fit_pairs(halves, kept, left_out, scores, self.alpha)
-            for kept, left_out, scores in zip(there.T, gone.T, start, strict=True)
+            fit_pairs(halves, answer, complement, scores, self.alpha)
+            for answer, complement, scores in zip(originals.T, complements.T, start, strict=True)
         ]
         return Fit(np.stack([fit.weights for fit in fits]), np.array([fit.r2 for fit in fits]))
 
@@ -90,23 +90,25 @@ class PairFit:
     r2: float
 
 
-def fit_pairs(halves: npt.NDArray[np.integer], there: Floats, gone: Floats, prior: Floats, alpha: float) -> PairFit:
+def fit_pairs(
+    halves: npt.NDArray[np.integer], originals: Floats, complements: Floats, prior: Floats, alpha: float
+) -> PairFit:
     """Fit weights to the differences within pairs.
 
-    With D = there - gone and S = 2 halves - 1, this is the best linear prediction of D whose errors have the covariance
-    K = I + S S' / alpha around c S prior: the system is as large as there are pairs, however long the text is.
+    With D = originals - complements and S = 2 halves - 1, this is the best linear prediction of D whose errors have the
+    covariance K = I + S S' / alpha around c S prior. The size of the system is the number of pairs, not of tokens.
 
     Args:
-        halves: Which tokens are there, (n, M).
-        there: The answers on these texts, (n,).
-        gone: The answers on their complements, (n,).
+        halves: Which tokens are present, (n, M).
+        originals: The answers on these texts, (n,).
+        complements: The answers on their complements, (n,).
         prior: Scores to start from, of any scale, (M,).
         alpha: As in `GuidedLime`.
     """
     from scipy.linalg import cho_factor, cho_solve
 
     signs = 2.0 * halves - 1.0  # (n, M)
-    difference = there - gone  # (n,)
+    difference = originals - complements  # (n,)
     size = np.abs(prior).max()
     prior = prior / size if size > 0 else prior  # (M,); only its direction is used
     factor = cho_factor(np.eye(len(signs)) + signs @ signs.T / alpha)  # K, (n, n)
@@ -115,25 +117,25 @@ def fit_pairs(halves: npt.NDArray[np.integer], there: Floats, gone: Floats, prio
     weighed = inverse @ along  # (n,)
     strength = float(along @ weighed)
     scale = float(weighed @ difference) / strength if strength > TINY else 0.0
-    left = inverse - np.outer(weighed, weighed) / strength if strength > TINY else inverse  # (n, n)
-    missed = left @ difference  # (n,)
+    residual_map = inverse - np.outer(weighed, weighed) / strength if strength > TINY else inverse  # (n, n)
+    missed = residual_map @ difference  # (n,)
     weights = scale * prior + signs.T @ missed / alpha  # (M,)
-    return PairFit(weights, scale / size if size > 0 else 0.0, _left_out(left, missed, there, gone))
+    return PairFit(weights, scale / size if size > 0 else 0.0, _left_out(residual_map, missed, originals, complements))
 
 
 TINY = 1e-12
 """Below this, a prediction of the prior or the weight of a pair counts as none."""
 
 
-def _left_out(left: Floats, missed: Floats, there: Floats, gone: Floats) -> float:
+def _left_out(residual_map: Floats, missed: Floats, originals: Floats, complements: Floats) -> float:
     """Return R^2 on pairs left out one at a time, in closed form (Dubrule, 1983, for the differences)."""
     count = len(missed)
     if count == 1:  # a single token: the two texts are all there are, and a line goes through both
         return 1.0
-    difference = there - gone  # (n,)
-    own = np.diag(left)  # (n,)
-    error = np.divide(missed, own, out=difference.copy(), where=own > TINY)  # (n,), of the difference
-    middle = (there + gone) / 2  # (n,)
+    difference = originals - complements  # (n,)
+    diagonal = np.diag(residual_map)  # (n,)
+    error = np.divide(missed, diagonal, out=difference.copy(), where=diagonal > TINY)  # (n,), of the difference
+    middle = (originals + complements) / 2  # (n,)
     off = (middle - middle.mean()) * count / (count - 1)  # (n,), of the middle from that of the other pairs
     total = float((off**2 + difference**2 / 4).sum())
     return 1.0 - float((off**2 + error**2 / 4).sum()) / total if total > 0 else 0.0
@@ -146,8 +148,8 @@ def halves_of(count: int, pairs: int, seed: int) -> Tensor:
     their complements.
     """
     if count - 1 < 62 and 2 ** (count - 1) <= pairs:
-        rest = torch.arange(2 ** (count - 1))[:, None] >> torch.arange(count - 1) & 1  # (n, M - 1)
-        return torch.cat([torch.ones(len(rest), 1, dtype=torch.long), rest], 1)  # (n, M)
+        others = torch.arange(2 ** (count - 1))[:, None] >> torch.arange(count - 1) & 1  # (n, M - 1)
+        return torch.cat([torch.ones(len(others), 1, dtype=torch.long), others], 1)  # (n, M)
     generator = torch.Generator().manual_seed(seed)
     drawn: dict[tuple[int, ...], None] = {}
     while len(drawn) < pairs:

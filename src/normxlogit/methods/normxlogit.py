@@ -29,13 +29,13 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
     if norm_of == "word_embedding":
         model = request.model
         table = None if not model.task.reads_tokens else table_of(model.module)
-        found = None if table is None else tensor_of(table(request.forward.batch.inputs["input_ids"]))  # (B, T, H)
-        if found is None:
+        looked_up = None if table is None else tensor_of(table(request.forward.batch.inputs["input_ids"]))  # (B, T, H)
+        if looked_up is None:
             raise UnsupportedModelError(
                 f"{type(model.module).__name__} has no table of word embeddings whose rows could be measured; "
                 "norm_of=embedding_output, the default, needs none"
             )
-        embedded = found
+        embedded = looked_up
     precise = torch.promote_types(embedded.dtype, torch.float32)
     norms: Tensor = torch.linalg.vector_norm(embedded, dim=-1, dtype=precise).float()  # (B, T)
     return norms

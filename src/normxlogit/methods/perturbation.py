@@ -117,10 +117,10 @@ class TokenSubsets:
         if self.run.positions is None:
             return []
         mask = self.run.batch.mask[row]
-        return [int(mask[:place].sum()) for place in self.run.positions[row].flatten().tolist()]
+        return [int(mask[:position].sum()) for position in self.run.positions[row].flatten().tolist()]
 
     def _removed(self, key: tuple[int, tuple[bool, ...]]) -> list[int]:
-        return [token for token, kept in zip(self.players[key[0]], key[1], strict=True) if not kept]
+        return [token for token, present in zip(self.players[key[0]], key[1], strict=True) if not present]
 
     def _perturb(self, key: tuple[int, tuple[bool, ...]]) -> Encoding:
         return remove_tokens(self.model, self.run.batch.encodings[key[0]], self._removed(key))
@@ -133,7 +133,7 @@ class TokenSubsets:
         if self.run.positions is not None:
             starts = batch.mask.int().argmax(-1)  # (B,), the padding on the left
             moved = [
-                [moved_position(self.model, place, self._removed(key)) for place in self._positions(key[0])]
+                [moved_position(self.model, position, self._removed(key)) for position in self._positions(key[0])]
                 for key in keys
             ]
             places = torch.tensor(moved, device=device)  # (B, 1) or (B, 2)

@@ -212,11 +212,11 @@ def method_named(method: "str | Method") -> "Method":
         if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
             raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
         return method
-    name, _, rest = method.partition(":")
+    name, _, settings_text = method.partition(":")
     info = describe(name.strip())
-    given: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     try:
-        parts = split_settings(rest)
+        parts = split_settings(settings_text)
     except ValueError as error:
         raise MethodError(f"{method!r}: {error}") from None
     for part in parts:
@@ -225,13 +225,13 @@ def method_named(method: "str | Method") -> "Method":
             raise MethodError(f"{method!r}: write settings as name:setting=value,setting=value")
         if key not in info.settings:
             raise MethodError(unknown(info.name, key, info.settings))
-        if key in given:
+        if key in settings:
             raise MethodError(f"{method!r}: {key} is given twice")
         try:
-            given[key] = parse(info.settings[key], value)
+            settings[key] = parse(info.settings[key], value)
         except ValueError as error:
             raise MethodError(f"{info.name}: {error}") from None
-    return info.cls(**given)
+    return info.cls(**settings)
 
 
 def _of_kind(value: object) -> str:

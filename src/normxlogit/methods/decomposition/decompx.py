@@ -64,9 +64,9 @@ class DecompX(Method):
         model, run, target, layers = request.model, request.forward, request.target, request.layers
         norm = self._takes_norm(model.task)
         mask = run.batch.mask
-        wanted = layers or (model.layer_count(),)
+        layers_scored = layers or (model.layer_count(),)
         scores = torch.zeros(
-            *target.ids.shape, len(wanted), mask.shape[1], dtype=torch.float32, device=mask.device
+            *target.ids.shape, len(layers_scored), mask.shape[1], dtype=torch.float32, device=mask.device
         )  # (B, K, L, T)
         exact = True
         try:
@@ -74,30 +74,32 @@ class DecompX(Method):
             places = _places(model, run, target)  # (B, P)
             for texts, [_] in pieces(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
                 batch, width = _cut(run.batch, texts)
-                own = places[texts]  # (b, P)
-                for layer, rows, shares in decomposed(model, batch, range(1, max(wanted) + 1), own):
-                    if layer.number not in wanted:
+                read_rows = places[texts]  # (b, P)
+                for layer, rows, shares in decomposed(model, batch, range(1, max(layers_scored) + 1), read_rows):
+                    if layer.number not in layers_scored:
                         continue
-                    at = torch.searchsorted(rows, own.to(rows.device))  # (b, P)
-                    text = torch.arange(len(own), device=rows.device)[:, None]  # (b, 1)
+                    at = torch.searchsorted(rows, read_rows.to(rows.device))  # (b, P)
+                    text = torch.arange(len(read_rows), device=rows.device)[:, None]  # (b, 1)
                     vectors = shares[text, at]  # (b, P, T, H)
                     if head is None:
-                        found = torch.linalg.vector_norm(vectors[:, 0], dim=-1)[:, None]  # (b, 1, T)
+                        contributions = torch.linalg.vector_norm(vectors[:, 0], dim=-1)[:, None]  # (b, 1, T)
                     else:
-                        states = layer.returned[text, own.to(rows.device)]  # (b, P, H)
-                        found = head.read(vectors, states, texts)  # (b, K, T)
+                        states = layer.returned[text, read_rows.to(rows.device)]  # (b, P, H)
+                        contributions = head.read(vectors, states, texts)  # (b, K, T)
                         exact = exact and layer.exact and head.exact
-                        contributions_sum_to_the_logits(found, head.own(states.to(run.hidden.dtype), texts), exact)
-                    for index, number in enumerate(wanted):
+                        contributions_sum_to_the_logits(
+                            contributions, head.own(states.to(run.hidden.dtype), texts), exact
+                        )
+                    for index, number in enumerate(layers_scored):
                         if number == layer.number:
-                            scores[texts, :, index, :width] = found.to(scores.device)
+                            scores[texts, :, index, :width] = contributions.to(scores.device)
         except HeadMismatchError:
             raise
         except UnsupportedModelError as error:
             raise refused("decompx", error, per_layer=bool(layers)) from None
-        if head is not None and model.layer_count() in wanted:
+        if head is not None and model.layer_count() in layers_scored:
             contributions_sum_to_the_logits(
-                scores[:, :, wanted.index(model.layer_count())], target.quantity(run.logits), exact
+                scores[:, :, layers_scored.index(model.layer_count())], target.quantity(run.logits), exact
             )
         return Scores(scores, bias=None if norm or not exact else torch.zeros_like(scores[..., 0]))
 
@@ -153,7 +155,7 @@ def decomposed(
     for layer in encoder_layers(model, batch, layers):
         layer.prove_layer_of_family(batch.mask, feed_forward=True)
         width = batch.mask.shape[1]
-        rows = torch.arange(width, device=layer.given.device)  # (T,)
+        rows = torch.arange(width, device=layer.states.device)  # (T,)
         if places is not None and layer.number == layers[-1]:
             rows = places.unique().to(rows.device)  # (I,), ascending
         shares = _Step(layer, model.batch_tokens)(shares, rows)
@@ -172,27 +174,27 @@ class _Step:
     def __call__(self, shares: Tensor | None, rows: Tensor) -> Tensor:
         """Turn shares of the layer's input (B, T, T, H), None for the first layer, into its output's (B, I, T, H)."""
         layer = self.layer
-        count, width, size = layer.given.shape
+        count, width, size = layer.states.shape
         if shares is None:
             # The first layer's inputs are single tokens: value biases stay inside the values, as in the paper's code.
-            found = shares = layer.given.new_empty(count, width, width, size)  # (B, T, T, H)
+            output = shares = layer.states.new_empty(count, width, width, size)  # (B, T, T, H)
             for texts, part, mixed in head_mixes(layer, self.budget):
                 mixed = _shared(mixed.contiguous(), self.maps["output"][1])
-                found[texts, part] = self._rest(mixed, texts, torch.arange(part.start, part.stop, device=rows.device))
-            return found[:, rows] if len(rows) < width else found
+                output[texts, part] = self._rest(mixed, texts, torch.arange(part.start, part.stop, device=rows.device))
+            return output[:, rows] if len(rows) < width else output
         values = self._values(shares)  # (B, heads, T, T * D)
         weight, bias = self.maps["output"]
         bias = bias + weight @ self.maps["value"][1]  # (H,)
         every = slice(None)
         # Values hold all that is needed of other positions, so that the states can be overwritten row by row.
-        found = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
+        output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
         for part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
             chosen = rows[part]  # (i,)
             carried = layer.attention[:, :, chosen] @ values  # (B, heads, i, T * D)
             carried = carried.unflatten(-1, (width, -1)).permute(0, 2, 3, 1, 4).flatten(3)  # (B, i, T, H)
             mixed = (carried @ weight.T).add_(shares[:, chosen])  # (B, i, T, H)
-            found[:, part] = self._rest(_shared(mixed, bias), every, chosen)
-        return found
+            output[:, part] = self._rest(_shared(mixed, bias), every, chosen)
+        return output
 
     def _values(self, shares: Tensor) -> Tensor:
         """Return the value projection of the shares, head by head: (B, heads, T, T * D)."""
@@ -202,8 +204,8 @@ class _Step:
         values = shares.new_empty(count, heads, width, width * (len(weight) // heads))
         for part in torch.arange(width, device=shares.device).split(max(1, self.budget // (count * width))):
             rows = slice(int(part[0]), int(part[-1]) + 1)
-            found = (shares[:, rows] @ weight.T).unflatten(-1, (heads, -1))  # (B, q, T, heads, D)
-            values[:, :, rows] = found.permute(0, 3, 1, 2, 4).flatten(3)
+            projected = (shares[:, rows] @ weight.T).unflatten(-1, (heads, -1))  # (B, q, T, heads, D)
+            values[:, :, rows] = projected.permute(0, 3, 1, 2, 4).flatten(3)
         return values
 
     def _rest(self, mixed: Tensor, texts: slice, rows: Tensor) -> Tensor:

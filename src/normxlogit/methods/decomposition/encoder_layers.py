@@ -145,20 +145,20 @@ class EncoderLayer:
 
     Attributes:
         number: From 1.
-        given: Its input h, (B, T, H).
+        states: Its input h, (B, T, H).
         attention: Attention probabilities, (B, heads, T, T).
         value: Value vectors with their bias, (B, T, heads, D).
-        pre_norm1: What the first LayerNorm was given, (B, T, H).
+        pre_norm1: The input of the first LayerNorm, (B, T, H).
         normed1: What it gave back, (B, T, H).
         slope: Activation over pre-activation of the feed-forward part, (B, T, F).
-        pre_norm2: What the second LayerNorm was given, (B, T, H).
+        pre_norm2: The input of the second LayerNorm, (B, T, H).
         returned: Its output, (B, T, H).
         parts: Its modules, by their names in `LayerPaths`.
         dtype: The precision in which it worked.
     """
 
     number: int
-    given: Tensor
+    states: Tensor
     attention: Tensor
     value: Tensor
     pre_norm1: Tensor
@@ -187,15 +187,15 @@ class EncoderLayer:
         """
         maps = {name: linear(self.parts[name]) for name in ("output", "up", "down")}
         carried = (self.attention @ self.value.transpose(1, 2)).transpose(1, 2).flatten(2)  # (B, T, heads * D)
-        found = [
-            ("attention", self.pre_norm1, _applied(maps["output"], carried) + self.given),
+        sums = [
+            ("attention", self.pre_norm1, _applied(maps["output"], carried) + self.states),
             ("first norm", self.normed1, self._normed("norm1", self.pre_norm1)),
             ("second norm", self.returned, self._normed("norm2", self.pre_norm2)),
         ]
         if feed_forward:
             inner = _applied(maps["up"], self.normed1) * self.slope  # (B, T, F)
-            found.append(("feed-forward part", self.pre_norm2, _applied(maps["down"], inner) + self.normed1))
-        for what, real, expected in found:
+            sums.append(("feed-forward part", self.pre_norm2, _applied(maps["down"], inner) + self.normed1))
+        for what, real, expected in sums:
             difference = (expected - real)[mask].abs().max().item()
             if not difference <= (ROUNDING if self.exact else COARSE) * max(real[mask].abs().max().item(), TINY):
                 raise UnsupportedModelError(
@@ -277,10 +277,10 @@ def activation(model: nn.Module, name: str) -> Any:
 
 
 def _family(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
-    known = FAMILIES.get(model.config.model_type)
-    if known is None or getattr(model.config, "add_cross_attention", False):
+    family = FAMILIES.get(model.config.model_type)
+    if family is None or getattr(model.config, "add_cross_attention", False):
         raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {type(model.module).__name__}")
-    return known
+    return family
 
 
 def head_paths(model: TaskModel) -> HeadPaths:
@@ -296,7 +296,7 @@ def head_paths(model: TaskModel) -> HeadPaths:
     return HeadPaths(paths.out, dense, paths.activation, paths.norm)
 
 
-def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> Iterator[EncoderLayer]:
+def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> Iterator[EncoderLayer]:
     """Run the encoder once, then its layers again one by one, watching what happens inside.
 
     One layer at a time is kept: the attention probabilities of all would be large. They come from the eager kernel,
@@ -305,7 +305,7 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
     Args:
         model: The model.
         batch: What to read.
-        wanted: Numbers of the layers.
+        numbers: Numbers of the layers.
 
     Raises:
         UnsupportedModelError: If the model is of no known family.
@@ -320,22 +320,22 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
     calls = record_layers(model, copy, [path for path, module in copy.named_modules() if module in layers], batch)
     names = [field.name for field in fields(paths) if field.name != "layers"]
     for number, call in enumerate(calls, 1):
-        if number not in wanted:
+        if number not in numbers:
             continue
         parts = {name: call.layer.get_submodule(getattr(paths, name)) for name in names}
-        seen = _recorded(call, {name: getattr(paths, name) for name in names})
-        attention = seen["attention"][1][1].float()  # (B, heads, T, T)
-        value = seen["value"][1].float()  # (B, T, H)
-        before, after = seen["up"][1].float(), seen["down"][0].float()  # (B, T, F) both
+        recorded = _recorded(call, {name: getattr(paths, name) for name in names})
+        attention = recorded["attention"][1][1].float()  # (B, heads, T, T)
+        value = recorded["value"][1].float()  # (B, T, H)
+        before, after = recorded["up"][1].float(), recorded["down"][0].float()  # (B, T, F) both
         yield EncoderLayer(
             number=number,
-            given=call.given.float(),
+            states=call.states.float(),
             attention=attention,
             value=value.unflatten(-1, (attention.shape[1], -1)),
-            pre_norm1=seen["norm1"][0].float(),
-            normed1=seen["norm1"][1].float(),
+            pre_norm1=recorded["norm1"][0].float(),
+            normed1=recorded["norm1"][1].float(),
             slope=after / (before + 1e-12),
-            pre_norm2=seen["norm2"][0].float(),
+            pre_norm2=recorded["norm2"][0].float(),
             returned=call.returned.float(),
             parts=parts,
             dtype=call.returned.dtype,
@@ -345,5 +345,5 @@ def encoder_layers(model: TaskModel, batch: Batch, wanted: Container[int]) -> It
 def _recorded(call: LayerCall, paths: dict[str, str]) -> dict[str, tuple[Any, Any]]:
     """Call a layer again; return the main input and the output of each of its parts."""
     sites = {name: (Site(path, is_input=True), Site(path)) for name, path in paths.items()}
-    seen = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.again).recorded
-    return {name: (seen.get(given), seen[returned]) for name, (given, returned) in sites.items()}
+    recorded = run(call.layer, {}, record=itertools.chain(*sites.values()), call=call.again).recorded
+    return {name: (recorded.get(before), recorded[after]) for name, (before, after) in sites.items()}

@@ -30,8 +30,8 @@ class LayerCall:
         layer: The layer, of a clone.
         args: Its positional arguments, without the hidden states.
         kwargs: Its keyword arguments, without the hidden states.
-        name: The keyword that the hidden states were given by; None if they were the first positional argument.
-        given: The hidden states it was given, (B, T, H).
+        name: The keyword under which the hidden states were passed; None if they were the first positional argument.
+        states: The hidden states passed to it, (B, T, H).
         returned: The hidden states it gave back, (B, T, H).
     """
 
@@ -40,7 +40,7 @@ class LayerCall:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     name: str | None
-    given: Tensor
+    states: Tensor
     returned: Tensor
 
     def again(self, texts: Tensor | None = None) -> Tensor:
@@ -55,22 +55,22 @@ class LayerCall:
         Raises:
             UnsupportedModelError: If the layer cannot be called again.
         """
-        count = len(self.given)
-        given = self.given if texts is None else self.given[texts.to(self.given.device)]  # (N, T, H)
+        count = len(self.states)
+        states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)
         # What goes with a single text serves any number of copies: it broadcasts.
-        rest = (self.args, self.kwargs)
-        args, kwargs = rest if texts is None or count == 1 else _taken(rest, texts, count)
+        arguments = (self.args, self.kwargs)
+        args, kwargs = arguments if texts is None or count == 1 else _taken(arguments, texts, count)
         args, kwargs = _copied(args), _copied(kwargs)
         try:
             returned = (
-                self.layer(given, *args, **kwargs)
+                self.layer(states, *args, **kwargs)
                 if self.name is None
-                else self.layer(*args, **kwargs, **{self.name: given})
+                else self.layer(*args, **kwargs, **{self.name: states})
             )
         except Exception as error:  # a layer may be of any form, and made for so many texts
             refuse_to_hide(error)
             raise UnsupportedModelError(
-                f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(given)} "
+                f"needs layers that can be run by themselves, and {type(self.layer).__name__} cannot on {len(states)} "
                 f"copies of a text: {type(error).__name__}"
             ) from error
         hidden = hidden_of(returned)
@@ -106,14 +106,14 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
     calls: list[LayerCall] = []
 
     def keep(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
-        rest = dict(kwargs)
-        name = "hidden_states" if "hidden_states" in rest else None if args else next(iter(rest))
-        given = args[0] if name is None else rest.pop(name)
-        kept = _copied(args if name else args[1:]), _copied(rest)  # now: the layer writes into caches
+        others = dict(kwargs)
+        name = "hidden_states" if "hidden_states" in others else None if args else next(iter(others))
+        states = args[0] if name is None else others.pop(name)
+        copied = _copied(args if name else args[1:]), _copied(others)  # now: the layer writes into caches
         output = layer(*args, **kwargs)
         hidden = hidden_of(output)
         if hidden is not None and not several_states(output):
-            calls.append(LayerCall(path, copy.get_submodule(path), *kept, name, given, hidden))
+            calls.append(LayerCall(path, copy.get_submodule(path), *copied, name, states, hidden))
         return output
 
     _ = model.parts.head  # without one, its error says why there is no trunk

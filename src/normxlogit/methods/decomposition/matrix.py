@@ -44,18 +44,18 @@ class MatrixMethod(Method):
         real = mask[:, :, None] & mask[:, None]  # (B, T, T)
         rows: dict[int, Tensor] = {}
         product: Tensor | None = None
-        wanted = layers or (model.layer_count(),)
-        needed = range(1, max(wanted) + 1) if self.rollout else wanted
+        layers_scored = layers or (model.layer_count(),)
+        needed = range(1, max(layers_scored) + 1) if self.rollout else layers_scored
         try:
             weights = explained(model, run, request.target)  # (B, K, T)
-            for layer, found in self.matrices(model, run, needed):
-                matrix = found.to(weights.device).masked_fill(~real, 0.0)  # (B, T, T)
+            for layer, mixing in self.matrices(model, run, needed):
+                matrix = mixing.to(weights.device).masked_fill(~real, 0.0)  # (B, T, T)
                 product = _finite(matrix @ product) if self.rollout and product is not None else matrix  # (B, T, T)
-                if layer in wanted:
+                if layer in layers_scored:
                     rows[layer] = weights @ product  # (B, K, T)
         except UnsupportedModelError as error:
             raise refused(self.info.name, error, per_layer=bool(layers)) from None
-        return Scores(torch.stack([rows[layer] for layer in wanted], 2))  # (B, K, L, T)
+        return Scores(torch.stack([rows[layer] for layer in layers_scored], 2))  # (B, K, L, T)
 
     @abstractmethod
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
@@ -98,7 +98,7 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
     if slope is not None:
         moves = (slope != 0).any(-1)  # (B, T)
     else:  # no gradient goes through rounded weights: another state in the place of each token's tells as well
-        changed = [head.whole(_turned(hidden.detach(), place), inputs) for place in range(width)]
+        changed = [head.whole(_turned(hidden.detach(), token), inputs) for token in range(width)]
         moves = torch.stack([(other != answer).any(-1) for other in changed], 1)  # (B, T)
     read = (moves & run.batch.mask).float()  # (B, T)
     if not read.any(-1).all():
@@ -106,11 +106,11 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
     return (read / read.sum(-1, keepdim=True))[:, None].expand(-1, count, -1)
 
 
-def _turned(hidden: Tensor, place: int) -> Tensor:
+def _turned(hidden: Tensor, token: int) -> Tensor:
     """Return states (B, T, H) with the coordinates of those at one place in another order."""
-    found = hidden.clone()
-    found[:, place] = found[:, place].roll(1, -1)
-    return found
+    turned = hidden.clone()
+    turned[:, token] = turned[:, token].roll(1, -1)
+    return turned
 
 
 def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
@@ -128,10 +128,10 @@ def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice,
     weight, _ = linear(layer.parts["output"])  # (H, heads * D)
     heads, width = layer.attention.shape[1:3]
     by_head = weight.unflatten(1, (heads, -1))  # (H, heads, D)
-    for texts, parts in pieces(len(layer.given), width, width, budget):
+    for texts, parts in pieces(len(layer.states), width, width, budget):
         carried = torch.einsum("bjnd,hnd->bjnh", layer.value[texts], by_head)  # (b, T, heads, H)
         for rows in parts:
             attention = layer.attention[texts, :, rows]  # (b, heads, i, T)
             mixed = torch.einsum("bnij,bjnh->bijh", attention, carried)  # (b, i, T, H)
-            mixed.diagonal(rows.start, 1, 2).add_(layer.given[texts, rows].transpose(1, 2))  # (b, H, i)
+            mixed.diagonal(rows.start, 1, 2).add_(layer.states[texts, rows].transpose(1, 2))  # (b, H, i)
             yield texts, rows, mixed

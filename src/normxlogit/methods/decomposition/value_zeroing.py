@@ -61,7 +61,7 @@ class ValueZeroing(MatrixMethod):
         if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {type(model.module).__name__} has other ones")
         for before, call in itertools.pairwise(calls):
-            if not torch.equal(before.returned, call.given):
+            if not torch.equal(before.returned, call.states):
                 raise UnsupportedModelError(
                     f"needs layers that read what the layer before returned, and the {type(call.layer).__name__} of a "
                     f"{type(model.module).__name__} is a part of one"
