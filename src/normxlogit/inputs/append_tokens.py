@@ -15,8 +15,8 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
         before: The prompt.
         ids: The tokens that follow.
     """
-    known = set(tokenizer.all_special_ids)
-    pieces = _pieces(tokenizer, before.ids, ids, known)
+    special_ids = set(tokenizer.all_special_ids)
+    pieces = _pieces(tokenizer, before.ids, ids, special_ids)
     text, offsets = None, None
     if before.text is not None and before.offsets is not None:
         text, spans = before.text, []
@@ -26,7 +26,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
         offsets = (*before.offsets, *spans)
     every = before.ids + ids
     inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
-    special = (*before.special, *(i in known for i in ids))
+    special = (*before.special, *(i in special_ids for i in ids))
     return Encoding(
         inputs | {"input_ids": every},
         (*before.tokens, *readable_tokens(tokenizer, ids)),
@@ -48,8 +48,8 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int
     pieces = []
 
     def spelled(end: int) -> str:
-        kept = [i for i in every[start:end] if i not in special]
-        return str(tokenizer.decode(kept, clean_up_tokenization_spaces=False))
+        visible = [i for i in every[start:end] if i not in special]
+        return str(tokenizer.decode(visible, clean_up_tokenization_spaces=False))
 
     for end in range(len(before) + 1, len(every) + 1):
         shown, now = spelled(read), spelled(end)

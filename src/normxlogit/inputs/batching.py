@@ -82,14 +82,14 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     group: list[int] = []
     padding = 0
-    for place in order:
-        longest = lengths[group[0]] if group else lengths[place]
+    for index in order:
+        longest = lengths[group[0]] if group else lengths[index]
         tokens = (len(group) + 1) * longest
-        padding += longest - lengths[place]
+        padding += longest - lengths[index]
         if group and (tokens > budget or padding > (max(SMALL, PADDING * tokens) if pad else 0)):
             yield group
             group, padding = [], 0
-        group.append(place)
+        group.append(index)
     if group:
         yield group
 

@@ -60,13 +60,13 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     """
     if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
         return [prompts], True  # type: ignore[list-item]  # refused where it is read
-    found = list(prompts)
-    if not found or any(isinstance(item, Mapping) for item in found):
-        return [found], True
-    for place, item in enumerate(found):
+    items = list(prompts)
+    if not items or any(isinstance(item, Mapping) for item in items):
+        return [items], True
+    for index, item in enumerate(items):
         if not isinstance(item, str | Sequence):
-            raise InputError(f"prompt {place} is a string or a list of messages, not {type(item).__name__}")
-    return found, False
+            raise InputError(f"prompt {index} is a string or a list of messages, not {type(item).__name__}")
+    return items, False
 
 
 def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPrompt:
@@ -84,9 +84,9 @@ def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPromp
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
-    given = list(prompt) if isinstance(prompt, Sequence) else [prompt]
-    messages = [dict(m) for m in given if isinstance(m, Mapping) and "role" in m]
-    if not messages or len(messages) != len(given):
+    items = list(prompt) if isinstance(prompt, Sequence) else [prompt]
+    messages = [dict(m) for m in items if isinstance(m, Mapping) and "role" in m]
+    if not messages or len(messages) != len(items):
         raise InputError("a prompt is a string or a list of messages, each with a role and a content")
     if not getattr(tokenizer, "chat_template", None):
         raise InputError("the tokenizer has no chat template for messages; give the prompt as one string")
@@ -107,47 +107,47 @@ def _contents(
     tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], text: str
 ) -> tuple[list[Content], list[str]]:
     """Return where the contents stand, those that are strings with a word, and a note of each that is not found."""
-    said = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
-    said = {i: content for i, content in said.items() if content.strip()}
-    places = _together(tokenizer, messages, said, text)
-    found, notes = [], []
+    bodies = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
+    bodies = {i: content for i, content in bodies.items() if content.strip()}
+    places = _together(tokenizer, messages, bodies, text)
+    contents, notes = [], []
     for i, message in enumerate(messages):
-        if i not in said:
+        if i not in bodies:
             if message.get("content") and not isinstance(message["content"], str):
                 notes.append(f"message {i} is not a plain text, so it is not among the sources")
             continue
-        body = said[i].strip()
-        place = places[i] if i in places else _alone(tokenizer, messages, i, text)
-        if place is None:
+        body = bodies[i].strip()
+        start = places[i] if i in places else _alone(tokenizer, messages, i, text)
+        if start is None:
             notes.append(
                 f"the chat template does not write message {i} ({message['role']}) once and as it is, so it is not "
                 "among the sources"
             )
             continue
-        trimmed = len(said[i]) - len(said[i].lstrip())
-        found.append(Content(str(message["role"]), place, place + len(body), i, trimmed))
-    return sorted(found, key=lambda content: content.start), notes
+        trimmed = len(bodies[i]) - len(bodies[i].lstrip())
+        contents.append(Content(str(message["role"]), start, start + len(body), i, trimmed))
+    return sorted(contents, key=lambda content: content.start), notes
 
 
 def _together(
-    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], said: Mapping[int, str], text: str
+    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], bodies: Mapping[int, str], text: str
 ) -> dict[int, int]:
     """Return where contents stand as long as the text between them is the same with marks in their places."""
-    marks = {i: _mark(text, i) for i in said}
+    marks = {i: _mark(text, i) for i in bodies}
     marked = _marked(tokenizer, messages, marks)
     order = sorted((marked.find(mark), i) for i, mark in marks.items() if marked.count(mark) == 1)
-    found: dict[int, int] = {}
+    starts: dict[int, int] = {}
     at = done = 0  # places in the text and in the marked one
-    for place, i in order:
-        literal, body = marked[done:place], said[i].strip()
+    for position, i in order:
+        literal, body = marked[done:position], bodies[i].strip()
         start = at + len(literal)
         if text[at:start] != literal or not text[start:].lstrip().startswith(body):
             break
-        found[i] = text.index(body, start)
-        at, done = found[i] + len(body), place + len(marks[i])
-        if text[at:].startswith(rest := said[i][len(said[i].rstrip()) :]):
-            at += len(rest)  # white space after it that the template did not trim
-    return found
+        starts[i] = text.index(body, start)
+        at, done = starts[i] + len(body), position + len(marks[i])
+        if text[at:].startswith(trailing := bodies[i][len(bodies[i].rstrip()) :]):
+            at += len(trailing)  # white space after it that the template did not trim
+    return starts
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], i: int, text: str) -> int | None:

@@ -47,17 +47,17 @@ class EncodingColumns(Sequence[Encoding]):
         """Put encodings into columns."""
         every = [i for e in encodings for i in e.sequence_ids]
         spans = [span for e in encodings for span in e.offsets or ()]
-        told = all(e.offsets is not None for e in encodings)
+        have_offsets = all(e.offsets is not None for e in encodings)
         names = encodings[0].inputs if encodings else {"input_ids": []}
         return cls(
             tokenizer,
             np.cumsum([0, *map(len, encodings)]),
             {name: np.array([i for e in encodings for i in e.inputs[name]], np.int64) for name in names},
-            np.array(spans, np.int32).reshape(-1, 2) if told else None,
+            np.array(spans, np.int32).reshape(-1, 2) if have_offsets else None,
             np.array([SPECIAL if s is None else s for s in every], np.int8),
             [e.text for e in encodings],
             [e.text_pair for e in encodings] if any(e.text_pair is not None for e in encodings) else None,
-            {place: e.notes for place, e in enumerate(encodings) if e.notes},
+            {index: e.notes for index, e in enumerate(encodings) if e.notes},
         )
 
     @property
@@ -74,15 +74,15 @@ class EncodingColumns(Sequence[Encoding]):
         return len(self.bounds) - 1
 
     @overload
-    def __getitem__(self, place: int) -> Encoding: ...
+    def __getitem__(self, index: int) -> Encoding: ...
     @overload
-    def __getitem__(self, place: slice) -> "EncodingColumns": ...
-    def __getitem__(self, place: int | slice) -> "Encoding | EncodingColumns":
+    def __getitem__(self, index: slice) -> "EncodingColumns": ...
+    def __getitem__(self, index: int | slice) -> "Encoding | EncodingColumns":
         """Return one encoding, or some as columns."""
-        if isinstance(place, slice):
-            return self.take(range(len(self))[place])
-        place = range(len(self))[place]
-        part = slice(int(self.bounds[place]), int(self.bounds[place + 1]))
+        if isinstance(index, slice):
+            return self.take(range(len(self))[index])
+        index = range(len(self))[index]
+        part = slice(int(self.bounds[index]), int(self.bounds[index + 1]))
         sequences = tuple(None if s == SPECIAL else s for s in self.sequences[part].tolist())
         return Encoding(
             inputs={name: values[part].tolist() for name, values in self.inputs.items()},
@@ -91,9 +91,9 @@ class EncodingColumns(Sequence[Encoding]):
             word_ids=None,
             sequence_ids=sequences,
             special=tuple(s is None for s in sequences),
-            text=self.texts[place],
-            text_pair=None if self.pairs is None else self.pairs[place],
-            notes=self.notes.get(place, ()),
+            text=self.texts[index],
+            text_pair=None if self.pairs is None else self.pairs[index],
+            notes=self.notes.get(index, ()),
         )
 
     def per_text(self, values: npt.NDArray[Any]) -> IntArray:
@@ -117,30 +117,30 @@ class EncodingColumns(Sequence[Encoding]):
             np.concatenate([self.sequences, other.sequences]),
             [*self.texts, *other.texts],
             None if self.pairs is None else [*self.pairs, *(other.pairs or [None] * len(other))],
-            {**self.notes, **{len(self) + place: notes for place, notes in other.notes.items()}},
+            {**self.notes, **{len(self) + index: notes for index, notes in other.notes.items()}},
         )
 
     def take(self, places: Iterable[int]) -> "EncodingColumns":
         """Return some of the texts."""
-        kept = list(places)
-        tokens = places_of(self.bounds, kept)
+        indices = list(places)
+        tokens = places_of(self.bounds, indices)
         return EncodingColumns(
             self.tokenizer,
-            np.concatenate([[0], np.cumsum(self.lengths[kept])]).astype(np.int64),
+            np.concatenate([[0], np.cumsum(self.lengths[indices])]).astype(np.int64),
             {name: values[tokens] for name, values in self.inputs.items()},
             None if self.offsets is None else self.offsets[tokens],
             self.sequences[tokens],
-            [self.texts[i] for i in kept],
-            None if self.pairs is None else [self.pairs[i] for i in kept],
-            {new: self.notes[old] for new, old in enumerate(kept) if old in self.notes},
+            [self.texts[i] for i in indices],
+            None if self.pairs is None else [self.pairs[i] for i in indices],
+            {new: self.notes[old] for new, old in enumerate(indices) if old in self.notes},
         )
 
 
 def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
     """Return how many tokens each encoding has."""
     if isinstance(encodings, EncodingColumns):
-        found: list[int] = encodings.lengths.tolist()
-        return found
+        lengths: list[int] = encodings.lengths.tolist()
+        return lengths
     return [len(encoding) for encoding in encodings]
 
 
@@ -162,5 +162,5 @@ def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:
     lengths = bounds[chosen + 1] - bounds[chosen]  # (R,)
     ends = np.cumsum(lengths)  # (R,)
     total = int(ends[-1]) if len(ends) else 0
-    found: IntArray = np.arange(total) + np.repeat(bounds[chosen] - (ends - lengths), lengths)
-    return found
+    indices: IntArray = np.arange(total) + np.repeat(bounds[chosen] - (ends - lengths), lengths)
+    return indices

@@ -60,8 +60,8 @@ class Encoder:
     def limit(self) -> int | None:
         """Return how many tokens are read at most: what the model reads, or fewer if the tokenizer says so now."""
         declared = getattr(self.tokenizer, "model_max_length", None)
-        found = [self._limit, declared if declared is not None and declared < UNLIMITED else None]
-        return min((int(limit) for limit in found if limit is not None), default=None)
+        limits = [self._limit, declared if declared is not None and declared < UNLIMITED else None]
+        return min((int(limit) for limit in limits if limit is not None), default=None)
 
     def __call__(
         self, texts: Any, *, long_text: LongText = "truncate", max_length: int | None = None
@@ -100,18 +100,18 @@ class Encoder:
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):
             return self._own(inputs), False
         if (rows := rows_of_ids(inputs)) is not None:
-            found = [encoding for row in rows for encoding in self.from_batch({"input_ids": row})]
-            return self._own(found), rows[0] is inputs
+            encodings = [encoding for row in rows for encoding in self.from_batch({"input_ids": row})]
+            return self._own(encodings), rows[0] is inputs
         texts, single = read_texts(inputs)
         return self._encode(texts, long_text, None), single
 
     def _own(self, encodings: Sequence[Encoding]) -> list[Encoding]:
         """Return encodings that were made before, if this model can read them together."""
-        for place, encoding in enumerate(encodings):
-            check_ids(encoding.ids, self.vocabulary, f"input {place}")
+        for index, encoding in enumerate(encodings):
+            check_ids(encoding.ids, self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
                 raise InputError(
-                    f"inputs 0 and {place} were encoded for different models, with {', '.join(encodings[0].inputs)} "
+                    f"inputs 0 and {index} were encoded for different models, with {', '.join(encodings[0].inputs)} "
                     f"and with {', '.join(encoding.inputs)}; encode all of them by this explainer"
                 )
         return list(encodings)
@@ -125,8 +125,8 @@ class Encoder:
         Raises:
             InputError: If there are no token ids, a row is all padding or has a hole, or an id or a field is unknown.
         """
-        found = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
-        return [self._noted(encoding) for encoding in found]
+        encodings = read_token_ids(encoded, self.tokenizer, self.vocabulary, self.names)
+        return [self._noted(encoding) for encoding in encodings]
 
     def columns(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate"
@@ -143,7 +143,7 @@ class Encoder:
         if not self.tokenizer.is_fast or not texts:
             return self._one_by_one(texts, long_text)
         pairs = [text[1] for text in texts if isinstance(text, tuple)] or None
-        found = private_tokenizer(self.tokenizer)(
+        encoded = private_tokenizer(self.tokenizer)(
             [text[0] if isinstance(text, tuple) else text for text in texts],
             pairs,
             truncation=False,
@@ -151,11 +151,11 @@ class Encoder:
             return_attention_mask=False,
             verbose=False,
         )
-        rows = found.encodings
+        rows = encoded.encodings
         columns = EncodingColumns(
             self.tokenizer,
             np.cumsum([0, *map(len, rows)]),
-            {name: np.fromiter(chain.from_iterable(values), np.int64) for name, values in found.items()},
+            {name: np.fromiter(chain.from_iterable(values), np.int64) for name, values in encoded.items()},
             np.array([span for row in rows for span in row.offsets], np.int32).reshape(-1, 2),
             np.array([SPECIAL if s is None else s for row in rows for s in row.sequence_ids], np.int8),
             [text[0] if isinstance(text, tuple) else text for text in texts],
@@ -170,12 +170,12 @@ class Encoder:
         return _replaced(columns, doubtful, looked, problems)
 
     def _one_by_one(self, texts: Sequence[Text], long_text: LongText) -> tuple[EncodingColumns, dict[int, str]]:
-        found: list[Encoding] = []
+        encodings: list[Encoding] = []
         problems: dict[int, str] = {}
-        for place, text in enumerate(texts):
-            with _telling(problems, place):
-                found += self([text], long_text=long_text)
-        return EncodingColumns.of(self.tokenizer, found), problems
+        for index, text in enumerate(texts):
+            with _telling(problems, index):
+                encodings += self([text], long_text=long_text)
+        return EncodingColumns.of(self.tokenizer, encodings), problems
 
     def _doubtful(self, columns: EncodingColumns, long_text: LongText) -> npt.NDArray[np.bool_]:
         """Return which texts may be too long, empty, unreadable or not in the tokenizer's language, (B,)."""
@@ -211,12 +211,12 @@ class Encoder:
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
             read_texts(text)
-        found = self._row(self._tokenize([text], special=special), 0, text)
-        check_ids(found.ids, self.vocabulary, "the prompt")
-        count = len(found)
-        while count > 1 and found.special[count - 1]:
+        encoding = self._row(self._tokenize([text], special=special), 0, text)
+        check_ids(encoding.ids, self.vocabulary, "the prompt")
+        count = len(encoding)
+        while count > 1 and encoding.special[count - 1]:
             count -= 1
-        return self._noted(found.take(range(count if not all(found.special) else 1)))
+        return self._noted(encoding.take(range(count if not all(encoding.special) else 1)))
 
     def target_ids(self, text: str) -> list[int]:
         """Return the token ids of a text that an encoder-decoder model is to write, its special tokens included."""
@@ -229,22 +229,22 @@ class Encoder:
             max_length = counted(max_length, "max_length")
         encodings: dict[int, Encoding] = {}
         # One call for all single texts and one for all pairs: tokenizers work in parallel inside a call.
-        for wanted in (False, True):
-            places = [i for i, text in enumerate(texts) if isinstance(text, tuple) == wanted]
+        for pairs in (False, True):
+            places = [i for i, text in enumerate(texts) if isinstance(text, tuple) == pairs]
             if not places:
                 continue
-            found = self._tokenize([texts[i] for i in places])
-            for row, place in enumerate(places):
-                encoding = self._row(found, row, texts[place], place)
-                self._check(encoding, place)
-                encodings[place] = self._noted(self._fitted(encoding, place, long_text, max_length))
-        return [encodings[place] for place in range(len(texts))]
+            encoded = self._tokenize([texts[i] for i in places])
+            for row, index in enumerate(places):
+                encoding = self._row(encoded, row, texts[index], index)
+                self._check(encoding, index)
+                encodings[index] = self._noted(self._fitted(encoding, index, long_text, max_length))
+        return [encodings[index] for index in range(len(texts))]
 
     def _tokenize(self, texts: list[Text], *, special: bool = True) -> BatchEncoding:
         """Tokenise texts whole; what is too long is cut afterwards, not by switching the tokenizer's truncation."""
         first = [t[0] if isinstance(t, tuple) else t for t in texts]
         second = [t[1] for t in texts if isinstance(t, tuple)] or None
-        found: BatchEncoding = private_tokenizer(self.tokenizer)(
+        encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
             first,
             second,
             add_special_tokens=special,
@@ -254,50 +254,50 @@ class Encoder:
             return_offsets_mapping=self.tokenizer.is_fast,
             verbose=False,
         )
-        return found
+        return encoded
 
-    def _row(self, found: BatchEncoding, row: int, text: Text, place: int | None = None) -> Encoding:
-        ids = list(found["input_ids"][row])
+    def _row(self, encoded: BatchEncoding, row: int, text: Text, index: int | None = None) -> Encoding:
+        ids = list(encoded["input_ids"][row])
         if not ids:
-            raise InputError(f"{'the text' if place is None else f'input {place}'} is empty after tokenisation")
+            raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
         first, second = text if isinstance(text, tuple) else (text, None)
         extra = ("special_tokens_mask", "offset_mapping", "attention_mask")
-        inputs = {name: list(rows[row]) for name, rows in found.items() if name not in extra}
+        inputs = {name: list(rows[row]) for name, rows in encoded.items() if name not in extra}
         offsets, words = None, None
         sequences: tuple[int | None, ...]
         if self.tokenizer.is_fast:
-            backend = found.encodings[row]  # type: ignore[index]
+            backend = encoded.encodings[row]  # type: ignore[index]
             offsets = tuple(backend.offsets)
             sequences = tuple(backend.sequence_ids)
             # What was typed into the text, such as a mask, is a word to the reader and stands in a sequence.
             special = tuple(s is None for s in sequences)
             words = word_indices(backend.word_ids, offsets, sequences, (first, second or ""))
         else:
-            special = tuple(bool(s) for s in found["special_tokens_mask"][row])
+            special = tuple(bool(s) for s in encoded["special_tokens_mask"][row])
             sequences = self._slow_sequences(special, first, second)
         tokens = readable_tokens(self.tokenizer, ids)
         return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
 
     def _slow_sequences(self, special: tuple[bool, ...], first: str, second: str | None) -> tuple[int | None, ...]:
         """Return which text each token is of; a slow tokenizer does not tell, so the first one's tokens are counted."""
-        left = len(special)
+        of_first = len(special)
         if second is not None:
-            left = len(self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"])
+            of_first = len(self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"])
         sequences: list[int | None] = []
         for added in special:
-            sequences.append(None if added else 0 if left > 0 else 1)
-            left -= not added
+            sequences.append(None if added else 0 if of_first > 0 else 1)
+            of_first -= not added
         return tuple(sequences)
 
-    def _check(self, encoding: Encoding, place: int) -> None:
+    def _check(self, encoding: Encoding, index: int) -> None:
         if all(encoding.special):
-            raise InputError(f"input {place} is empty after tokenisation; there is no token to explain")
-        check_ids(encoding.ids, self.vocabulary, f"input {place}")
+            raise InputError(f"input {index} is empty after tokenisation; there is no token to explain")
+        check_ids(encoding.ids, self.vocabulary, f"input {index}")
         kinds = getattr(self.config, "type_vocab_size", None)
         if kinds and encoding.text_pair is not None and max(encoding.inputs.get("token_type_ids", [0])) >= kinds:
             raise InputError("the model reads single texts, and a pair was given; pass one string")
 
-    def _fitted(self, encoding: Encoding, place: int, long_text: LongText, max_length: int | None) -> Encoding:
+    def _fitted(self, encoding: Encoding, index: int, long_text: LongText, max_length: int | None) -> Encoding:
         """Return as much of a text as may be read, with a note of what was cut."""
         length = len(encoding)
         limit = min(self.limit or length, max_length or length)
@@ -310,10 +310,10 @@ class Encoder:
             )
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"
         note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
-        kept = _fitting(encoding, limit, last=last)
-        if kept is None:
-            raise InputError(f"input {place}: {limit} tokens are no room for a text and its special tokens")
-        return replace(encoding.take(kept), notes=(*encoding.notes, note))
+        indices = _fitting(encoding, limit, last=last)
+        if indices is None:
+            raise InputError(f"input {index}: {limit} tokens are no room for a text and its special tokens")
+        return replace(encoding.take(indices), notes=(*encoding.notes, note))
 
     def _noted(self, encoding: Encoding) -> Encoding:
         """Note that the tokenizer knows too little of a text for its scores to say much."""
@@ -358,12 +358,12 @@ def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
 
 
 @contextmanager
-def _telling(problems: dict[int, str], place: int) -> Iterator[None]:
+def _telling(problems: dict[int, str], index: int) -> Iterator[None]:
     """Write down what is wrong with a text instead of raising it."""
     try:
         yield
     except InputError as error:
-        problems[place] = str(error).replace("input 0 ", "the text ")
+        problems[index] = str(error).replace("input 0 ", "the text ")
 
 
 def _replaced(
@@ -371,7 +371,7 @@ def _replaced(
 ) -> tuple[EncodingColumns, dict[int, str]]:
     """Put other encodings in some places, without those that have a problem."""
     wrong = {places[i]: problem for i, problem in problems.items()}
-    readable = [place for place in places if place not in wrong]
+    readable = [index for index in places if index not in wrong]
     order = np.arange(len(columns))
     order[readable] = len(columns) + np.arange(len(readable))
     both = columns.joined(others)

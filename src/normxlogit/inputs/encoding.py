@@ -141,13 +141,13 @@ class Encoding:
         Args:
             indices: Which tokens, in their order.
         """
-        kept = list(indices)
+        chosen = list(indices)
 
         def of(values: Sequence[Any]) -> tuple[Any, ...]:
-            return tuple(values[i] for i in kept)
+            return tuple(values[i] for i in chosen)
 
         inputs = {
-            name: list(values[: len(kept)]) if name == POSITIONS else [values[i] for i in kept]
+            name: list(values[: len(chosen)]) if name == POSITIONS else [values[i] for i in chosen]
             for name, values in self.inputs.items()
         }
         return replace(
@@ -158,7 +158,7 @@ class Encoding:
             word_ids=self.word_ids and of(self.word_ids),
             sequence_ids=of(self.sequence_ids),
             special=of(self.special),
-            position=kept.index(self.position) if self.position in kept else None,
+            position=chosen.index(self.position) if self.position in chosen else None,
         )
 
     def __len__(self) -> int:
@@ -189,9 +189,9 @@ def word_indices(
     texts: tuple[str, str],
 ) -> tuple[int | None, ...]:
     """Return each token's word index: the tokenizer's, or by the text if the tokenizer takes it for a single word."""
-    found = tuple(None if s is None else w for w, s in zip(native, sequences, strict=True))
-    if len(set(found) - {None}) > 1:
-        return found
+    indices = tuple(None if s is None else w for w, s in zip(native, sequences, strict=True))
+    if len(set(indices) - {None}) > 1:
+        return indices
     spans = [[m.span() for m in _WORD.finditer(text)] for text in texts]
     words: list[int | None] = []
     for (start, end), sequence in zip(offsets, sequences, strict=True):

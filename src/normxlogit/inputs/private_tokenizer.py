@@ -26,23 +26,23 @@ def private_tokenizer(tokenizer: Any) -> Any:
     theirs = getattr(tokenizer, "_tokenizer", None)
     if not isinstance(theirs, Tokenizer):
         return tokenizer
-    own = copy.copy(tokenizer)
-    own._tokenizer = _shared(theirs)
-    return own
+    private = copy.copy(tokenizer)
+    private._tokenizer = _shared(theirs)
+    return private
 
 
 def _shared(theirs: Tokenizer) -> Tokenizer:
     """Return a new backend around the components of another."""
-    own = Tokenizer(theirs.model)
+    private = Tokenizer(theirs.model)
     for part in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
         if (component := getattr(theirs, part)) is not None:
-            setattr(own, part, component)
-    own.encode_special_tokens = theirs.encode_special_tokens
+            setattr(private, part, component)
+    private.encode_special_tokens = theirs.encode_special_tokens
     added = theirs.get_added_tokens_decoder()
-    own.add_tokens([added[index] for index in sorted(added)])
-    if own.get_added_tokens_decoder() != added:
+    private.add_tokens([added[index] for index in sorted(added)])
+    if private.get_added_tokens_decoder() != added:
         raise InputError(
             "the tokenizer numbers its added tokens in a way that it loses when it is saved: its vocabulary was "
             "replaced after they were added; build it again, with the tokens added last"
         )
-    return own
+    return private

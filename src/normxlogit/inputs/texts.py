@@ -31,7 +31,7 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     if isinstance(inputs, str | tuple | bytes | bytearray | memoryview):
         return [_text(inputs, 0)], True
     _check_container(inputs)
-    return [_text(item, place) for place, item in enumerate(inputs)], False
+    return [_text(item, index) for index, item in enumerate(inputs)], False
 
 
 def counted(number: Any, name: str) -> int:
@@ -45,12 +45,12 @@ def counted(number: Any, name: str) -> int:
         InputError: If it is not a whole number from 1.
     """
     try:
-        found = 0 if isinstance(number, bool) else operator.index(number)
+        count = 0 if isinstance(number, bool) else operator.index(number)
     except (TypeError, RuntimeError, ValueError):  # a tensor of several elements, or of floats
-        found = 0
-    if found < 1:
+        count = 0
+    if count < 1:
         raise InputError(f"{name} must be a positive whole number, not {number!r}")
-    return found
+    return count
 
 
 def _text_column(inputs: Any) -> Any:
@@ -107,7 +107,7 @@ def _plain(value: Any) -> Any:
     return value.as_py() if hasattr(value, "as_py") else value
 
 
-def _decoded(part: Any, place: int) -> Any:
+def _decoded(part: Any, index: int) -> Any:
     """Return bytes as text, and anything else as it is.
 
     Raises:
@@ -120,7 +120,7 @@ def _decoded(part: Any, place: int) -> Any:
         return bytes(part).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"input {place} is bytes that are not UTF-8 (at {error.start}); decode them first, as in "
+            f"input {index} is bytes that are not UTF-8 (at {error.start}); decode them first, as in "
             "data.decode('latin-1')"
         ) from None
 
@@ -135,29 +135,29 @@ def _check_container(inputs: Any) -> None:
         raise InputError(f"cannot read texts from a {kind}; pass a string, a pair (tuple of two), or a list of them")
 
 
-def _text(item: Any, place: int) -> Text:
+def _text(item: Any, index: int) -> Text:
     item = _text_column(item) if isinstance(item, Mapping) else _plain(item)
-    parts = tuple(_decoded(part, place) for part in (item if isinstance(item, tuple) else (item,)))
+    parts = tuple(_decoded(part, index) for part in (item if isinstance(item, tuple) else (item,)))
     if not all(isinstance(part, str) for part in parts) or len(parts) > 2 or item == ():
         number = item[0] if isinstance(item, list) and item else item
         ids = "; token ids are passed as {'input_ids': ids}" if type(number) is int else ""
-        raise InputError(f"input {place} must be a string or a pair (tuple of two strings), not {_kind(item)}{ids}")
+        raise InputError(f"input {index} must be a string or a pair (tuple of two strings), not {_kind(item)}{ids}")
     if isinstance(item, tuple) and len(parts) == 1:
-        raise InputError(f"input {place} is a tuple of one string; a pair has two, and a single text is a plain string")
+        raise InputError(f"input {index} is a tuple of one string; a pair has two, and a single text is a plain string")
     for part in parts:
-        _check_characters(part, place)
+        _check_characters(part, index)
     if not any(part.strip() for part in parts):
-        raise InputError(f"input {place} is empty; there is no token to explain")
-    found = tuple(str(part) for part in parts)  # numpy's strings become plain ones
-    return found[0] if len(found) == 1 else (found[0], found[1])
+        raise InputError(f"input {index} is empty; there is no token to explain")
+    texts = tuple(str(part) for part in parts)  # numpy's strings become plain ones
+    return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 
-def _check_characters(text: str, place: int) -> None:
+def _check_characters(text: str, index: int) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"input {place} holds half a character (a lone surrogate) at {error.start}; it was decoded wrongly, read "
+            f"input {index} holds half a character (a lone surrogate) at {error.start}; it was decoded wrongly, read "
             "it again as UTF-8"
         ) from None
 

@@ -31,7 +31,7 @@ def read_token_ids(
     encoded: Mapping[str, Any],
     tokenizer: PreTrainedTokenizerBase,
     vocabulary: int | None,
-    known: Collection[str] | None = None,
+    model_inputs: Collection[str] | None = None,
 ) -> list[Encoding]:
     """Return one encoding for each row, without its padding.
 
@@ -39,7 +39,7 @@ def read_token_ids(
         encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
         tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
-        known: The inputs that the model reads, None if that is not known.
+        model_inputs: The inputs that the model reads, None if that is not known.
 
     Raises:
         InputError: If there are no token ids, a row is all padding or has a hole, rows differ in length, values are
@@ -50,7 +50,7 @@ def read_token_ids(
     if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
     names = [name for name, values in encoded.items() if values is not None and name not in NOT_READ]
-    strange = [name for name in names if known is not None and name not in known]
+    strange = [name for name in names if model_inputs is not None and name not in model_inputs]
     if strange:
         raise InputError(f"the encoded input holds {strange[0]!r}, which the model does not read; leave it out")
     fields = {name: _table(encoded[name], name) for name in names}
@@ -118,13 +118,15 @@ def check_ids(ids: Sequence[int], vocabulary: int | None, where: str) -> None:
     """
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
         wrong = next(i for i in ids if i < 0 or (vocabulary is not None and i >= vocabulary))
-        known = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
-        raise InputError(f"{where} holds token id {wrong} and the model knows {known}; is this the model's tokenizer?")
+        known_ids = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
+        raise InputError(
+            f"{where} holds token id {wrong} and the model knows {known_ids}; is this the model's tokenizer?"
+        )
 
 
-def _table(given: Any, name: str) -> Tensor:
+def _table(table_like: Any, name: str) -> Tensor:
     """Return rows of whole numbers as a tensor, (B, T)."""
-    values = given
+    values = table_like
     if not isinstance(values, Tensor):
         rows = values if isinstance(values, list | tuple) else [values]
         if len({len(row) for row in rows if isinstance(row, Sequence | Tensor)}) > 1:
@@ -139,11 +141,11 @@ def _table(given: Any, name: str) -> Tensor:
         values = values[None]
     if values.ndim != 2 or not values.numel():
         raise InputError(f"'{name}' must be of shape (texts, tokens) with one token or more, not {tuple(values.shape)}")
-    kept = values.is_floating_point() or values.is_complex() or (values.dtype == torch.bool and name == "input_ids")
-    if kept and name != "attention_mask":
+    not_ids = values.is_floating_point() or values.is_complex() or (values.dtype == torch.bool and name == "input_ids")
+    if not_ids and name != "attention_mask":
         raise InputError(f"'{name}' must hold whole numbers, not {str(values.dtype).removeprefix('torch.')}")
-    found: Tensor = values
-    return found
+    tensor: Tensor = values
+    return tensor
 
 
 def _kept(mask: Tensor) -> list[list[bool]]:
