@@ -121,7 +121,7 @@ def _task_of_plain_module(model: nn.Module, task: TaskName | None) -> type[Task]
                 raise UnsupportedModelError(
                     f"{name} is not a transformers model, and holds one: pass its .{where}, {type(part).__name__}"
                 )
-        possible = ", ".join(known.name for known in TASKS.values() if known.plain)
+        possible = ", ".join(plain_task.name for plain_task in TASKS.values() if plain_task.plain)
         raise UnsupportedModelError(
             f"{name} is not a transformers model, so what it is for must be said: pass task= one of {possible}"
         )
@@ -150,9 +150,9 @@ def task_name(class_name: str) -> TaskName | None:
 def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, the first one first: BART's is of two."""
     headed = [task for task in TASKS.values() if task.mapping]
-    known = tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
+    names = tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
     ended = tuple(task.name for task in headed if class_name.endswith(task.ending))
-    return known or ended or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
+    return names or ended or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
 
 
 def no_head(class_name: str) -> str:

@@ -350,8 +350,8 @@ class Task:
             matches = [i for i, label in enumerate(self.labels) if label.casefold() == name.casefold()]
         if len(matches) != 1:
             more = f" and {len(self.labels) - MANY} more" if len(self.labels) > MANY else ""
-            known = ", ".join(map(repr, self.labels[:MANY])) + more
-            raise TargetError(f"{'no' if not matches else 'more than one'} label {name!r}; the model knows {known}")
+            names = ", ".join(map(repr, self.labels[:MANY])) + more
+            raise TargetError(f"{'no' if not matches else 'more than one'} label {name!r}; the model knows {names}")
         return matches[0]
 
     def output_name(self, index: int) -> str:

@@ -128,10 +128,10 @@ class MultipleChoice(Comparing):
         single = isinstance(inputs, str | tuple)
         items = [inputs] if single else list(inputs) if isinstance(inputs, Iterable) else [inputs]
         questions = []
-        for place, question in enumerate(items):
+        for index, question in enumerate(items):
             fits = isinstance(question, tuple) and len(question) == 2 and isinstance(question[0], str)
             choices = question[1] if fits else None
             if isinstance(choices, str) or not isinstance(choices, Sequence) or len(choices) < 2:
-                raise InputError(f"input {place} must be (prompt, [choices]) with two choices or more")
+                raise InputError(f"input {index} must be (prompt, [choices]) with two choices or more")
             questions.append(Alternatives(choices, [(question[0], choice) for choice in choices]))
         return questions, single

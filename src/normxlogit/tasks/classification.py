@@ -47,9 +47,9 @@ class Classification(Task):
         """
         if not isinstance(model, PreTrainedModel):  # how many outputs it has is known when it was called
             return cls(label_names(labels), tokenizer)
-        known = _labels(model.config)
-        names = _named(labels, len(known), type(model).__name__) or known
-        return cls(names, tokenizer, cls._problem(model.config, len(known)))
+        defaults = _labels(model.config)
+        names = _named(labels, len(defaults), type(model).__name__) or defaults
+        return cls(names, tokenizer, cls._problem(model.config, len(defaults)))
 
     @classmethod
     def _problem(cls, config: PretrainedConfig, outputs: int) -> Problem:

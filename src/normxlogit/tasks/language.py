@@ -53,9 +53,9 @@ class LanguageTask(Task):
             pieces = private_tokenizer(tokenizer).encode(form, add_special_tokens=False)
             if len(pieces) == 1 and pieces[0] != tokenizer.unk_token_id:
                 return pieces[0]
-        known = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
-        if isinstance(known, int) and known != tokenizer.unk_token_id:
-            return known
+        token_id = tokenizer.convert_tokens_to_ids(name)  # a piece by its own name, such as "##ing" or "Ġthe"
+        if isinstance(token_id, int) and token_id != tokenizer.unk_token_id:
+            return token_id
         split = ", ".join(repr(p) for p in tokenizer.convert_ids_to_tokens(pieces[:MANY]))
         split += f" and {len(pieces) - MANY} more" if len(pieces) > MANY else ""
         raise TargetError(
@@ -153,8 +153,8 @@ class MaskedLM(LanguageTask):
 
 def special_tokens(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> tuple[bool, ...]:
     """Return which tokens of a prompt are special, or were written by a chat template around the messages."""
-    known = set(tokenizer.all_special_ids)
-    special = [s or i in known for s, i in zip(encoding.special, encoding.ids, strict=True)]
+    special_ids = set(tokenizer.all_special_ids)
+    special = [s or i in special_ids for s, i in zip(encoding.special, encoding.ids, strict=True)]
     if prompt.contents is not None and encoding.offsets is not None:
         for token, (start, end) in enumerate(encoding.offsets):
             inside = any(m.start < end and start < m.end for m in prompt.contents)

@@ -37,9 +37,9 @@ def find_file(source: str, name: str, options: Mapping[str, Any]) -> str | None:
     """
     if not source:
         return None
-    known = {key: options[key] for key in ("revision", "token") if key in options}
+    download_options = {key: options[key] for key in ("revision", "token") if key in options}
     try:
-        found: str | None = cached_file(source, name, **known)
+        path: str | None = cached_file(source, name, **download_options)
     except OSError:  # no such file or model, or a name that is none
         return None
-    return found
+    return path

@@ -39,7 +39,10 @@ def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
     if len(places) != len(encodings):
         raise InputError(f"{len(places)} positions for {len(encodings)} inputs; give one, or one for each")
     pairs = zip(encodings, places, strict=True)
-    return [e if place is None else replace(e, position=_index(e, place)) for e, place in pairs]
+    return [
+        e if position_of_text is None else replace(e, position=_index(e, position_of_text))
+        for e, position_of_text in pairs
+    ]
 
 
 def set_chosen(batch: Batch, positions: Tensor) -> Tensor:
@@ -83,14 +86,14 @@ def _several(position: Any) -> bool:
 def _index(encoding: Encoding, position: Any) -> int:
     """Return the token itself, or the first one of a piece of text: its label is the label of the piece."""
     count = len(encoding)
-    place = _checked(position)
-    if isinstance(place, int):
-        if not -count <= place < count:
-            raise InputError(f"position {place} is outside the text's {count} tokens")
-        return place % count
+    checked = _checked(position)
+    if isinstance(checked, int):
+        if not -count <= checked < count:
+            raise InputError(f"position {checked} is outside the text's {count} tokens")
+        return checked % count
     if encoding.offsets is None or encoding.text is None:
         raise InputError("a position in characters needs the original text and a tokenizer that reports offsets")
-    start, end = place if isinstance(place, tuple) else _span(encoding.text, place)
+    start, end = checked if isinstance(checked, tuple) else _span(encoding.text, checked)
     if not 0 <= start < end <= len(encoding.text):
         raise InputError(f"{start} to {end} is not a span of the text, which has {len(encoding.text)} characters")
     for index, (first, last) in enumerate(encoding.offsets):
@@ -100,17 +103,17 @@ def _index(encoding: Encoding, position: Any) -> int:
     raise InputError(f"no token at characters {start} to {end} of the text")
 
 
-def _checked(place: Any) -> Place:
+def _checked(position: Any) -> Place:
     """Return a place with plain numbers, whatever integer type they came in."""
-    if isinstance(place, str):
-        return place
+    if isinstance(position, str):
+        return position
     expected = "a token's index, a piece of the text, or its characters as (start, end)"
     try:
-        if isinstance(place, tuple) and len(place) == 2:
-            return _whole(place[0]), _whole(place[1])
-        return _whole(place)
+        if isinstance(position, tuple) and len(position) == 2:
+            return _whole(position[0]), _whole(position[1])
+        return _whole(position)
     except TypeError:
-        raise InputError(f"a position is {expected}, not {place!r}") from None
+        raise InputError(f"a position is {expected}, not {position!r}") from None
 
 
 def _whole(number: Any) -> int:

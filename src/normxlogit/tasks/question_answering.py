@@ -109,7 +109,7 @@ class QuestionAnswering(Task):
             if run.everywhere is None or run.positions is None:
                 raise ValueError("not the forward pass of a question-answering model")
             mask = run.batch.mask[row]
-            start, end = (int(mask[:place].sum()) for place in run.positions[row].tolist())
+            start, end = (int(mask[:position].sum()) for position in run.positions[row].tolist())
             chances = run.everywhere[row].float()[mask].softmax(0)  # (T, 2)
             text = encoding.text_pair if encoding.sequence_ids[start] == 1 else encoding.text
             label = ""

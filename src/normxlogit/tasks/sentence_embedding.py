@@ -142,9 +142,9 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
         return model
     if pooling is not None and pooling not in get_args(Pooling):
         raise InputError(f"pooling must be 'mean', 'first' or 'last', not {pooling!r}")
-    found = _from_modules(model)
-    if found is not None:
-        return found
+    embedding = _from_modules(model)
+    if embedding is not None:
+        return embedding
     trunk = unwrapped(model)
     if not isinstance(trunk, PreTrainedModel) or trunk.get_output_embeddings() is not None:
         raise UnsupportedModelError(
@@ -240,24 +240,24 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
     prompts, name = getattr(model, "prompts", None), getattr(model, "default_prompt_name", None)
     longest, lower = getattr(model, "max_seq_length", None), bool(getattr(modules[0], "do_lower_case", False))
     steps = Steps(modes, tuple(dense), kinds[-1] == "Normalize", longest, lower, _prompt(prompts, name))
-    found = SentenceEmbedding(trunk, steps)
-    _prove(found, model)
-    return found
+    embedding = SentenceEmbedding(trunk, steps)
+    _prove(embedding, model)
+    return embedding
 
 
-def _prove(found: SentenceEmbedding, given: nn.Module) -> None:
+def _prove(embedding: SentenceEmbedding, model: nn.Module) -> None:
     """Compare with the vectors that a `SentenceTransformer` gives itself.
 
     Raises:
         HeadMismatchError: If they differ.
     """
-    ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(found.parameters()).device)  # (2, 3)
+    ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(embedding.parameters()).device)  # (2, 3)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=ids.device)  # (2, 3)
     with torch.inference_mode():
-        own = clone(given)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
-        made = clone(found)(input_ids=ids, attention_mask=mask).logits  # (2, C)
-    made = nn.functional.normalize(made, dim=-1) if found.steps.normalize else made
-    difference = vectors_are_the_sentence_transformers(made, own)
+        expected = clone(model)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
+        made = clone(embedding)(input_ids=ids, attention_mask=mask).logits  # (2, C)
+    made = nn.functional.normalize(made, dim=-1) if embedding.steps.normalize else made
+    difference = vectors_are_the_sentence_transformers(made, expected)
     if difference is not None:
         raise HeadMismatchError(
             f"the vectors that are explained differ from those of the SentenceTransformer by {difference:.2g}"
@@ -284,8 +284,8 @@ def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
     Raises:
         UnsupportedModelError: If one is not linear in the states, or a prompt is left out.
     """
-    given = config.get("pooling_mode")
-    modes = (given,) if isinstance(given, str) else tuple(given or (m for key, m in MODES.items() if config.get(key)))
+    mode = config.get("pooling_mode")
+    modes = (mode,) if isinstance(mode, str) else tuple(mode or (m for key, m in MODES.items() if config.get(key)))
     modes = modes or ("mean",)
     unknown = [mode for mode in modes if mode not in MODES.values() or mode == "max"]
     if unknown:

@@ -147,7 +147,7 @@ def _source(encoding: Encoding) -> tuple[int, ...]:
 
 
 def _as_decoder(
-    own: Callable[..., Any],
+    original: Callable[..., Any],
     input_ids: Any = None,
     encoder_states: Any = None,
     source: Any = None,
@@ -163,7 +163,7 @@ def _as_decoder(
     else:
         if encoder_states is None:  # the head on single tokens, which attends to nothing
             tokens = inputs.get("inputs_embeds", input_ids)
-            model: Any = own.__self__  # type: ignore[attr-defined]
+            model: Any = original.__self__  # type: ignore[attr-defined]
             width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
             weight = next(model.parameters())
             encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)
@@ -172,4 +172,4 @@ def _as_decoder(
         inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
     else:
         inputs["decoder_input_ids"] = input_ids
-    return own(use_cache=False, **inputs)
+    return original(use_cache=False, **inputs)

@@ -163,7 +163,7 @@ class Target:
         hidden, texts = hidden[each, positions.to(hidden.device)], texts.to(hidden.device)  # (N, H)
         parts = zip(hidden.split(ROWS_AT_ONCE), texts.split(ROWS_AT_ONCE), strict=True)
         rows, target = (None, self) if self.contrast is None else self.rows()  # a difference needs no other logit
-        return torch.cat([read(target, model.head.tokens(part, rows).float(), own) for part, own in parts])
+        return torch.cat([read(target, model.head.tokens(part, rows).float(), states) for part, states in parts])
 
     def rows(self) -> tuple[Tensor, "Target"]:
         """Return the vocabulary rows that `read` needs, (R,), and this target with its ids counted in them."""
