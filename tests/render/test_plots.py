@@ -15,11 +15,13 @@ from PIL import Image
 from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.frontier_report import frontier_figure
 from normxlogit.evaluation.report import curves_figure
+from normxlogit.render.charts import Grid
+from normxlogit.render.heat_map import heat_map
 from normxlogit.render.matplotlib_figure import SIGNS, save_figure
 from normxlogit.results.collection import Attributions
 from normxlogit.results.comparison import Comparison
 from normxlogit.results.similarity import Similarity
-from tests.evaluation.test_frontier import POINTS
+from tests.evaluation.test_frontier import POINTS, point
 from tests.factories import (
     all_labels,
     all_layers,
@@ -107,9 +109,42 @@ def test_generated_tokens_are_rows_and_words_or_sources_columns():
     figure = g.plot()
     assert labels(figure.axes[0].yaxis) == ["mat", "is", "red."]
     assert labels(figure.axes[0].xaxis) == [g.sources("word").text[slice(*s)] for s in g.sources("word").spans]
-    assert np.array_equal(table(figure), g.sources("word", parts="token").table)
+    scores = g.sources("word", parts="token").table
+    assert np.allclose(table(figure), scores / np.maximum(np.abs(scores).max(1, keepdims=True), 1e-30))
     assert table(g.plot({"a": (0, 6), "b": (6, 10)}, parts="sentence")).shape == (1, 2)
     assert len(labels(g.plot(k=1).axes[0].xaxis)) == 1
+
+
+def test_sources_are_rows_with_their_shares_of_each_sentence():
+    g = make_generation()
+    s = g.sources({"the first half of what the model was given": (0, 6), "b": (6, 10)}, parts="sentence")
+    figure = s.plot()
+    assert np.array_equal(table(figure), s.part_shares.T)
+    assert len(labels(figure.axes[0].yaxis)) == 2
+    assert len(labels(s.plot(k=1).axes[0].yaxis)) == 1
+    assert "the 1 strongest of 2" in s.plot(k=1).get_suptitle()
+
+
+def test_a_wide_heat_map_goes_on_in_strips_of_a_page():
+    words = [f"w{i}" for i in range(30)]
+    a = make_attribution(words, np.arange(1.0, 31), text=" ".join(words))
+    figure = a.plot("heatmap")
+    assert figure.get_figwidth() <= 6.6
+    strips = [axes for axes in figure.axes if axes.images]
+    assert len(strips) > 1
+    assert [name for axes in strips for name in labels(axes.xaxis)] == words
+    drawn = np.concatenate([np.asarray(axes.images[0].get_array())[0] for axes in strips])
+    assert np.array_equal(drawn, np.arange(1.0, 31, dtype=np.float32))
+    assert len({axes.get_xlim() for axes in strips}) == 1, "columns of one width"
+
+
+def test_long_names_are_written_in_lines_above_numbers():
+    name = "The swimming pool was built in 1974 by Karl Brenner, whom nobody knows."
+    figure = heat_map(Grid([name], [name, "b"], np.array([[0.25, 0.75]], np.float32), np.eye(1, 2, dtype=np.float32)))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["0.250", "0.750"]
+    shown = labels(figure.axes[0].xaxis)[0]
+    assert shown.replace("\n", " ") == name
+    assert max(map(len, shown.split("\n"))) < 20
 
 
 def test_methods_are_rows_on_the_scale_of_their_own():
@@ -143,8 +178,21 @@ def test_curves_and_the_frontier_are_figures_too():
     assert list(figure.axes[0].lines[0].get_ydata()) == list(results[0].curves["aopc"])
     found = frontier_figure({"a": POINTS})
     assert found.axes[0].get_xscale() == "log"
-    named = {text.get_text().split()[0] for text in found.axes[0].texts}
+    named = {text.get_text().split()[1] for text in found.axes[0].get_legend().get_texts()}
     assert named == {p.method for p in POINTS if p.result is not None}
+
+
+def test_a_frontier_of_many_settings_names_eight_and_is_no_wider_than_a_phone():
+    many = [point(f"m{i}", 1.0 + i, 0.5 - 0.01 * i) for i in range(24)]
+    (axes,) = (figure := frontier_figure({"a": many})).axes
+    legend = axes.get_legend()
+    assert [text.get_text().split()[1] for text in legend.get_texts()] == [f"m{i}" for i in range(8)]
+    assert "8 of 24" in legend.get_title().get_text()
+    assert figure.get_figwidth() * 96 <= 410
+    figure.draw_without_rendering()
+    box, whole = legend.get_window_extent(), figure.bbox
+    assert box.y0 >= whole.y0
+    assert box.x1 <= whole.x1
 
 
 def test_no_two_methods_of_a_frontier_look_alike():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from ..render.describe import shortened
 from ..results.files import write_json, write_text
 from .faithfulness import Faithfulness
 from .frontier import Cost, Point, frontier
@@ -22,7 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["frontier_figure", "frontier_table", "frontier_text", "write_frontier"]
 
 LABELLED = 8
-"""Methods that are named at their points in a figure: those that nothing beats, then the most faithful."""
+"""Methods that a figure names: those that nothing beats, then the most faithful."""
+
+PHONE = 4.2
+"""Width of the figure in inches: that of a phone, so that its letters stay as large there as on a page."""
+
+PANEL = 4.2
+"""Height of a panel in inches, with the names below it."""
+
+NAME = 56
+"""Most characters of a name."""
 
 
 def frontier_table(points: Sequence[Point]) -> str:
@@ -46,7 +56,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
     """Draw AOPC with its interval against cost on a logarithmic axis.
 
     A colour is a method, a marker one of its settings; the line joins what no other setting beats. At most
-    eight points of a panel are named.
+    eight points of a panel are named, below it; the others are grey.
 
     Args:
         panels: The points of each model and task, by the panel's title.
@@ -61,6 +71,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
 
     looks = _looks([p.method for points in panels.values() for p in points])
     with panel_figure(len(panels), 1) as (figure, grid):
+        figure.set_size_inches(PHONE, PANEL * len(panels))
         for axes, (title, points) in zip(grid, panels.items(), strict=True):
             _draw_points(axes, points, looks)
             axes.set_title(title)
@@ -68,7 +79,7 @@ def frontier_figure(panels: Mapping[str, Sequence[Point]]) -> "PlotFigure":
 
 
 def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[Any, str]]) -> None:
-    """Draw one panel, with names at some of the points; the table has them all."""
+    """Draw one panel, with the names of some of the points below it; the table has them all."""
     from matplotlib.ticker import LogLocator
 
     best = frontier(points)
@@ -78,27 +89,37 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
     measured = _measured(points)
     ranked = sorted(measured, key=lambda entry: (entry[0] not in best, -entry[2].aopc))
     named = sorted(ranked[:LABELLED], key=lambda entry: -entry[2].aopc)
-    for point, cost, result in measured:
-        color, marker = looks[point.method]
+    for point, cost, result in [*named, *ranked[LABELLED:]]:
+        known = (point, cost, result) in named
+        color, marker = looks[point.method] if known else ("0.7", ".")
         low, high = result.aopc_interval
         errors = [[result.aopc - low], [high - result.aopc]]
         axes.errorbar(
-            [cost.passes], [result.aopc], errors, fmt=marker, color=color, markersize=6, elinewidth=0.7, alpha=0.9
+            [cost.passes],
+            [result.aopc],
+            errors,
+            fmt=marker,
+            color=color,
+            markersize=6,
+            elinewidth=0.7,
+            alpha=0.9,
+            label=f"{result.aopc:.3f}  {shortened(point.method, NAME)}" if known else None,
         )
-    for place, (point, cost, result) in enumerate(named):  # one below the other, where there are few points
-        axes.annotate(
-            f"{point.method}  {result.aopc:.3f}",
-            (cost.passes, result.aopc),
-            xytext=(0.4, 0.7 - 0.09 * place),
-            textcoords="axes fraction",
-            fontsize=7,
-            color=looks[point.method][0],
-            va="center",
-            arrowprops={"arrowstyle": "-", "color": "0.7", "linewidth": 0.5, "shrinkB": 4, "relpos": (0, 0.5)},
-        )
+    left = f" ({len(named)} of {len(measured)}; the others are grey)" if len(named) < len(measured) else ""
+    axes.legend(
+        title=f"AOPC and method{left}",
+        alignment="left",
+        loc="upper center",
+        bbox_to_anchor=(0.45, -0.17),
+        fontsize=8,
+        title_fontsize=8,
+        labelspacing=0.25,
+        handletextpad=0.2,
+    )
     axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
     axes.grid(alpha=0.3, which="both")
 
 

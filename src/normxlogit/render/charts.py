@@ -124,6 +124,19 @@ class Grid(Block):
             more=plain - len(kept),
         )
 
+    def transposed(self) -> "Grid":
+        """Return rows as columns and columns as rows; those that are left out are named in the label."""
+        left = f"; the {len(self.columns)} strongest of {len(self.columns) + self.more}" if self.more else ""
+        return replace(
+            self,
+            rows=self.columns,
+            columns=self.rows,
+            scores=self.scores.T,
+            strengths=self.strengths.T,
+            label=self.label + left,
+            more=0,
+        )
+
     def _piece(self, row: int, column: int, scale: float) -> Piece:
         score = float(self.scores[row, column])
         if np.isnan(score):

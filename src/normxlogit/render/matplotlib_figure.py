@@ -18,8 +18,12 @@ except ImportError:
     raise DataError("plots need matplotlib: pip install 'normxlogit[eval]'") from None
 
 __all__ = [
+    "LETTER",
+    "LINE",
     "LINES",
     "MARKERS",
+    "PAGE",
+    "ROW",
     "SERIES",
     "SIGNS",
     "PlotFigure",
@@ -27,6 +31,7 @@ __all__ = [
     "plain_text",
     "plot_style",
     "save_figure",
+    "say_more",
 ]
 
 SIGNS = {True: "#b2182b", False: "#2166ac"}
@@ -34,6 +39,18 @@ SIGNS = {True: "#b2182b", False: "#2166ac"}
 
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Colours of Okabe and Ito (2008), told apart by colour-blind readers; then comes the next of `LINES`."""
+
+PAGE = 6.5
+"""Width in inches: that of a page's text."""
+
+LINE = 0.15
+"""Height in inches of a line of text."""
+
+LETTER = 0.075
+"""Width in inches of a letter."""
+
+ROW = 0.22
+"""Height in inches of a bar or of a heat map's row of one line."""
 
 LINES = ("-", "--", ":", "-.")
 MARKERS = "os^vDP*X<>hp"
@@ -151,3 +168,16 @@ def plain_text(figure: PlotFigure) -> PlotFigure:
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     return figure
+
+
+def say_more(axes: Any, shown: int, more: int) -> None:
+    """Say above the axes that they show the strongest of several.
+
+    Args:
+        axes: The axes.
+        shown: How many they show.
+        more: How many others there are.
+    """
+    if more:
+        text = f"the {shown} strongest of {shown + more}"
+        axes.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", size=8)

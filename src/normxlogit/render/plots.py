@@ -1,9 +1,8 @@
 """Blocks as matplotlib figures: bars, waterfalls, heat maps and time axes."""
 
-import textwrap
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -17,33 +16,22 @@ from .blocks import Block
 from .charts import BarRow, Bars, Grid, Timeline, number
 from .comparison_blocks import comparison_grid
 from .describe import facts, shortened
+from .heat_map import heat_map
 from .layout import Layout, layout, strongest
-from .matplotlib_figure import SIGNS, PlotFigure, plain_text, plot_style
+from .matplotlib_figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .similarity_blocks import pairs_grid
-from .source_blocks import sources_grid
+from .source_blocks import scores_grid, shares_grid
 from .text_blocks import bars_of, rows_grid, signal_block
 
-__all__ = ["PlotKind", "plot_attribution", "plot_comparison", "plot_sources", "plot_words"]
+__all__ = ["PlotKind", "plot_attribution", "plot_comparison", "plot_generation", "plot_sources", "plot_words"]
 
 PlotKind = Literal["bars", "waterfall", "heatmap"]
 
-WIDTH = 6.5
-"""Width in inches: that of a page's text."""
-
-LINE = 0.15
-"""Height in inches of a line of text."""
-
-LETTER = 0.075
-"""Width in inches of a letter."""
-
-ROW = 0.22
-"""Height in inches of a bar or of a heat map's row of one line."""
-
 LABEL = 28
-"""Most characters of a line of a label."""
+"""Most characters of a bar's name."""
 
-LINES = 3
-"""Most lines of a label."""
+SOURCES = 12
+"""Most sources beside the sentences of an answer."""
 
 MOST = 40
 """Most bars or columns of a heat map: the strongest ones, in the order of the text."""
@@ -108,14 +96,24 @@ def plot_comparison(results: Sequence[Attribution], *, k: int | None = None) -> 
     return _figure(_cut(comparison_grid(results), k))
 
 
+def plot_generation(s: Sources, *, k: int | None = None) -> PlotFigure:
+    """Draw the scores of a prompt's words for each generated token, each row on the scale of its own largest score.
+
+    Args:
+        s: The words as sources and the tokens as parts.
+        k: How many words: the strongest for any token, in the order of the prompt.
+    """
+    return _figure(_cut(scores_grid(s), k))
+
+
 def plot_sources(s: Sources, *, k: int | None = None) -> PlotFigure:
-    """Draw which sources each part of an answer rests on, as a heat map.
+    """Draw which sources each part of an answer rests on: a row for each source, with its share of each part.
 
     Args:
         s: The result.
-        k: How many sources: the strongest for any part, in the order of the prompt.
+        k: How many sources: the strongest for any part, in the order of the prompt, by default 12.
     """
-    return _figure(_cut(sources_grid(s), k))
+    return _figure(_cut(shares_grid(s), k or SOURCES).transposed())
 
 
 def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
@@ -149,7 +147,7 @@ def _(block: Bars) -> PlotFigure:
     """Draw horizontal bars from top to bottom, each with its number."""
     if not block.rows:
         raise DataError("no word or token to draw")
-    figure = PlotFigure(WIDTH, 0.9 + ROW * len(block.rows) + LINE * bool(block.more))
+    figure = PlotFigure(PAGE, 0.9 + ROW * len(block.rows) + LINE * bool(block.more))
     axes = figure.subplots()
     axes.use_sticky_edges = False  # room for the numbers on both sides
     places = range(len(block.rows))
@@ -165,47 +163,17 @@ def _(block: Bars) -> PlotFigure:
     axes.set(ylim=(len(block.rows) - 0.4, -0.6), xlabel=one_line(block.label))
     axes.margins(x=0.15)
     axes.axvline(0, color="black", linewidth=0.8)
-    _say_more(axes, len(block.rows), block.more)
+    say_more(axes, len(block.rows), block.more)
     return figure
 
 
-@_draw.register
-def _(block: Grid) -> PlotFigure:
-    """Draw a table in colours, white where a score is 0."""
-    rows, columns = [_wrapped(name) for name in block.rows], [_shown(name) for name in block.columns]
-    if not columns:
-        raise DataError("no word or token to draw")
-    longest = max(map(len, columns))
-    height = sum(max(ROW, LINE * (1 + name.count("\n")) + 0.07) for name in rows)
-    width = 1.5 + LETTER * max(map(len, rows)) + 0.3 * len(columns)
-    figure = PlotFigure(max(3.5, min(14.0, width)), 0.9 + LETTER * longest + max(height, 0.5))
-    axes = figure.subplots()
-    table = np.nan_to_num(block.strengths if block.relative else block.scores, posinf=0.0, neginf=0.0)  # (R, C)
-    scale = float(np.abs(table).max(initial=0.0)) or 1.0
-    signed = block.signed or bool((table < 0).any())
-    image = axes.imshow(
-        table,
-        cmap="RdBu_r" if signed else "Reds",
-        vmin=-scale if signed else 0.0,
-        vmax=scale,
-        aspect="auto",
-        interpolation="nearest",
-    )
-    figure.colorbar(image, ax=axes)
-    axes.set_title(one_line(block.label), loc="left", size=8)
-    axes.set_yticks(range(len(rows)), rows)
-    axes.set_xticks(range(len(columns)), columns, rotation=60, ha="right", rotation_mode="anchor")
-    axes.tick_params(length=0)
-    if block.steps:
-        axes.invert_yaxis()  # the last layer on top, as networks are drawn
-    _say_more(axes, len(columns), block.more)
-    return figure
+_draw.register(heat_map)
 
 
 @_draw.register
 def _(block: Timeline) -> PlotFigure:
     starts, ends = np.array(block.times).T  # (frames,) each
-    figure = PlotFigure(WIDTH, 2.2)
+    figure = PlotFigure(PAGE, 2.2)
     axes = figure.subplots()
     colors = [SIGNS[bool(score >= 0)] for score in block.scores]
     axes.bar(starts, block.scores, ends - starts, align="edge", color=colors)
@@ -245,22 +213,5 @@ def _cut(grid: Grid, k: int | None) -> Grid:
     return grid.only(kept)
 
 
-def _say_more(axes: Any, shown: int, more: int) -> None:
-    """Say under the figure that it shows the strongest of several."""
-    if more:
-        axes.annotate(
-            f"the {shown} strongest of {shown + more}",
-            (1, 1),
-            xycoords="axes fraction",
-            ha="right",
-            va="bottom",
-            size=8,
-        )
-
-
 def _shown(name: str) -> str:
     return shortened(name, LABEL)
-
-
-def _wrapped(name: str) -> str:
-    return textwrap.fill(one_line(name), LABEL, max_lines=LINES, placeholder="…")

@@ -8,7 +8,7 @@ from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentenc
 from .charts import Grid, Legend
 from .describe import method_text, model_text
 
-__all__ = ["source_blocks", "sources_grid"]
+__all__ = ["scores_grid", "shares_grid", "source_blocks"]
 
 SHOWN = 8
 """Sources that are listed where none is cited."""
@@ -38,15 +38,31 @@ def source_blocks(s: Sources) -> list[Block]:
     ]
 
 
-def sources_grid(s: Sources) -> Grid:
-    """Return what each part of the answer rests on, as a heat map.
+def scores_grid(s: Sources) -> Grid:
+    """Return the scores of the sources for each part of the answer, each part by its own largest score.
 
     Args:
         s: The result.
     """
-    scale = float(np.abs(np.nan_to_num(s.table)).max(initial=0.0)) or 1.0
-    columns = [s.text[slice(*s.spans[i])] or name for i, name in enumerate(s.names)]
-    return Grid([p.name for p in s.parts], columns, s.table, s.table / scale, label=f"score ({s.unit})")
+    scales = np.abs(np.nan_to_num(s.table)).max(1, keepdims=True, initial=0.0)  # (K, 1)
+    strengths = s.table / np.where(scales > 0, scales, 1.0)
+    label = f"score ({s.unit}) / largest of the row"
+    return Grid([p.name for p in s.parts], _source_texts(s), s.table, strengths, label=label, relative=True)
+
+
+def shares_grid(s: Sources) -> Grid:
+    """Return what share of each part of the answer each source has.
+
+    Args:
+        s: The result.
+    """
+    shares = np.nan_to_num(s.part_shares)  # (K, S)
+    label = "share of what the sources have in favour of each part of the answer"
+    return Grid([p.name for p in s.parts], _source_texts(s), shares, shares, label=label, signed=False)
+
+
+def _source_texts(s: Sources) -> list[str]:
+    return [s.text[slice(*span)] or name for span, name in zip(s.spans, s.names, strict=True)]
 
 
 def _answer(s: Sources) -> list[Piece]:

@@ -213,7 +213,10 @@ class GenerationAttribution(TokenScores):
             DataError: If matplotlib is missing, the tokenizer gave no offsets, or the result has a layer axis; use
                 `select` first.
         """
-        return self.sources(sources if sources is not None else self.named_sources or "word", parts).plot(k=k)
+        from ..render.plots import plot_generation
+
+        summed = self.sources(sources if sources is not None else self.named_sources or "word", parts)
+        return plot_generation(summed, k=k)
 
     def _sequenced(self) -> Sequenced:
         if self.offsets is None or self.text is None:

@@ -139,10 +139,10 @@ class Sources(Result):
         ]
 
     def plot(self, *, k: int | None = None) -> "Figure":
-        """Return a matplotlib heat map, a row for each part of the answer and a column for each source.
+        """Return a matplotlib heat map of the shares, a row for each source and a column for each part of the answer.
 
         Args:
-            k: How many sources: the strongest for any part, in the order of the prompt.
+            k: How many sources: the strongest for any part, in the order of the prompt, by default 12.
 
         Raises:
             DataError: If matplotlib is missing.
