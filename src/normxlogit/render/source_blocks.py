@@ -45,7 +45,7 @@ def scores_grid(s: Sources) -> Grid:
         s: The result.
     """
     scales = np.abs(np.nan_to_num(s.table)).max(1, keepdims=True, initial=0.0)  # (K, 1)
-    strengths = s.table / np.where(scales > 0, scales, 1.0)
+    strengths = (s.table / np.where(scales > 0, scales, 1.0)).astype(np.float32)
     label = f"score ({s.unit}) / largest of the row"
     return Grid([p.name for p in s.parts], _source_texts(s), s.table, strengths, label=label, relative=True)
 
