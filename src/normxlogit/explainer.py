@@ -337,8 +337,8 @@ class Explainer:
         Returns:
             One result, or a list in the order of the prompts.
         """
-        wanted = Options(target, None, contrast, layers, named_or_default(method, "completions"))
-        return explain_generated(self._language_model, prompt, max_new_tokens, wanted, options)
+        explained = Options(target, None, contrast, layers, named_or_default(method, "completions"))
+        return explain_generated(self._language_model, prompt, max_new_tokens, explained, options)
 
     @overload
     def explain_completion(  # type: ignore[overload-overlap]
@@ -378,8 +378,8 @@ class Explainer:
         Returns:
             One result, or a list in the order of the prompts.
         """
-        wanted = Options(target, targets, contrast, layers, named_or_default(method, "completions"))
-        return explain_written(self._language_model, prompt, completion, wanted, sources)
+        explained = Options(target, targets, contrast, layers, named_or_default(method, "completions"))
+        return explain_written(self._language_model, prompt, completion, explained, sources)
 
     @checked_arguments
     def explain_sources(
@@ -436,8 +436,8 @@ class Explainer:
             InputError: If the outputs lack something, are of several beams, or are not of these inputs.
             MethodError: If the method needs a pass of its own.
         """
-        wanted = Options(target, None, contrast, layers, named_or_default(method, "recorded"))
-        return explain_generation(self._language_model, inputs, outputs, wanted)
+        explained = Options(target, None, contrast, layers, named_or_default(method, "recorded"))
+        return explain_generation(self._language_model, inputs, outputs, explained)
 
     @checked_arguments
     def cite(

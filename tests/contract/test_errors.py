@@ -122,7 +122,7 @@ CALLS = {
     "a generated token that is not an index": lambda: make_generation().for_token("red"),
     "an unknown part of an answer": lambda: make_generation().sources("word", "token").top(part=3),
     "a part of an answer by name": lambda: make_generation().sources("word", "token").top(part="red"),
-    "a third text of a similarity": lambda: Similarity(**vars(pair()), own=pair().scores).words_of(2),
+    "a third text of a similarity": lambda: Similarity(**vars(pair()), state_cosines=pair().scores).words_of(2),
     "a layer that was not asked for": lambda: make_generation().select(layer=1),
     "an unknown way to merge sources": lambda: make_generation().sources(merge="median"),
     "an unknown kind of source": lambda: make_generation().sources("chapter"),

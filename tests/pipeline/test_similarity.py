@@ -80,11 +80,15 @@ def test_own_states_are_normxlogits_form():
     with torch.inference_mode():
         first, second = (model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0] for text in (A, B))
     wanted = torch.cosine_similarity(first[:, None], second[None], dim=-1)
-    np.testing.assert_allclose(s.own_matrix, wanted, atol=1e-5)
-    np.testing.assert_allclose(s.own[: s.first_tokens], torch.cosine_similarity(first, second.mean(0)[None]), atol=1e-5)
-    np.testing.assert_allclose(explainer.similarity(A, B, method="logat").scores, s.own, atol=1e-5)
+    np.testing.assert_allclose(s.state_cosine_matrix, wanted, atol=1e-5)
+    np.testing.assert_allclose(
+        s.state_cosines[: s.first_tokens], torch.cosine_similarity(first, second.mean(0)[None]), atol=1e-5
+    )
+    np.testing.assert_allclose(explainer.similarity(A, B, method="logat").scores, s.state_cosines, atol=1e-5)
     norms = explainer.similarity(A, B, method="input-norm").scores
-    np.testing.assert_allclose(explainer.similarity(A, B, method="normxlogit").scores, s.own * norms, rtol=1e-4)
+    np.testing.assert_allclose(
+        explainer.similarity(A, B, method="normxlogit").scores, s.state_cosines * norms, rtol=1e-4
+    )
 
 
 def test_occlusion_masks_tokens_of_one_text_while_the_other_stays():
@@ -119,7 +123,7 @@ def test_the_result_is_kept_in_files_and_tables(tmp_path):
         many.save(tmp_path / name)
         assert Attributions.load(tmp_path / name) == many
     table = many[0].to_pandas()
-    assert table["own"].tolist() == pytest.approx(many[0].own.tolist())
+    assert table["state_cosines"].tolist() == pytest.approx(many[0].state_cosines.tolist())
     state = many[0].to_dict()
     for broken in ({"first_tokens": 0}, {"matrix": [[0.0]]}, {"own": [1.0]}, {"bias": [1.0]}):
         with pytest.raises(DataError, match=next(iter(broken))):

@@ -129,7 +129,7 @@ def test_many_results_are_a_table_with_a_card_each():
 def test_cosines_stand_under_cosine():
     base = pair()
     said = base.prediction._replace(label="cosine", value=0.5, probability=None)
-    one = Similarity(**(vars(base) | {"prediction": said}), first_tokens=6, own=base.scores)
+    one = Similarity(**(vars(base) | {"prediction": said}), first_tokens=6, state_cosines=base.scores)
     assert columns(Page(Attributions([one, one]).to_html()))[:4] == ["#", "text", "cosine", "rests on"]
 
 

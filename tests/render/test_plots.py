@@ -273,7 +273,7 @@ def test_two_texts_have_their_pairs_of_words_and_no_waterfall():
     base, first = pair(), 6
     second = len(base) - first
     matrix = np.arange((first + 1) * (second + 1), dtype=np.float32).reshape(first + 1, second + 1)
-    both = Similarity(**vars(base), first_tokens=first, own=base.scores, matrix=matrix)
+    both = Similarity(**vars(base), first_tokens=first, state_cosines=base.scores, matrix=matrix)
     figure = both.plot("heatmap")
     assert labels(figure.axes[0].yaxis) == ["A", "man", "sleeps", "."]
     assert np.array_equal(table(figure), both.word_matrix())

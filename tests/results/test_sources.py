@@ -113,7 +113,7 @@ def test_shares_are_of_what_speaks_for_the_answer():
     s = result(scores=scores).sources("sentence", parts="sentence")
     np.testing.assert_allclose(s.shares, [0.75, 0.25, 0])
     np.testing.assert_allclose(s.part_shares.sum(1), 1)
-    assert [(t.place, t.text, round(t.share, 2)) for t in s.top(2)] == [
+    assert [(t.source, t.text, round(t.share, 2)) for t in s.top(2)] == [
         (0, "The cat sat.", 0.75),
         (1, "A dog ran.", 0.25),
     ]

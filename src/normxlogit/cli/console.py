@@ -145,8 +145,8 @@ def check_run_output(output: Path | None, folder: str) -> None:
     """
     if output is None:
         return
-    place, run = output.resolve(), Path(folder).resolve()
-    if place == run / "manifest.json" or run in (place.parent.parent, *place.parent.parent.parents):
+    path, run = output.resolve(), Path(folder).resolve()
+    if path == run / "manifest.json" or run in (path.parent.parent, *path.parent.parent.parents):
         raise InputError(f"--output {output} lies among the files of the run; write beside them")
 
 
@@ -158,7 +158,7 @@ def check_folder(output: Path | None) -> None:
     """
     if output is None:
         return
-    existing = next((place for place in (output, *output.parents) if place.exists()), Path("."))
+    existing = next((path for path in (output, *output.parents) if path.exists()), Path("."))
     if not existing.is_dir():
         raise InputError(f"cannot write to {output}: {existing} is a file")
     if not os.access(existing, os.W_OK | os.X_OK):

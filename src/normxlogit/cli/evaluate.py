@@ -378,8 +378,8 @@ def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]
     """
     checkpoints: list[tuple[str, str, str | None]] = []
     for entry in entries or []:
-        name, colon, rest = entry.partition(":")
-        data, equals, folder = rest.partition("=")
+        name, colon, sources = entry.partition(":")
+        data, equals, folder = sources.partition("=")
         if not (name and colon and data) or (equals and not folder):
             raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
         checkpoints.append((name, data, folder or None))

@@ -136,9 +136,9 @@ class Folder:
                 with self._writing():
                     _lock(stack.enter_context(Path(self._at(LOCK)).open("w")))
                 for name in (".", SHARDS, ERRORS):
-                    for left in Path(self.path, name).glob(".writing-*"):
+                    for unfinished in Path(self.path, name).glob(".writing-*"):
                         with suppress(OSError):
-                            left.unlink()
+                            unfinished.unlink()
             yield
 
     def read_manifest(self) -> Manifest | None:

@@ -274,8 +274,8 @@ class _WithLine:
     def __init__(self, file: Any, line: bytes) -> None:
         self._file, self._rest, self._end = file, line + b"\n", b"\n"
 
-    def seek(self, place: int) -> None:
-        self._file.seek(place)
+    def seek(self, position: int) -> None:
+        self._file.seek(position)
 
     def readable(self) -> bool:
         return True
@@ -302,9 +302,9 @@ def _check_cells(arrow: Any, batch: Any) -> None:
     """
     contains = arrow.compute.match_substring
     for name, cells in zip(batch.schema.names, batch.columns, strict=True):
-        place = arrow.compute.index(arrow.compute.and_(contains(cells, "\t"), contains(cells, "\n")), True).as_py()
-        if place >= 0:
-            start = cells[place].as_py().decode("utf-8", "replace").split("\n")[0][:SHOWN]
+        index = arrow.compute.index(arrow.compute.and_(contains(cells, "\t"), contains(cells, "\n")), True).as_py()
+        if index >= 0:
+            start = cells[index].as_py().decode("utf-8", "replace").split("\n")[0][:SHOWN]
             raise DataError(
                 f"a cell of the column {name!r} reaches over several rows, from {start!r} on, as quotes in texts "
                 "do where a file is written without quoting; write it as JSONL, or with the quotes doubled"
@@ -375,9 +375,9 @@ def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:
     Raises:
         DataError: If there is one.
     """
-    known = list(names)
+    existing = list(names)
     for name in requested:
-        if name not in known:
-            raise DataError(f"no column {name!r}; there are {', '.join(map(repr, known))}")
-        if known.count(name) > 1:
-            raise DataError(f"{known.count(name)} columns are called {name!r}; rename all but one")
+        if name not in existing:
+            raise DataError(f"no column {name!r}; there are {', '.join(map(repr, existing))}")
+        if existing.count(name) > 1:
+            raise DataError(f"{existing.count(name)} columns are called {name!r}; rename all but one")

@@ -46,11 +46,11 @@ class Progress:
         return self.seconds * (1 - self.fraction) / done if done > 0 else None
 
     def __str__(self) -> str:
-        left = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
+        remaining = "" if self.seconds_left is None else f", {duration(self.seconds_left)} left"
         errors = f", {self.errors:,} errors" if self.errors else ""
         share = f" ({self.fraction:.0%})" if self.fraction else ""
         rates = f"{self.texts_per_second:,.0f} texts/s, {self.tokens_per_second:,.0f} tokens/s"
-        return f"{self.rows:,} texts{share}, {rates}{left}{errors}"
+        return f"{self.rows:,} texts{share}, {rates}{remaining}{errors}"
 
 
 Watcher = Callable[[Progress], None]
@@ -92,8 +92,8 @@ class Clock:
 
 def duration(seconds: float) -> str:
     """Return a time in hours, minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes:02d} min"
-    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+    return f"{minutes} min {remainder:02d} s" if minutes else f"{remainder} s"

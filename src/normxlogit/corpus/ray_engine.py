@@ -132,7 +132,7 @@ def _datasource(ray: Any, source: Source, settings: Settings, manifest: Manifest
 class _Actor:
     """Explains and writes shards; Ray keeps a pool of them."""
 
-    def __init__(self, explainer: Any, settings: Settings, place: str, run: str, gpu: bool) -> None:
+    def __init__(self, explainer: Any, settings: Settings, folder: str, run: str, gpu: bool) -> None:
         import ray
 
         bound_kernels()
@@ -140,7 +140,7 @@ class _Actor:
         if gpu:
             state = explainer.__getstate__()
             explainer = Explainer(**state | {"model": state["model"].to("cuda")})
-        self.folder, self.run = Folder(place), run
+        self.folder, self.run = Folder(folder), run
         self.worker = worker_for(explainer._model, settings)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
@@ -155,9 +155,9 @@ class _Actor:
 
 def _our_own(error: BaseException) -> Exception:
     """Return the error of ours inside one of Ray's."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, NormXLogitError):
-            return seen
-        seen = getattr(seen, "cause", None) or seen.__cause__ or seen.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, NormXLogitError):
+            return cause
+        cause = getattr(cause, "cause", None) or cause.__cause__ or cause.__context__
     return DataError(f"Ray: {str(error).strip().splitlines()[-1]}")

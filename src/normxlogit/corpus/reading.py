@@ -123,9 +123,9 @@ def _dataset(name: str) -> Any:
     missing = "data sets need datasets: pip install 'normxlogit[paper]'"
     if name.startswith("hf:"):
         datasets = optional_module("datasets", missing)
-        place, _, split = name[3:].partition(":")
+        name_or_path, _, split = name[3:].partition(":")
         try:
-            return datasets.load_dataset(place, split=split or "train", streaming=True)
+            return datasets.load_dataset(name_or_path, split=split or "train", streaming=True)
         except (OSError, ValueError) as error:
             raise DataError(f"{name}: {error}") from None
     if (Path(name) / "state.json").is_file():

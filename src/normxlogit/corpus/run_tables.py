@@ -32,12 +32,12 @@ class RunTables:
         DataError: If there is no such run, a shard is damaged, or DuckDB is missing.
     """
 
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, folder: str | Path) -> None:
         self._duckdb = optional_module("duckdb", "summaries need DuckDB: pip install 'normxlogit[scale]'")
-        self.folder = Folder(place)
+        self.folder = Folder(folder)
         manifest = self.folder.read_manifest()
         if manifest is None:
-            raise DataError(f"{place}: no corpus run there; make one with `normxlogit attribute`")
+            raise DataError(f"{folder}: no corpus run there; make one with `normxlogit attribute`")
         self.manifest = manifest
         self.done = self.folder.written(manifest, refuse_broken=True)
         self._files = self.folder.shard_files(self.done)
@@ -45,10 +45,10 @@ class RunTables:
             why = "the input of this run has no row" if manifest.complete else "no shard is written yet"
             if manifest.done:
                 why = f"{MANIFEST} names {len(manifest.done)} shards, and none of them is there; {REPAIR}"
-            raise DataError(f"{place}: {why}")
+            raise DataError(f"{folder}: {why}")
         self.common: Mapping[str, Any] = self.folder.common(self._files[0])
         if self.common.get("kind") == "sources":
-            raise DataError(f"{place}: sources of completions, which have no words to summarise; query the shards")
+            raise DataError(f"{folder}: sources of completions, which have no words to summarise; query the shards")
         self._connection = self._duckdb.connect()
         self._connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
@@ -89,8 +89,8 @@ class RunTables:
         shards = self.shards(name)
         self.register("shards", shards)
         # DuckDB does not tell capitals apart: it calls "Target" beside "target" something else.
-        place = shards.schema.names.index(name)
-        return quoted_name(self.ask("DESCRIBE SELECT * FROM shards")[place][0])
+        index = shards.schema.names.index(name)
+        return quoted_name(self.ask("DESCRIBE SELECT * FROM shards")[index][0])
 
     def register(self, name: str, table: Any) -> None:
         """Let queries know an Arrow table or data set by a name.

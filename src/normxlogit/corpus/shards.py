@@ -139,8 +139,8 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
         while count >= size:
             table = arrow.concat_tables(waiting)
             waiting, count, index = [table.slice(size)], count - size, index + 1
-            left = min(count / max(len(block.problems), 1), 1.0)
-            yield _shard(table.slice(0, size), index - 1, fraction - left * (fraction - before))
+            unread = min(count / max(len(block.problems), 1), 1.0)
+            yield _shard(table.slice(0, size), index - 1, fraction - unread * (fraction - before))
     if count:
         yield _shard(arrow.concat_tables(waiting), index, fraction)
 
@@ -166,14 +166,14 @@ def left_shards(
     """
     unseen, rows = set(done), 0
     for shard in read_shards(source, columns, size):
-        known, rows = done.get(shard.index), rows + len(shard.table)
+        finished, rows = done.get(shard.index), rows + len(shard.table)
         unseen.discard(shard.index)
-        if known is None:
+        if finished is None:
             yield shard
-        elif (known.digest, known.rows) != (shard.digest, len(shard.table)):
+        elif (finished.digest, finished.rows) != (shard.digest, len(shard.table)):
             raise DataError(
-                f"rows {known.first} to {known.first + known.rows - 1} of the input have changed since they were "
-                "explained; give another --output, or the input as it was"
+                f"rows {finished.first} to {finished.first + finished.rows - 1} of the input have changed since they "
+                "were explained; give another --output, or the input as it was"
             )
         elif skipped is not None:
             skipped(shard.fraction)

@@ -39,14 +39,14 @@ def cards(summary: Summary) -> list[Card]:
     notes = [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
     places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
-    found = [Card([Header("", facts, notes)], "Corpus", result=False)]
+    drawn = [Card([Header("", facts, notes)], "Corpus", result=False)]
     for heading, note, names, lines in _sections(summary):
         blocks = [Paragraph(note)] if note else []
-        found.append(Card([*blocks, _table(heading, names, lines, places)], heading, result=False))
+        drawn.append(Card([*blocks, _table(heading, names, lines, places)], heading, result=False))
     if places:
         rows = [[cell(i, anchor=places[i]), cell(text)] for i, text in summary.texts.items()]
-        found.append(Card([Table([Column("id"), Column("text")], rows)], "Texts", result=False))
-    return found
+        drawn.append(Card([Table([Column("id"), Column("text")], rows)], "Texts", result=False))
+    return drawn
 
 
 def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line]]]:
@@ -60,9 +60,9 @@ def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line
         ("largest total score", summary.totals, "total"),
         ("most often against the prediction", summary.against, "against"),
     ):
-        for label in dict.fromkeys(found.label for found in units):
+        for label in dict.fromkeys(unit.label for unit in units):
             names = [unit, "places", "mean", "95% interval", what if what != "mean" else "total"]
-            yield f"{label}: {heading}", "", names, [_unit(found, what) for found in units if found.label == label]
+            yield f"{label}: {heading}", "", names, [_unit(unit, what) for unit in units if unit.label == label]
     mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
     yield "Where the scores are", "", ["kind", "share of places", "share of scores"], mass
     if summary.accuracy is not None:
@@ -77,27 +77,27 @@ def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line
         yield from _difference(summary.difference, unit)
 
 
-def _difference(found: dict[str, Any], unit: str) -> Iterator[tuple[str, str, list[str], list[Line]]]:
-    same = "" if found["same answer"] is None else f", {found['same answer']:.1%} with the same answer"
-    note = f"{found['folder']} ({found['model']}): {found['texts in both']:,} texts in both{same}."
+def _difference(difference: dict[str, Any], unit: str) -> Iterator[tuple[str, str, list[str], list[Line]]]:
+    same = "" if difference["same answer"] is None else f", {difference['same answer']:.1%} with the same answer"
+    note = f"{difference['folder']} ({difference['model']}): {difference['texts in both']:,} texts in both{same}."
     changed = [
         Line([f"{c['here']} / {c['there']}", f"{c['texts']:,}"], examples=c["examples"])
-        for c in found["changed answers"]
+        for c in difference["changed answers"]
     ]
     yield "Answers that differ from the other run's", note, ["here / there", "texts"], changed
     shifts = [
         Line([f"{s['text']} ({s['label']})", f"{s['there']:.3g}", f"{s['here']:.3g}"], s["here"] - s["there"])
-        for s in found["shifts"]
+        for s in difference["shifts"]
     ]
     yield "Mean scores that differ most", "", [unit, "there", "here"], shifts
 
 
-def _unit(found: Unit, what: str) -> Line:
-    value = {"mean": found.mean, "total": found.total, "against": found.against or 0.0}[what]
-    last = f"{found.against or 0.0:.1%}" if what == "against" else f"{found.total:.4g}"
-    interval = (found.low, found.high)
-    cells = [found.text, f"{found.count:,}", f"{found.mean:.3g}", f"{interval[0]:.3g} to {interval[1]:.3g}", last]
-    return Line(cells, value, interval if what == "mean" else None, found.examples)
+def _unit(unit: Unit, what: str) -> Line:
+    value = {"mean": unit.mean, "total": unit.total, "against": unit.against or 0.0}[what]
+    last = f"{unit.against or 0.0:.1%}" if what == "against" else f"{unit.total:.4g}"
+    interval = (unit.low, unit.high)
+    cells = [unit.text, f"{unit.count:,}", f"{unit.mean:.3g}", f"{interval[0]:.3g} to {interval[1]:.3g}", last]
+    return Line(cells, value, interval if what == "mean" else None, unit.examples)
 
 
 def _table(heading: str, names: Sequence[str], lines: Sequence[Line], places: dict[str, str]) -> Table:
@@ -108,7 +108,7 @@ def _table(heading: str, names: Sequence[str], lines: Sequence[Line], places: di
     def at(value: float) -> float:
         return (value - low) / (high - low) if high > low else 0.0
 
-    columns = [Column(name, numbers=place > 0) for place, name in enumerate(names)]
+    columns = [Column(name, numbers=index > 0) for index, name in enumerate(names)]
     bars, examples = any(line[1] is not None for line in lines), any(line[3] for line in lines)
     rows = []
     for texts, value, interval, ids in lines:

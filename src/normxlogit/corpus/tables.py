@@ -145,11 +145,11 @@ def _long_columns(settings: Settings, explained: Explained, types: dict[str, Any
     """Return the columns of the texts beyond the model's length."""
     arrow = arrow_module()
     rows = []
-    for place, result in explained.long.items():
+    for index, result in explained.long.items():
         row = text_row(result)
         if settings.words:
             shape = (len(result.target.ids), len(result.layers or ()) or 1, -1)
-            row |= _words(explained.encodings[place], result.scores.reshape(shape), settings)
+            row |= _words(explained.encodings[index], result.scores.reshape(shape), settings)
         rows.append(row)
     return {name: arrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
 
@@ -250,13 +250,13 @@ def _names(model: TaskModel, ids: npt.NDArray[Any], *, readable: bool = False) -
     """Return the names of token ids or outputs; each name is looked up once."""
     arrow = arrow_module()
     distinct, places = np.unique(ids, return_inverse=True)
-    known = [int(i) for i in distinct]
-    names = readable_tokens(model.tokenizer, known) if readable else [name_of(model, i) for i in known]
+    ids_listed = [int(i) for i in distinct]
+    names = readable_tokens(model.tokenizer, ids_listed) if readable else [name_of(model, i) for i in ids_listed]
     return arrow.array(list(names), arrow.string()).take(arrow.array(places.ravel()))
 
 
 def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str, Any]:
-    if scored.said is None:
+    if scored.predictions is None:
         spans = scored.spans or []
         return {
             "prediction": arrow.array([span.label for span in spans], arrow.string()),
@@ -264,8 +264,8 @@ def _predictions(arrow: Any, model: TaskModel, scored: ScoreColumns) -> dict[str
             "value": arrow.array([span.value for span in spans], arrow.float64()),
             "probability": arrow.array([span.probability for span in spans], arrow.float64()),
         }
-    ids = scored.said[:, 1].astype(np.int32)  # (R,)
-    values, probabilities = scored.said[:, ::2].T.astype(np.float64)
+    ids = scored.predictions[:, 1].astype(np.int32)  # (R,)
+    values, probabilities = scored.predictions[:, ::2].T.astype(np.float64)
     return {
         "prediction": _names(model, ids),
         "prediction_id": arrow.array(ids),

@@ -66,7 +66,7 @@ class Explained:
     @property
     def places(self) -> list[int]:
         """The places of the texts that have a result: those of the batches, then the long ones."""
-        return [*(place for places, _ in self.batches for place in places), *self.long]
+        return [*(index for places, _ in self.batches for index in places), *self.long]
 
     @property
     def tokens(self) -> int:
@@ -102,21 +102,21 @@ class ShardWorker:
             targets, wrong = self._targets(table["target"])
             problems = wrong | problems
         rows = [i for i in range(len(table)) if i not in problems]
-        kept = table.take(np.array(rows, np.int64)) if problems else table
-        texts: list[Any] = kept["text"].to_pylist()
+        readable = table.take(np.array(rows, np.int64)) if problems else table
+        texts: list[Any] = readable["text"].to_pylist()
         if self.settings.columns.pair is not None:
-            texts = list(zip(texts, kept["text_pair"].to_pylist(), strict=True))
+            texts = list(zip(texts, readable["text_pair"].to_pylist(), strict=True))
         encodings, unread = self.model.encoder.columns(texts, long_text=self.settings.long_text)
-        problems |= {rows[place]: reason for place, reason in unread.items()}
-        rows = [row for place, row in enumerate(rows) if place not in unread]
+        problems |= {rows[index]: reason for index, reason in unread.items()}
+        rows = [row for index, row in enumerate(rows) if index not in unread]
         return Prepared(shard, rows, encodings, None if targets is None else [targets[i] for i in rows], problems)
 
     def _targets(self, column: Any) -> tuple[list[Any], dict[int, str]]:
         """Return each row's target, and the problems of rows without one."""
-        known: dict[str | None, int | str] = {None: "no target"}
+        by_name: dict[str | None, int | str] = {None: "no target"}
         names: list[Any] = column.to_pylist()
-        known |= {name: self._target(name) for name in set(names) - {None}}
-        targets = [known[name] for name in names]
+        by_name |= {name: self._target(name) for name in set(names) - {None}}
+        targets = [by_name[name] for name in names]
         return targets, {i: value for i, value in enumerate(targets) if isinstance(value, str)}
 
     def _target(self, name: str) -> int | str:
@@ -160,8 +160,8 @@ class ShardWorker:
             results.update({i: explain_long(model, encodings[i], options.only(i)) for i in places})
             return []
 
-        for place in sorted(long):
-            self._halving(explain, [place], lambda i, reason: problems.update({prepared.rows[i]: reason}))
+        for index in sorted(long):
+            self._halving(explain, [index], lambda i, reason: problems.update({prepared.rows[i]: reason}))
         return Explained(prepared.shard, prepared.rows, encodings, batches, results, problems)
 
 

@@ -93,13 +93,13 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
 
 def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
     """Return the name, tokens and score of what can be taken away: not the mask whose token is explained."""
-    kept = a.target.position if a.target.kind == "token" else None
+    explained = a.target.position if a.target.kind == "token" else None
     if a.has_words:
         units = [(word.text, word.tokens, float(word.score)) for word in a.words()]
     else:
         visible = [i for i, special in enumerate(a.special_tokens_mask) if not special]
         units = [(a.tokens[i], (i,), float(a.scores[i])) for i in visible]
-    return [unit for unit in units if kept not in unit[1] or len(units) == 1]
+    return [unit for unit in units if explained not in unit[1] or len(units) == 1]
 
 
 def _perturbed(explainer: Explainer, a: Attribution, encoding: Encoding) -> PerturbedAnswers[tuple[int, ...]]:

@@ -211,14 +211,14 @@ def measure_attributions(
         DataError: If an attribution has no text, several scores for a token, or tokens that are not this model's.
     """
     texts: list[str | tuple[str, str]] = []
-    for place, a in enumerate(attributions):
+    for index, a in enumerate(attributions):
         if a.text is None or a.scores.ndim != 1:
-            raise DataError(f"attribution {place} needs its text and one score for each token")
+            raise DataError(f"attribution {index} needs its text and one score for each token")
         texts.append(a.text if a.text_pair is None else (a.text, a.text_pair))
     encodings = encode(explainer, texts, protocol)
-    for place, a in enumerate(attributions):
-        if list(a.token_ids) != encodings[place].ids:
-            raise DataError(f"the tokens of attribution {place} are not those that this model reads in its text")
+    for index, a in enumerate(attributions):
+        if list(a.token_ids) != encodings[index].ids:
+            raise DataError(f"the tokens of attribution {index} are not those that this model reads in its text")
     return measure(Answers(explainer), encodings, [a.scores for a in attributions], labels, protocol=protocol)
 
 
@@ -270,26 +270,26 @@ def measure(
     """
     model = answers.model
     regression = model.task.target_kind == "value"
-    whole = answers(encodings)  # (N, C)
-    labels_before = whole.argmax(1)  # (N,)
+    full_answers = answers(encodings)  # (N, C)
+    labels_before = full_answers.argmax(1)  # (N,)
     rows = np.arange(len(encodings))
-    before = whole[rows, labels_before]  # (N,)
+    before = full_answers[rows, labels_before]  # (N,)
     table: dict[str, list[Floats]] = {"drop": [], "kept": [], "outputs": []}
     for level in LEVELS:
         without, only = [], []
         for encoding, token_scores in zip(encodings, scores, strict=True):
-            top, rest = split(encoding, token_scores, level, protocol)
+            top, others = split(encoding, token_scores, level, protocol)
             without.append(remove_tokens(model, encoding, top))
-            only.append(remove_tokens(model, encoding, rest))
+            only.append(remove_tokens(model, encoding, others))
         after = answers(without)  # (N, C)
-        kept = answers(only)[rows, labels_before]  # (N,)
+        with_only = answers(only)[rows, labels_before]  # (N,)
         changed = after[rows, labels_before]  # (N,)
         table["drop"].append(np.abs(before - changed) if regression else before - changed)
-        table["kept"].append(np.abs(before - kept) if regression else before - kept)
+        table["kept"].append(np.abs(before - with_only) if regression else before - with_only)
         table["outputs"].append(after.ravel() if regression else after.argmax(1).astype(np.float64))
     stacked = {name: np.stack(columns, 1) for name, columns in table.items()}  # (N, 9)
     gold = np.asarray(labels, dtype=np.float64)
-    outputs = whole.ravel() if regression else labels_before.astype(np.float64)  # (N,)
+    outputs = full_answers.ravel() if regression else labels_before.astype(np.float64)  # (N,)
     return Measured(stacked["drop"], stacked["kept"], stacked["outputs"], gold, regression, outputs)
 
 
@@ -382,9 +382,9 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> list[float]
         )
     if not examples:
         raise DataError("no examples to measure on")
-    for place, example in enumerate(examples):
+    for index, example in enumerate(examples):
         wrong = example.label % 1 or not 0 <= example.label < len(model.task.labels)
         if model.task.target_kind != "value" and wrong:
-            known = ", ".join(f"{i} {name}" for i, name in enumerate(model.task.labels))
-            raise DataError(f"example {place} has label {example.label}; the model knows {known}")
+            label_names = ", ".join(f"{i} {name}" for i, name in enumerate(model.task.labels))
+            raise DataError(f"example {index} has label {example.label}; the model knows {label_names}")
     return [float(example.label) for example in examples]

@@ -118,11 +118,11 @@ def evaluate_sources(
     protocol, chosen, others = protocol or AnswerProtocol(), [method_named(method) for method in methods], others or {}
     model = explainer._language_model
     shared = [] if folder is None else [model_digest(model), asdict(protocol), seed]
-    kept = ResultCache(folder, shared, RankingResult)
+    stored = ResultCache(folder, shared, RankingResult)
     prompts = []
     for number, question in enumerate(questions):
         load = cache(partial(Prompt, model, question, protocol, seed + number))
-        rows = _rows(load, question, chosen, others, kept, f"prompt-{number}")
+        rows = _rows(load, question, chosen, others, stored, f"prompt-{number}")
         if rows:
             prompts.append(rows)
         if on_progress is not None:
@@ -146,22 +146,22 @@ def _rows(
     question: Asked,
     methods: Sequence[Method],
     others: Mapping[str, Callable[["Prompt"], Scored]],
-    kept: ResultCache,
+    stored: ResultCache,
     name: str,
 ) -> dict[str, Any]:
     """Return the figures of all rankings on a prompt, by name; nothing where no source matters."""
     key = (question.question, dict(question.documents))
-    base = kept.cached(lambda: load().baselines(), name, *key)
+    base = stored.cached(lambda: load().baselines(), name, *key)
     if not base["matters"]:
         return {}
     work: dict[str, Callable[[], dict[str, Any]]] = {m.spec: partial(_of_method, load, m) for m in methods}
     work |= {other: partial(_of_scores, load, other, scorer) for other, scorer in others.items()}
-    missing = [spec for spec in work if kept.get(name, *key, base["answer"], spec) is None]
+    missing = [spec for spec in work if stored.get(name, *key, base["answer"], spec) is None]
     if missing and load().answer != base["answer"]:  # the model generates another answer, as on another device
-        base = kept.put(load().baselines(), name, *key)
+        base = stored.put(load().baselines(), name, *key)
     rows = dict(base["methods"])
     for spec, compute in work.items():
-        rows |= kept.cached(compute, name, *key, base["answer"], spec)
+        rows |= stored.cached(compute, name, *key, base["answer"], spec)
     return rows
 
 
@@ -210,8 +210,8 @@ class Prompt:
     @cached_property
     def datamodel(self) -> tuple[npt.NDArray[np.bool_], Array]:
         """Random ablations, (N, S), and the log-probability of each part with them, (N, K)."""
-        kept = random_subsets(len(self.sources), self.protocol.ablations, self.seed + 1_000_003)
-        return kept, self.measure(kept) @ self.weights.T  # ranked as the logit of the probability is
+        subsets = random_subsets(len(self.sources), self.protocol.ablations, self.seed + 1_000_003)
+        return subsets, self.measure(subsets) @ self.weights.T  # ranked as the logit of the probability is
 
     def baselines(self) -> dict[str, Any]:
         """Return the answer, whether some source matters to it, and the figures of leave-one-out and the baselines."""
@@ -241,17 +241,17 @@ class Prompt:
 
     def figures(self, values: Array, passes: float) -> dict[str, Any]:
         """Return how good a ranking of the sources is, means over the parts for which some source matters."""
-        kept, measured = self.datamodel
-        (whole,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
+        subsets, measured = self.datamodel
+        (full,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
         rows = []
         for k in self.matter:
             order = np.argsort(-values[k], kind="stable")
             kept_sources = np.ones((len(TOP), len(self.sources)), bool)
             for row, count in enumerate(TOP):
                 kept_sources[row, order[:count]] = False
-            drops = whole[k] - self.measure(kept_sources) @ self.weights[k]  # (3,)
+            drops = full[k] - self.measure(kept_sources) @ self.weights[k]  # (3,)
             figures = {f"top {count}": float(drop) for count, drop in zip(TOP, drops, strict=True)}
-            lds = rank_correlation(kept @ values[k], measured[:, k])
+            lds = rank_correlation(subsets @ values[k], measured[:, k])
             rows.append(figures | agreement(values[k], self.removed[k]) | {"lds": lds})
         means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
         scores = values.tolist() if self.words else values.ravel().tolist()
@@ -283,9 +283,9 @@ def sampled_tokens(sequence: Sequenced, count: int, random: np.random.Generator)
     """
     start = sequence.prompt_tokens
     visible = [
-        place - start
-        for place, (a, b) in enumerate(sequence.offsets)
-        if place >= start and not sequence.special[place] and sequence.text[a:b].strip()
+        index - start
+        for index, (a, b) in enumerate(sequence.offsets)
+        if index >= start and not sequence.special[index] and sequence.text[a:b].strip()
     ]
     if not visible:
         raise InputError("the answer has no visible token")

@@ -175,20 +175,20 @@ def _item(pair: Pair, good: Encoding, bad: Encoding, tokenizer: PreTrainedTokeni
     targets, foils = _covering(good, pair.target), _covering(bad, pair.foil)
     if not targets or not foils:
         return "target or foil beyond the tokens read"
-    place = targets[0]
-    rest = [(e.ids[:place], e.ids[place + 1 :]) for e in (good, bad)]
-    if len(targets) > 1 or len(foils) > 1 or rest[0] != rest[1]:
+    index = targets[0]
+    others = [(e.ids[:index], e.ids[index + 1 :]) for e in (good, bad)]
+    if len(targets) > 1 or len(foils) > 1 or others[0] != others[1]:
         return "target or foil of several tokens"
-    target, foil = good.ids[place], bad.ids[place]
+    target, foil = good.ids[index], bad.ids[index]
     if tokenizer.unk_token_id in (target, foil):
         return "target or foil unknown to the tokenizer"
     if task == "causal-lm":
-        if place == 0:
+        if index == 0:
             return "nothing before the target"
-        return Item(pair.group, good.take(range(place)), target, foil)
+        return Item(pair.group, good.take(range(index)), target, foil)
     ids, tokens = list(good.ids), list(good.tokens)
-    ids[place], tokens[place] = tokenizer.mask_token_id, str(tokenizer.mask_token)
-    masked = replace(good, inputs={**good.inputs, "input_ids": ids}, tokens=tuple(tokens), position=place)
+    ids[index], tokens[index] = tokenizer.mask_token_id, str(tokenizer.mask_token)
+    masked = replace(good, inputs={**good.inputs, "input_ids": ids}, tokens=tuple(tokens), position=index)
     return Item(pair.group, masked, target, foil)
 
 

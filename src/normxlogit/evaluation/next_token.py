@@ -196,10 +196,10 @@ def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence
     (removed,) = leave_one_out(measure, weights)  # (S,)
 
     def drop(out: Sequence[int]) -> float:
-        kept = np.ones((2, len(pieces)), bool)
-        kept[1, list(out)] = False
-        whole, left = measure(kept)[:, 0].tolist()
-        return float(whole - left)
+        is_present = np.ones((2, len(pieces)), bool)
+        is_present[1, list(out)] = False
+        full, without = measure(is_present)[:, 0].tolist()
+        return float(full - without)
 
     return removed, drop
 

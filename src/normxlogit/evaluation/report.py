@@ -94,8 +94,8 @@ def grid(
     ranks: dict[tuple[str, str], int] = {}
     for column in columns:
         sign = 1 if column in lower_is_better else -1
-        known = [(sign * value, row) for row in rows if (value := cells.get((row, column))) is not None]
-        ranks |= {(row, column): rank for rank, (_, row) in enumerate(sorted(known, key=itemgetter(0)))}
+        measured = [(sign * value, row) for row in rows if (value := cells.get((row, column))) is not None]
+        ranks |= {(row, column): rank for rank, (_, row) in enumerate(sorted(measured, key=itemgetter(0)))}
 
     def cell(row: str, column: str) -> str:
         if (row, column) not in cells:

@@ -64,11 +64,13 @@ class Ablations:
         return np.stack(self._answers([tuple(row) for row in present.tolist()]))
 
     def _without(self, present: tuple[bool, ...]) -> Encoding:
-        removed = {i for source, kept in zip(self.sources, present, strict=True) if not kept for i in source.tokens}
-        left = self.completed.without(removed)
-        if len(left) == self._generated if left.source is None else not len(left.source):
+        removed = {
+            i for source, is_present in zip(self.sources, present, strict=True) if not is_present for i in source.tokens
+        }
+        remaining = self.completed.without(removed)
+        if len(remaining) == self._generated if remaining.source is None else not len(remaining.source):
             raise InputError("nothing of the prompt is left without its sources; name sources that are a part of it")
-        return left
+        return remaining
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
         """Return the log-probabilities of the answer's tokens in each text, (G,) each."""
@@ -163,7 +165,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, f
         part = order[len(lost) : len(lost) + VERIFIED_AT_ONCE]
         (nats,) = leave_one_out(ablations, weights[None], part)  # (n,)
         lost |= dict(zip(part, nats.tolist(), strict=True))
-        rates = [max(nats, 0.0) / scores[place] for place, nats in lost.items() if scores[place] > 0]
+        rates = [max(nats, 0.0) / scores[source] for source, nats in lost.items() if scores[source] > 0]
         following = float(scores[order[len(lost)]]) if len(lost) < len(order) else 0.0
         if MARGIN * max(rates, default=0.0) * max(following, 0.0) <= max(lost.values()):
             break

@@ -60,7 +60,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """
     signature = inspect.signature(function)
     name = {"__init__": "Explainer", "__call__": "an explainer's call"}.get(function.__name__, function.__name__)
-    known = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     every = signature.parameters.keys() - RECEIVERS
     hands_on = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
@@ -68,7 +68,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
         unknown = [key for key in kwargs if key not in every and (not hands_on or key in OPEN)]
         if unknown:
-            raise _unknown(name, unknown[0], known, kwargs)
+            raise _unknown(name, unknown[0], keywords, kwargs)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -78,26 +78,27 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
-def _unknown(name: str, key: str, known: Iterable[str], given: Mapping[str, Any]) -> InputError | MethodError:
-    known = list(known)
-    close = [one for one in RENAMED.get(key, ()) if one in known] or difflib.get_close_matches(key, known, 1, 0.75)
+def _unknown(name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any]) -> InputError | MethodError:
+    keywords = list(keywords)
+    close = [one for one in RENAMED.get(key, ()) if one in keywords]
+    close = close or difflib.get_close_matches(key, keywords, 1, 0.75)
     if close:
         advice = f"did you mean {close[0]}=?"
     elif key in ELSEWHERE:
         advice = ELSEWHERE[key]
-    elif "method" in known and (setting := _as_setting(key, given)) is not None:
+    elif "method" in keywords and (setting := _as_setting(key, arguments)) is not None:
         return MethodError(f"{name} has no argument {key!r}, which is a setting of a method: method={setting!r}")
     else:
-        advice = f"it has {', '.join(f'{one}=' for one in known)}"
+        advice = f"it has {', '.join(f'{one}=' for one in keywords)}"
     return InputError(f"{name} has no argument {key!r}: {advice}")
 
 
-def _as_setting(key: str, given: Mapping[str, Any]) -> str | None:
+def _as_setting(key: str, arguments: Mapping[str, Any]) -> str | None:
     """Return a method with a setting as it is written: of the method given, or of the first that has it."""
     owners = [info.name for info in list_methods() if key in info.defaults]
-    wanted = str(given.get("method", "")).partition(":")[0]
-    owner = wanted if wanted in owners else next(iter(owners), None)
-    return None if owner is None else f"{owner}:{key}={given[key]}"
+    method_name = str(arguments.get("method", "")).partition(":")[0]
+    owner = method_name if method_name in owners else next(iter(owners), None)
+    return None if owner is None else f"{owner}:{key}={arguments[key]}"
 
 
 def _unbound(name: str, signature: inspect.Signature, problem: str) -> str:

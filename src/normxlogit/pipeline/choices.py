@@ -42,8 +42,8 @@ def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribut
     options.check_count(len(questions))
     results = []
     with progress_bar(len(questions), options.progress) as advance:
-        for place, question in enumerate(questions):
-            results.append(_explain_one(model, task, question, options.only(place)))
+        for index, question in enumerate(questions):
+            results.append(_explain_one(model, task, question, options.only(index)))
             advance(1)
     return results[0] if single else Attributions(results)
 

@@ -209,7 +209,7 @@ def _lost(model: TaskModel, completed: Completed, found: Sources, count: int | N
     if count is None:
         lost = verified(ablations, weights[0], found.scores.astype(np.float64))
     else:
-        places = [source.place for source in found.top(count)]
+        places = [source.source for source in found.top(count)]
         (values,) = leave_one_out(ablations, weights, places)  # (N,)
         lost = dict(zip(places, values.tolist(), strict=True))
     return {sources[place].name: nats for place, nats in lost.items()}

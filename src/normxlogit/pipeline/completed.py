@@ -34,23 +34,23 @@ class Completed:
 
         The prompt is then the source and the decoder's first token.
         """
-        own, source = self.encoding, self.encoding.source
+        encoded, source = self.encoding, self.encoding.source
         if source is None:
             return self
         text, offsets, shift = None, None, 0
-        if None not in (source.text, source.offsets, own.text, own.offsets):
+        if None not in (source.text, source.offsets, encoded.text, encoded.offsets):
             shift = len(source.text or "") + 1
-            text = f"{source.text}\n{own.text}"
-            offsets = (*(source.offsets or ()), *((start + shift, end + shift) for start, end in own.offsets or ()))
+            text = f"{source.text}\n{encoded.text}"
+            offsets = (*(source.offsets or ()), *((start + shift, end + shift) for start, end in encoded.offsets or ()))
         encoding = Encoding(
-            {"input_ids": [*source.ids, *own.ids]},
-            (*source.tokens, *own.tokens),
+            {"input_ids": [*source.ids, *encoded.ids]},
+            (*source.tokens, *encoded.tokens),
             offsets,
             None,
-            (*source.sequence_ids, *own.sequence_ids),
-            (*source.special, *own.special),
+            (*source.sequence_ids, *encoded.sequence_ids),
+            (*source.special, *encoded.special),
             text,
-            notes=own.notes,
+            notes=encoded.notes,
         )
         return replace(
             self,
@@ -65,10 +65,10 @@ class Completed:
         Args:
             out: Their places in `joined`.
         """
-        own, source = self.encoding, self.encoding.source
+        encoded, source = self.encoding, self.encoding.source
         if source is None:
-            return own.take(i for i in range(len(own)) if i not in out)
-        return replace(own, source=source.take(i for i in range(len(source)) if i not in out))
+            return encoded.take(i for i in range(len(encoded)) if i not in out)
+        return replace(encoded, source=source.take(i for i in range(len(source)) if i not in out))
 
     @property
     def messages(self) -> tuple[MessageSpan, ...] | None:
@@ -82,16 +82,16 @@ class Completed:
         Raises:
             InputError: If the tokenizer gives no offsets.
         """
-        whole = self.joined()
-        encoding = whole.encoding
+        joined = self.joined()
+        encoding = joined.encoding
         if encoding.offsets is None or encoding.text is None:
             raise InputError("sources need a tokenizer that reports character offsets")
         return Sequenced(
             encoding.text,
             encoding.offsets,
             encoding.special,
-            whole.prompt_tokens,
-            whole.prompt_characters,
+            joined.prompt_tokens,
+            joined.prompt_characters,
             self.messages,
         )
 
@@ -132,7 +132,7 @@ class Completed:
         content = next((c for c in self.contents if c.message == span[0]), None)
         if content is None:
             raise InputError(f"source {name!r}: the prompt holds no message {span[0]}")
-        start, end = (content.start - content.trimmed + place for place in span[1:])
+        start, end = (content.start - content.trimmed + position for position in span[1:])
         if not content.start <= start < end <= content.end:
             raise InputError(f"source {name!r}: {span[1:]} is not a span of message {span[0]} as the prompt holds it")
         return start, end

@@ -110,15 +110,15 @@ def explain_completions(
         TargetError: If a token asked for does not exist.
     """
     model.refresh()
-    every = [explained(model, one, wanted) for one, wanted in zip(completed, options, strict=True)]
+    every = [explained(model, one, one_options) for one, one_options in zip(completed, options, strict=True)]
     if every[0].context.source is not None:  # a source each
         return [_with_source(model, one) for one in every]
 
     def work(places: list[int]) -> list[GenerationAttribution]:
         batch = [every[i] for i in places]
-        found = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
+        results = [result for part in _parts(batch, model.vocabulary_size) for result in _explain(model, part)]
         advance(len(places))
-        return found
+        return results
 
     contexts = [one.context for one in every]
     with progress_bar(len(every), None) as advance:
@@ -208,16 +208,16 @@ def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
         del run  # for memory
         return _in_halves(one, lambda part: _with_source(model, part))
     with torch.inference_mode():
-        said = _said(model, run.hidden[0], one)
+        described = _said(model, run.hidden[0], one)
     count = len(one.ids)
     request = Request(model, run, _target(model, torch.tensor([one.ids]), one.contrast, run), ())
     each = method.score_each(request, torch.arange(count)[None] + one.start - 1)
     if each is None:
         raise MethodError(f"{method.info.name} gives no scores of completions")
-    found = _row(each, 0, count)  # of S + T - 1 tokens
-    check_finite(method, request, found.values.numpy())
-    model.check_finite(found.values.numpy(), run.batch)
-    return _result(model, one._replace(completed=one.completed.joined()), (), found, said)
+    scores = _row(each, 0, count)  # of S + T - 1 tokens
+    check_finite(method, request, scores.values.numpy())
+    model.check_finite(scores.values.numpy(), run.batch)
+    return _result(model, one._replace(completed=one.completed.joined()), (), scores, described)
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:
@@ -230,10 +230,10 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
     """
     with torch.inference_mode():
         layers = layer_numbers(batch[0].options.layers, model)
-        said = [_said(model, states, one) for states, one in zip(_rows(run, run.hidden), batch, strict=True)]
-    found = _scored(model, run, batch, layers)
+        described = [_said(model, states, one) for states, one in zip(_rows(run, run.hidden), batch, strict=True)]
+    all_scores = _scored(model, run, batch, layers)
     results = []
-    for one, scores, predictions in zip(batch, found, said, strict=True):
+    for one, scores, predictions in zip(batch, all_scores, described, strict=True):
         model.check_finite(scores.values.numpy(), run.batch)
         result = _result(model, one, layers, scores, predictions)
         same = same_as_contrast(one.ids, one.contrast, result.targets[0].contrast)
@@ -244,7 +244,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
 
 def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
     """Return what belongs to the real tokens of each text, of (B, T, ...)."""
-    return [own[mask.to(own.device)] for own, mask in zip(values, run.batch.mask, strict=True)]
+    return [states[mask.to(states.device)] for states, mask in zip(values, run.batch.mask, strict=True)]
 
 
 def _scored(model: TaskModel, run: ForwardPass, batch: Sequence[Explained], layers: tuple[int, ...]) -> list[Scores]:
@@ -252,7 +252,7 @@ def _scored(model: TaskModel, run: ForwardPass, batch: Sequence[Explained], laye
     method = batch[0].options.method
     if method.info.tokenwise:
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
-        return [_at_once(model, own, one, layers) for own, one in zip(rows, batch, strict=True)]
+        return [_at_once(model, one_run, one, layers) for one_run, one in zip(rows, batch, strict=True)]
     count = max(len(one.ids) for one in batch)
     starts = run.batch.mask.int().argmax(-1).tolist()  # padding on the left, if any
     ids, places = torch.zeros(len(batch), count, dtype=torch.long), torch.full((len(batch), count), -1)  # (B, G)
@@ -268,28 +268,30 @@ def _scored(model: TaskModel, run: ForwardPass, batch: Sequence[Explained], laye
 
 def _row(each: Scores, row: int, count: int, mask: Tensor | None = None) -> Scores:
     """Return the scores of one text of a batch on the host: `count` generated tokens, (G, L, T), of the real tokens."""
-    own = each.map(lambda values: values[row, :count].detach().float().cpu())
+    row_scores = each.map(lambda values: values[row, :count].detach().float().cpu())
     sinks = None if each.sinks is None else each.sinks[row].cpu()
     if mask is None:
-        return replace(own, sinks=sinks)
-    return replace(own, values=own.values[..., mask.cpu()], sinks=None if sinks is None else sinks[mask.cpu()])
+        return replace(row_scores, sinks=sinks)
+    return replace(
+        row_scores, values=row_scores.values[..., mask.cpu()], sinks=None if sinks is None else sinks[mask.cpu()]
+    )
 
 
 def _result(
     model: TaskModel,
     one: Explained,
     layers: tuple[int, ...],
-    found: Scores,
-    said: tuple[list[Prediction], list[Prediction]],
+    row_scores: Scores,
+    described: tuple[list[Prediction], list[Prediction]],
 ) -> GenerationAttribution:
     completed, options, start = one.completed, one.options, one.start
     sequence, text = completed.encoding, completed.encoding.text
-    places = torch.arange(found.values.shape[-1])  # (T - 1,)
-    seen = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
-    scores = torch.nn.functional.pad(found.values * seen[:, None], (0, 1))  # (G, L, T)
+    places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
+    is_read = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
+    scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
     alone = sequence.source is not None  # the decoder's tokens without those of the source
     axes = (slice(None), slice(None) if layers else 0)
-    sinks = () if found.sinks is None else tuple(found.sinks.nonzero()[:, 0].tolist())
+    sinks = () if row_scores.sinks is None else tuple(row_scores.sinks.nonzero()[:, 0].tolist())
     names = [name_of(model, i) for i in one.ids]
     other = None if one.contrast is None else name_of(model, one.contrast)
     return GenerationAttribution(
@@ -301,8 +303,8 @@ def _result(
         text=text,
         completion="".join(sequence.tokens[start:]) if text is None else text[completed.prompt_characters :],
         prompt_tokens=start,
-        predictions=tuple(said[0]),
-        generated=tuple(said[1]),
+        predictions=tuple(described[0]),
+        generated=tuple(described[1]),
         targets=tuple(
             TargetInfo("token", (name,), (index,), other, one.contrast, start + g - 1)
             for g, (name, index) in enumerate(zip(names, one.ids, strict=True))
@@ -314,9 +316,9 @@ def _result(
         signed=options.method.signed_on(model.task),
         notes=(*sequence.notes, *((NO_SOURCE,) if alone else ()), *sink_note(sequence.tokens, sequence.special, sinks)),
         version=__version__,
-        diagnostics={name: tuple(values.tolist()) for name, values in found.diagnostics.items()},
-        bias=None if found.bias is None else found.bias[axes].contiguous().numpy(),
-        sink=found.sink[axes].contiguous().numpy() if found.sink is not None and sinks else None,
+        diagnostics={name: tuple(values.tolist()) for name, values in row_scores.diagnostics.items()},
+        bias=None if row_scores.bias is None else row_scores.bias[axes].contiguous().numpy(),
+        sink=row_scores.sink[axes].contiguous().numpy() if row_scores.sink is not None and sinks else None,
         sinks=sinks,
         merge=options.method.word_merge,
         messages=None if alone else completed.messages,
@@ -355,9 +357,9 @@ def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[i
     distinct = list(dict.fromkeys(one.ids))
     target = _target(model, torch.tensor([distinct]), one.contrast, run)
     request = Request(model, run, target, layers)
-    found = _row(run_method(one.options.method, request), 0, len(distinct), run.batch.mask[0])  # of R entries
-    check_finite(one.options.method, request, found.values.numpy())
-    return found.map(lambda values: values[[distinct.index(i) for i in one.ids]])
+    scores = _row(run_method(one.options.method, request), 0, len(distinct), run.batch.mask[0])  # of R entries
+    check_finite(one.options.method, request, scores.values.numpy())
+    return scores.map(lambda values: values[[distinct.index(i) for i in one.ids]])
 
 
 def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Scores:
@@ -369,10 +371,10 @@ def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Sc
             run = model.run(batch, layers=bool(layers))
         target = _target(model, torch.tensor([[index]]), one.contrast, run)
         request = Request(model, run, target, layers)
-        found = _row(run_method(one.options.method, request), 0, 1)  # (1, L, P + g)
-        check_finite(one.options.method, request, found.values.numpy())
-        rest = len(one.context) - one.start - g
-        rows.append(replace(found, values=torch.nn.functional.pad(found.values, (0, rest))))
+        scores = _row(run_method(one.options.method, request), 0, 1)  # (1, L, P + g)
+        check_finite(one.options.method, request, scores.values.numpy())
+        later = len(one.context) - one.start - g
+        rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)
 
 
@@ -385,15 +387,15 @@ def _said(model: TaskModel, states: Tensor, one: Explained) -> tuple[list[Predic
         one: The completion.
     """
     best: list[Prediction] = []
-    own: list[Prediction] = []
+    generated: list[Prediction] = []
     states, ids = states[one.start - 1 :], torch.tensor(one.written)  # (G, H), (G,)
     for part, chosen in zip(states.split(ROWS_AT_ONCE), ids.split(ROWS_AT_ONCE), strict=True):
         logits = model.head.tokens(part).float()  # (G', V)
         top = logits.max(-1)
-        there = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
+        values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
         total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours
-        for said, values, indices in ((best, top.values, top.indices), (own, there, chosen)):
+        for described, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
             chances = (values - top.values).exp() / total  # (G',)
             for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
-                said.append(Prediction(name_of(model, index), index, value, chance))
-    return best, own
+                described.append(Prediction(name_of(model, index), index, value, chance))
+    return best, generated

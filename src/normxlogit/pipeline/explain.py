@@ -33,8 +33,8 @@ class ScoreColumns:
         ids: Classes or vocabulary entries explained, (B, K).
         contrast: The entry subtracted, (B,), None without contrast.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
-        said: The prediction, its index and its probability (NaN for none), (B, 3); None where the answer is a span.
-        heard: The same of each token alone, (N, 3); None where it was not computed.
+        predictions: Value, index and probability (NaN for none) of each, (B, 3); None where the answer is a span.
+        token_predictions: The same of each token alone, (N, 3); None where it was not computed.
         spans: The answers of a model that answers with spans.
         target: What is explained.
         layers: The layers asked for.
@@ -49,7 +49,7 @@ class ScoreColumns:
     ids: FloatArray
     contrast: FloatArray | None
     places: FloatArray | None
-    said: FloatArray | None
+    predictions: FloatArray | None
     heard: FloatArray | None
     spans: list[Prediction] | None
     target: Target
@@ -73,8 +73,8 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     each = None if options.targets is None else [options.targets[i] for i in batch.indices]
     target = resolve(model, run, options.target, options.contrast, each)
     try:
-        wanted = layer_numbers(options.layers, model)
-        request = Request(model, run, target, wanted)
+        layers = layer_numbers(options.layers, model)
+        request = Request(model, run, target, layers)
         scores = run_method(method, request)
     except HeadMismatchError as error:
         raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
@@ -90,15 +90,15 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
         scores.sink,
         None if scores.sinks is None else batch.real(scores.sinks),
     )
-    measured = {name: found.tolist() for name, found in scores.diagnostics.items()}
-    ids, contrast, places, said, heard, bias, sink, sinks = others
-    if said is not None:
-        model.check_finite(said[:, 0], batch)
+    measured = {name: measures.tolist() for name, measures in scores.diagnostics.items()}
+    ids, contrast, places, predictions, heard, bias, sink, sinks = others
+    if predictions is not None:
+        model.check_finite(predictions[:, 0], batch)
     check_finite(method, request, values.swapaxes(1, 2))  # (N, L, K)
     spans = model.task.answers(run) if extractive else None
     lengths = tuple(len(encoding) for encoding in batch.encodings)
     return ScoreColumns(
-        values, ids, contrast, places, said, heard, spans, target, wanted, measured, bias, sink, sinks, lengths
+        values, ids, contrast, places, predictions, heard, spans, target, layers, measured, bias, sink, sinks, lengths
     )
 
 
@@ -114,7 +114,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         B results.
     """
     method, columns = options.method, score_batch(model, run, options)
-    texts = columns.spans if columns.said is None else model.task.describe(columns.said)
+    texts = columns.spans if columns.predictions is None else model.task.describe(columns.predictions)
     tokens = None if columns.heard is None else model.task.describe(columns.heard)
     target = columns.target
     infos = describe_targets(model, target, columns.ids, columns.contrast, columns.places)
@@ -123,7 +123,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
         axes = (slice(None) if target.labelled else 0, slice(None) if columns.layers else 0)
-        own = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not asked for
+        values = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not asked for
         sinks = () if columns.sinks is None else tuple(columns.sinks[part].nonzero()[0].tolist())
         bias, sink = (
             None if values is None else np.array(values[row][axes], np.float32, order="C")
@@ -134,7 +134,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
         results.append(
             model.task.result(
                 encoding,
-                scores=np.array(own, np.float32, order="C"),
+                scores=np.array(values, np.float32, order="C"),
                 **about
                 | {"notes": (*about["notes"], *precision, *same, *sink_note(encoding.tokens, encoding.special, sinks))},
                 prediction=texts[row],  # type: ignore[index]
@@ -178,10 +178,10 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
     Args:
         *tensors: Of any shape and type; None stays None. Indices below 2^24 stay exact.
     """
-    there = [t for t in tensors if t is not None and t.device.type != "cpu"]
-    if not there:
+    on_device = [t for t in tensors if t is not None and t.device.type != "cpu"]
+    if not on_device:
         return [None if t is None else t.float().numpy() for t in tensors]
-    flat = torch.cat([t.float().to(there[0].device).flatten() for t in tensors if t is not None]).cpu()
+    flat = torch.cat([t.float().to(on_device[0].device).flatten() for t in tensors if t is not None]).cpu()
     parts = iter(flat.split([t.numel() for t in tensors if t is not None]))
     return [None if t is None else next(parts).view(t.shape).numpy() for t in tensors]
 
@@ -197,8 +197,8 @@ def _places(run: ForwardPass) -> Tensor | None:
 
 def _diagnostics(measured: dict[str, Any], row: int, labelled: bool) -> dict[str, Any]:
     """Return what the method measured of itself on one text: a number, or a tuple of them along the label axis."""
-    found = {name: tuple(values[row]) for name, values in measured.items()}
-    return {name: values if labelled else values[0] for name, values in found.items()}
+    of_row = {name: tuple(values[row]) for name, values in measured.items()}
+    return {name: values if labelled else values[0] for name, values in of_row.items()}
 
 
 def _token_predictions(model: TaskModel, run: ForwardPass, shown: bool | None) -> Tensor | None:

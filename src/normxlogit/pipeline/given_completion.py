@@ -52,17 +52,17 @@ def explain_generation(
     prompts, states, logits, written = _checked(model, inputs, outputs)
     every = []
     for encoding, ids in zip(model.encoder.from_batch(_given(inputs)), written, strict=True):
-        whole = append_tokens(model.tokenizer, encoding, ids)
-        every.append(explained(model, Completed(whole, len(encoding), len(encoding.text or "")), options))
+        sequence = append_tokens(model.tokenizer, encoding, ids)
+        every.append(explained(model, Completed(sequence, len(encoding), len(encoding.text or "")), options))
     batch = _as_read(model, inputs, prompts, every)
     with torch.inference_mode():
         run = _run(model, batch, states, layers=options.layers is not None)
         start = prompts.shape[1]
         hidden = run.hidden[:, start - 1 :]  # (B, G, H)
         for row, ids in enumerate(written):
-            found = model.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
-            own = logits[row, : len(ids)].to(found)  # (G, V)
-            difference = (found - own).abs()[own.isfinite()].max().item()
+            computed = model.head.tokens(hidden[row, : len(ids)]).float()  # (G, V)
+            returned = logits[row, : len(ids)].to(computed)  # (G, V)
+            difference = (computed - returned).abs()[returned.isfinite()].max().item()
             if not difference <= tolerance_for(logits[row]):
                 raise HeadMismatchError(
                     f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
@@ -90,10 +90,10 @@ def _checked(
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
         )
     ends = model.copy.reference.generation_config.eos_token_id
-    known = set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
+    end_ids = set() if ends is None else {ends} if isinstance(ends, int) else set(ends)
     written = []
     for row in sequences[:, prompts.shape[1] :].tolist():
-        last = next((place for place, token in enumerate(row) if token in known), len(row) - 1)
+        last = next((index for index, token in enumerate(row) if token in end_ids), len(row) - 1)
         written.append(row[: last + 1])
     return prompts, states, torch.stack(list(logits), 1), written
 
@@ -109,9 +109,9 @@ def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every
     mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
     after = torch.zeros(len(written), longest, dtype=torch.long)  # (B, G - 1)
     ids = torch.full_like(after, model.pad_id)  # (B, G - 1)
-    for row, own in enumerate(written):
-        after[row, : len(own) - 1] = 1
-        ids[row, : len(own) - 1] = torch.tensor(own[:-1], dtype=torch.long)
+    for row, row_ids in enumerate(written):
+        after[row, : len(row_ids) - 1] = 1
+        ids[row, : len(row_ids) - 1] = torch.tensor(row_ids[:-1], dtype=torch.long)
     attended = torch.cat([mask.long(), after], 1)  # (B, T)
     tokens = torch.cat([prompts.cpu(), ids], 1)  # (B, T)
     tensors = {"input_ids": tokens.to(model.device), "attention_mask": attended.to(model.device)}

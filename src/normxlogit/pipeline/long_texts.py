@@ -43,21 +43,21 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
         InputError: If the shorter text of a pair leaves no room for the longer.
     """
     limit = model.encoder.limit or len(encoding)
-    place = model.task.known_position(encoding)
-    kept = windows(encoding, limit) if place is None else [_around(encoding, limit, place)]
-    parts = [encoding.take(places) for places in kept]
+    position = model.task.known_position(encoding)
+    kept_windows = windows(encoding, limit) if position is None else [_around(encoding, limit, position)]
+    parts = [encoding.take(places) for places in kept_windows]
     runs = _read(model, parts, options)
     if model.task.per_token:
         chosen = model.task.answering_window(runs)
         result = explain_batch(model, runs[chosen], options)[0]
-        result = replace(result, prediction=model.task.in_whole_text(result.prediction, kept[chosen]))
-        return _spread(encoding, kept[chosen], result, limit)
+        result = replace(result, prediction=model.task.in_whole_text(result.prediction, kept_windows[chosen]))
+        return _spread(encoding, kept_windows[chosen], result, limit)
     mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     prediction = model.task.describe(*to_host(model.task.top(mean)))[0]
     if options.target is None:
         options = replace(options, target=int(model.task.default_target(mean)))
     results = [explain_batch(model, run, options)[0] for run in runs]
-    return replace(_merged(encoding, kept, results, limit), prediction=prediction)
+    return replace(_merged(encoding, kept_windows, results, limit), prediction=prediction)
 
 
 def windows(encoding: Encoding, limit: int) -> list[Places]:
@@ -101,10 +101,10 @@ def _without(encoding: Encoding, content: Places, start: int, room: int) -> Plac
     return [i for i in range(len(encoding)) if i not in left_out]
 
 
-def _around(encoding: Encoding, limit: int, place: int) -> Places:
+def _around(encoding: Encoding, limit: int, position: int) -> Places:
     """Return the window with a token in its middle, as far as the text's ends allow."""
     content, room = _content(encoding, limit)
-    middle = sum(i < place for i in content)
+    middle = sum(i < position for i in content)
     start = min(max(0, middle - room // 2), len(content) - room)
     return _without(encoding, content, start, room)
 
@@ -134,7 +134,7 @@ def _spread(encoding: Encoding, places: Places, result: Attribution, limit: int)
     return _whole(encoding, result, scores, note, target=target, token_predictions=None, sinks=sinks)
 
 
-def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], limit: int) -> Attribution:
+def _merged(encoding: Encoding, kept_windows: list[Places], results: list[Attribution], limit: int) -> Attribution:
     """Merge the scores of overlapping windows; take a token's prediction from the window where it is most central.
 
     The prediction is the mean of W windows' logits, so a token whose scores add up to them has the sum of its windows'
@@ -145,23 +145,23 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
     adds_up = len(biases) == len(results)
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
     count = np.zeros(len(encoding), dtype=np.float32)  # (T,)
-    for places, result in zip(kept, results, strict=True):
+    for places, result in zip(kept_windows, results, strict=True):
         total[..., places] += result.scores
         count[places] += 1
-    scores = total / (len(kept) if adds_up else count)  # (..., T)
+    scores = total / (len(kept_windows) if adds_up else count)  # (..., T)
     heard = None
     if first.token_predictions is not None:
         best: dict[int, tuple[int, int, int]] = {}
-        for window, places in enumerate(kept):
-            for index, place in enumerate(places):
+        for window, places in enumerate(kept_windows):
+            for index, token in enumerate(places):
                 margin = min(index, len(places) - 1 - index)
-                best[place] = max(best.get(place, (-1, 0, 0)), (margin, -window, index))
+                best[token] = max(best.get(token, (-1, 0, 0)), (margin, -window, index))
         heard = tuple(
             results[-window].token_predictions[index]  # type: ignore[index]
             for _, window, index in (best[i] for i in range(len(encoding)))
         )
     note = (
-        f"the text has {len(encoding)} tokens and the model reads {limit}: it was read in {len(kept)} windows; "
+        f"the text has {len(encoding)} tokens and the model reads {limit}: it was read in {len(kept_windows)} windows; "
         + ("scores are shares of the mean logits, " if adds_up else "scores are the mean where windows overlap, ")
         + "and the prediction is that of the mean logits"
     )
@@ -170,7 +170,7 @@ def _merged(encoding: Encoding, kept: list[Places], results: list[Attribution], 
         for name in first.diagnostics
     }
     bias = np.asarray(np.mean(biases, 0), np.float32) if adds_up else None  # (...,)
-    sinks = tuple(sorted({int(places[i]) for places, r in zip(kept, results, strict=True) for i in r.sinks}))
+    sinks = tuple(sorted({int(places[i]) for places, r in zip(kept_windows, results, strict=True) for i in r.sinks}))
     sink = sum(np.zeros_like(r.scores[..., 0]) if r.sink is None else r.sink for r in results) / len(results)
     besides = {"bias": bias, "sinks": sinks, "sink": np.asarray(sink, np.float32) if sinks else None}
     notes = [

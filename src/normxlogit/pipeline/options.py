@@ -90,9 +90,9 @@ class Options:
         if isinstance(self.targets, str | bytes) or not isinstance(self.targets, Sequence):
             object.__setattr__(self, "targets", _listed(self.targets))
 
-    def only(self, place: int) -> "Options":
+    def only(self, index: int) -> "Options":
         """Return the options of one input."""
-        return self if self.targets is None else replace(self, target=self.targets[place], targets=None)
+        return self if self.targets is None else replace(self, target=self.targets[index], targets=None)
 
     def check_count(self, inputs: int) -> None:
         """Refuse a list of targets that does not fit the inputs.

@@ -58,12 +58,12 @@ def explain_written(model: TaskModel, prompts: Any, completions: Any, options: O
     each, single = read_prompts(prompts)
     lists = {"completion": completions, "targets": options.targets, "sources": sources}
     rows = {name: [value] if single else _one_each(name, value, len(each)) for name, value in lists.items()}
-    wanted = [replace(options, targets=targets) for targets in rows["targets"]]
+    each_options = [replace(options, targets=targets) for targets in rows["targets"]]
     completed = [
         read_completion(model, before, after).with_sources(sources)
         for before, after, sources in zip(each, rows["completion"], rows["sources"], strict=True)
     ]
-    results = explain_completions(model, completed, wanted)
+    results = explain_completions(model, completed, each_options)
     return results[0] if single else Attributions(results)
 
 

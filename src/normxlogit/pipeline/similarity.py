@@ -108,23 +108,26 @@ def _explain(model: TaskModel, first: str, others: Sequence[str], method: Method
     encodings = model.task.encode_texts(model, texts)
     sides = map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places]))
     query, documents = sides[0], sides[1:]
-    found = _score(model, [query], method, torch.stack([d.vector for d in documents])[None])[0]  # K is a text each
-    wanted = query.vector[None]  # (1, C)
+    vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
+    (query_shares,) = _score(model, [query], method, vectors)
+    directions = query.vector[None]  # (1, C)
     rows: Tensor | None = None
     if matrix:
         eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
         rows = _score(model, [query], method, eye[None])[0].whole().T  # (T1 + 1, C), over the vector's length
-        wanted = torch.cat([wanted, rows.to(wanted)])  # (1 + T1 + 1, C)
+        directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
     each = map_batches(
         model,
         [d.encoding for d in documents],
-        lambda places: _score(model, [documents[i] for i in places], method, wanted.expand(len(places), -1, -1)),
+        lambda places: _score(model, [documents[i] for i in places], method, directions.expand(len(places), -1, -1)),
         share=method.memory,
     )
     results = []
     for k, (document, shares) in enumerate(zip(documents, each, strict=True)):
-        own = Shares(found.scores[k], None if found.bias is None else found.bias[k], found.sinks)
-        results.append(_result(model, (first, others[k]), (query, document), (own, shares), method))
+        shares_of_query = Shares(
+            query_shares.scores[k], None if query_shares.bias is None else query_shares.bias[k], query_shares.sinks
+        )
+        results.append(_result(model, (first, others[k]), (query, document), (shares_of_query, shares), method))
     return results
 
 
@@ -156,16 +159,16 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
         run: ForwardPass = method.forward(model, batch)
     request = Request(model, run, Direction.of(model.task, vectors), ())
     scores = run_method(method, request)
-    found = []
+    each = []
     for row, mask in enumerate(batch.mask):
-        own = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
-        check_finite(method, request, own[:, None].cpu().numpy())
-        none = None if scores.bias is None else scores.bias[row, :, 0].detach().to(own)  # (K,)
+        values = scores.values[row, :, 0].detach()[:, mask].float()  # (K, T)
+        check_finite(method, request, values[:, None].cpu().numpy())
+        none = None if scores.bias is None else scores.bias[row, :, 0].detach().to(values)  # (K,)
         if none is not None and scores.sink is not None:
-            none = none + scores.sink[row, :, 0].detach().to(own)  # (K,)
+            none = none + scores.sink[row, :, 0].detach().to(values)  # (K,)
         sinks = () if scores.sinks is None else tuple(scores.sinks[row][mask].nonzero()[:, 0].tolist())
-        found.append(Shares(own, none, sinks))
-    return found
+        each.append(Shares(values, none, sinks))
+    return each
 
 
 def _result(
@@ -178,7 +181,7 @@ def _result(
     (one, other), (first, second) = sides, shares
     cosine = float(one.vector.double() @ other.vector.double())
     scores = torch.cat([first.scores, second.scores[0]])  # (T1 + T2,)
-    own = torch.cat([one.states @ other.vector, other.states @ one.vector])  # (T1 + T2,)
+    state_cosines = torch.cat([one.states @ other.vector, other.states @ one.vector])  # (T1 + T2,)
     bias = None
     if first.bias is not None and second.bias is not None:
         bias = _host(torch.stack([first.bias, second.bias[0]]))
@@ -203,24 +206,24 @@ def _result(
         version=__version__,
         merge=method.word_merge,
         first_tokens=len(one.encoding),
-        own=_host(own),
+        state_cosines=_host(state_cosines),
         bias=bias,
         matrix=_host(second.whole()[1:]) if pairs else None,
-        own_matrix=_host(one.states @ other.states.T) if pairs else None,
+        state_cosine_matrix=_host(one.states @ other.states.T) if pairs else None,
     )
 
 
 def _fields(one: Encoding, other: Encoding) -> dict[str, Any]:
     """Return the fields that describe the tokens of both texts, one after the other."""
     both = (one, other)
-    told = one.offsets is not None and other.offsets is not None
+    have_offsets = one.offsets is not None and other.offsets is not None
     named = one.word_ids is not None and other.word_ids is not None
     return {
         "tokens": (*one.tokens, *other.tokens),
         "token_ids": (*one.ids, *other.ids),
-        "offsets": tuple(span for e in both for span in e.offsets or ()) if told else None,
+        "offsets": tuple(span for e in both for span in e.offsets or ()) if have_offsets else None,
         "word_ids": tuple(word for e in both for word in e.word_ids or ()) if named else None,
-        "sequence_ids": tuple(None if s is None else place for place, e in enumerate(both) for s in e.sequence_ids),
+        "sequence_ids": tuple(None if s is None else index for index, e in enumerate(both) for s in e.sequence_ids),
         "special_tokens_mask": (*one.special, *other.special),
     }
 
@@ -230,5 +233,5 @@ def _unit(vectors: Tensor) -> Tensor:
 
 
 def _host(values: Tensor) -> FloatArray:
-    found: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
-    return found
+    array: FloatArray = np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
+    return array

@@ -58,7 +58,7 @@ def explain_sources(
     source_pieces, part_pieces = sources_and_parts(completed, sources, parts)
     weights = part_weights(completed, part_pieces)
     model.prepare(model.batch([completed.encoding.take(range(len(completed.encoding) - 1))], [0]))
-    rest = written = np.zeros(len(part_pieces), np.float32)
+    outside = written = np.zeros(len(part_pieces), np.float32)
     bias: FloatArray | None = None
     sink: FloatArray | None = None
     sinks: tuple[int, ...] = ()
@@ -78,7 +78,7 @@ def explain_sources(
         values, bias, sink, sinks = direct
         start = sequence.prompt_tokens
         alone = [part._replace(tokens=(start + k,)) for k, part in enumerate(part_pieces)]
-        table, rest, written = sum_to_sources(values, alone, source_pieces, start, merge)
+        table, outside, written = sum_to_sources(values, alone, source_pieces, start, merge)
         passes |= {"backward_passes": float(len(part_pieces))}
     elif completed.encoding.source is not None:
         raise MethodError(
@@ -87,15 +87,15 @@ def explain_sources(
         )
     else:
         summed = explain_completion(model, completed, options).sources(sources, parts, merge=merge)
-        table, rest, written, bias = summed.table, summed.rest, summed.written, summed.bias
+        table, outside, written, bias = summed.table, summed.rest, summed.written, summed.bias
         sink, sinks = summed.sink, summed.sinks
         if not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
-    text, whole = sequence.text, completed.joined().encoding
+    text, encoding = sequence.text, completed.joined().encoding
     return Sources(
         scores=table.sum(0),
         table=table,
-        rest=rest.copy(),
+        rest=outside.copy(),
         written=written.copy(),
         bias=bias if merge == "sum" else None,
         sink=sink if merge == "sum" else None,
@@ -109,7 +109,7 @@ def explain_sources(
         settings=dict(options.method.settings) | ({"merge": merge} if merge != "sum" else {}),
         model=model.name,
         signed=options.method.signed_on(model.task),
-        notes=(*completed.encoding.notes, *sink_note(whole.tokens, whole.special, sinks)),
+        notes=(*completed.encoding.notes, *sink_note(encoding.tokens, encoding.special, sinks)),
         version=__version__,
         diagnostics=passes | measured,
     )

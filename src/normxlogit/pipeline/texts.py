@@ -81,16 +81,16 @@ def _explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options:
     results: dict[int, Attribution] = {}
     limit = model.encoder.limit
     groups: dict[Any, list[int]] = {}  # signals of one shape are read together; texts are padded
-    for place, encoding in enumerate(encodings):
+    for index, encoding in enumerate(encodings):
         if limit is None or len(encoding) <= limit:
-            groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(place)
+            groups.setdefault(encoding.signal and encoding.signal.shapes, []).append(index)
             continue
         if options.long_text != "window":
             raise InputError(
-                f"input {place} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads "
+                f"input {index} has {len(encoding)} tokens and the model reads {limit}; long_text='window' reads "
                 "encoded input in windows"
             )
-        results[place] = explain_long(model, encoding, options.only(place))
+        results[index] = explain_long(model, encoding, options.only(index))
     with progress_bar(sum(map(len, groups.values())), options.progress) as advance:
         for places in groups.values():
 
@@ -131,8 +131,8 @@ def explain_outputs(
     options.check_count(len(encodings))
     check_target(model, options.target, options.contrast, options.targets)
     read = {"attention_mask", *encodings[0].inputs}
-    given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in read}
-    tensors = {name: value[None] if value.ndim == 1 else value for name, value in given.items()}  # (B, T)
+    tensors_given = {name: value for name, value in inputs.items() if isinstance(value, Tensor) and name in read}
+    tensors = {name: value[None] if value.ndim == 1 else value for name, value in tensors_given.items()}  # (B, T)
     ids = tensors.get("input_ids")
     if ids is None:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")

@@ -55,17 +55,17 @@ def generate_each(
     limit = model.encoder.limit
     max_new_tokens = counted(max_new_tokens, "max_new_tokens")
     rooms = [max_new_tokens if limit is None else min(max_new_tokens, limit - len(one.encoding)) for one in read]
-    found: list[Completed | None] = [None] * len(read)
+    completions: list[Completed | None] = [None] * len(read)
     with torch.inference_mode():
         for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
-            places = [i for i, own in enumerate(rooms) if own == room]
-            config, rest = _generation_config(model, options, room)
-            written = write_each(model, [read[i].encoding for i in places], config, rest)
+            places = [i for i, each_room in enumerate(rooms) if each_room == room]
+            config, generate_options = _generation_config(model, options, room)
+            written = write_each(model, [read[i].encoding for i in places], config, generate_options)
             notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
             for i, ids in zip(places, written, strict=True):
-                whole = append_tokens(model.tokenizer, read[i].encoding, ids)
-                found[i] = replace(read[i], encoding=replace(whole, notes=(*read[i].encoding.notes, *notes)))
-    return [completed for completed in found if completed is not None]
+                sequence = append_tokens(model.tokenizer, read[i].encoding, ids)
+                completions[i] = replace(read[i], encoding=replace(sequence, notes=(*read[i].encoding.notes, *notes)))
+    return [completed for completed in completions if completed is not None]
 
 
 def opened(model: TaskModel, prompt: Prompt) -> Completed:
@@ -126,18 +126,18 @@ def _generation_config(
     model: TaskModel, options: Mapping[str, Any], room: int
 ) -> tuple[GenerationConfig, dict[str, Any]]:
     """Return the generation settings, greedy unless sampling is asked for, and the options that are no settings."""
-    given = dict(options)
-    config = copy.deepcopy(given.pop("generation_config", None) or model.module.generation_config)
+    settings = dict(options)
+    config = copy.deepcopy(settings.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()
     if not isinstance(config, GenerationConfig):
         raise InputError(f"generation_config must be a GenerationConfig of transformers, not {type(config).__name__}")
-    if not given.get("do_sample", "generation_config" in options and config.do_sample):
-        given |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
+    if not settings.get("do_sample", "generation_config" in options and config.do_sample):
+        settings |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     if config.pad_token_id is None:
         config.pad_token_id = model.pad_id
     config.max_length = None
-    rest = config.update(**given | {"max_new_tokens": room})
-    return config, rest
+    unused = config.update(**settings | {"max_new_tokens": room})
+    return config, unused
 
 
 def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:

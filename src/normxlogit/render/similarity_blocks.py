@@ -26,7 +26,7 @@ def similarity_blocks(s: Similarity) -> list[Block]:
         s: The result.
     """
     blocks = attribution_blocks(s)
-    if s.matrix is None or s.own_matrix is None:
+    if s.matrix is None or s.state_cosine_matrix is None:
         return blocks
     states = Fold("The cosine of the words' own states", [_states_grid(s)])
     return [*blocks, *([_pairs(s)] if s.has_words else []), Fold("Every pair", [pairs_grid(s)], opened=True), states]
@@ -70,7 +70,7 @@ def _pairs(s: Similarity) -> Table:
 
 
 def _states_grid(s: Similarity) -> Grid:
-    table = np.asarray(s.own_matrix)  # (T1, T2)
+    table = np.asarray(s.state_cosine_matrix)  # (T1, T2)
     if s.has_words:
         columns = [[token - s.first_tokens for token in word.tokens] for word in s.words_of(1)]
         rows = [list(word.tokens) for word in s.words_of(0)]

@@ -64,12 +64,12 @@ class Attributions(list[R], Exports):
     """Results in the order of their texts; a list, whose slices are collections of its class again."""
 
     @overload
-    def __getitem__(self, place: SupportsIndex) -> R: ...
+    def __getitem__(self, index: SupportsIndex) -> R: ...
     @overload
-    def __getitem__(self, place: slice) -> "Self": ...
-    def __getitem__(self, place: SupportsIndex | slice) -> "R | Self":
+    def __getitem__(self, index: slice) -> "Self": ...
+    def __getitem__(self, index: SupportsIndex | slice) -> "R | Self":
         """Return one result, or several as a collection."""
-        item = super().__getitem__(place)
+        item = super().__getitem__(index)
         return type(self)(item) if isinstance(item, list) else item
 
     def __add__(self, other: Iterable[Any]) -> "Attributions[Any]":
@@ -108,7 +108,7 @@ class Attributions(list[R], Exports):
         if isinstance(gold, str | bytes):
             raise InputError("gold= takes one label for each result, such as a list or a column")
         right = None if gold is None else self._right(list(gold))  # of a column in its order, whatever its index
-        kept = []
+        matches = []
         for i, result in enumerate(self):
             prediction = getattr(result, "prediction", None)
             if label is not None and (prediction is None or prediction.label != label):
@@ -116,8 +116,8 @@ class Attributions(list[R], Exports):
             if right is not None and right[i] is not (correct is None or correct):
                 continue
             if predicate is None or predicate(result):
-                kept.append(result)
-        return type(self)(kept)
+                matches.append(result)
+        return type(self)(matches)
 
     def _right(self, gold: list[Any]) -> list[bool | None]:
         """Return whether each prediction is the right label; None where a result has none, or its label is missing.
@@ -193,7 +193,7 @@ class Attributions(list[R], Exports):
         if not isinstance(states, list):
             raise DataError("not attributions: expected a list")
         results = []
-        for place, one in enumerate(states):
+        for index, one in enumerate(states):
             try:
                 fields = current(one)
                 kind = fields.get("kind")
@@ -201,7 +201,7 @@ class Attributions(list[R], Exports):
                     raise DataError(f"not an attribution; its kind is none of {', '.join(KINDS)}")
                 results.append(KINDS[kind].from_dict(fields))
             except DataError as error:  # noqa: PERF203  # names the result
-                raise DataError(f"result {place}: {error}") from None
+                raise DataError(f"result {index}: {error}") from None
         return cls(results)
 
     def to_json(self, *, ascii_only: bool = False) -> str:
@@ -260,9 +260,11 @@ class Attributions(list[R], Exports):
     def _repr_html_(self) -> str:
         from ..render.html import fragment
 
-        drawn = [fragment(result._blocks(), style=not place) for place, result in enumerate(self[:FRAGMENTS])]
-        left = len(self) - len(drawn)
-        return "".join(drawn) + (f"<p>and {left} more; to_html(path) writes a page of all</p>" if left else "")
+        drawn = [fragment(result._blocks(), style=not index) for index, result in enumerate(self[:FRAGMENTS])]
+        remaining = len(self) - len(drawn)
+        return "".join(drawn) + (
+            f"<p>and {remaining} more; to_html(path) writes a page of all</p>" if remaining else ""
+        )
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self))
@@ -296,9 +298,9 @@ def _text(result: Result) -> tuple[Any, ...]:
 def _text_indices(results: Sequence[tuple[Any, str]]) -> list[int]:
     """Return the index of each result's text; adjacent results of one text by several methods share it."""
     indices: list[int] = []
-    seen: set[str] = set()
-    for place, (text, method) in enumerate(results):
-        continued = place > 0 and text == results[place - 1][0] and method not in seen
-        seen = {*seen, method} if continued else {method}
+    methods: set[str] = set()
+    for index, (text, method) in enumerate(results):
+        continued = index > 0 and text == results[index - 1][0] and method not in methods
+        methods = {*methods, method} if continued else {method}
         indices.append(indices[-1] + (not continued) if indices else 0)
     return indices

@@ -148,7 +148,7 @@ def result_table(results: "Sequence[Result]") -> Any:
     of_sources = families == {True}
     row_of: Callable[[Any], dict[str, Any]] = _saved_sources if of_sources else text_row
     types = arrow_types(SAVED_SOURCES if of_sources else SAVED_TEXTS, ("words", "word_scores"))
-    rows = [{"row": place, "id": str(place), **row_of(result)} for place, result in enumerate(results)]
+    rows = [{"row": index, "id": str(index), **row_of(result)} for index, result in enumerate(results)]
     schema = pyarrow.schema(list(types.items()), metadata={METADATA: json.dumps({"format_version": FORMAT_VERSION})})
     try:
         columns = {name: pyarrow.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
@@ -176,8 +176,8 @@ def source_row(result: "Sources") -> dict[str, Any]:
 
 def _saved_sources(result: "Sources") -> dict[str, Any]:
     state = {"kind": result.kind, **_fields(result)}
-    own = {name: value for name, value in state.items() if name not in (*CORPUS_SOURCES, "table")}
-    return source_row(result) | {"own": json_text(plain(own))}
+    other_fields = {name: value for name, value in state.items() if name not in (*CORPUS_SOURCES, "table")}
+    return source_row(result) | {"own": json_text(plain(other_fields))}
 
 
 def text_row(result: "Result") -> dict[str, Any]:
@@ -235,11 +235,11 @@ def result_states(table: Any) -> list[dict[str, Any]]:
     if of_sources and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
     states = []
-    for place, row in enumerate(table.to_pylist()):
+    for index, row in enumerate(table.to_pylist()):
         try:
             states.append(_source_state(row, common) if of_sources else _text_state(row, common))
         except UNREADABLE as error:  # noqa: PERF203  # names the row
-            raise DataError(f"result {place}: not an attribution: {error!r}") from None
+            raise DataError(f"result {index}: not an attribution: {error!r}") from None
     return states
 
 

@@ -153,8 +153,8 @@ def rank_agreement(first: Attribution, second: Attribution) -> float:
         raise DataError("rankings are compared on the same tokens, and these results have other ones")
     if first.scores.ndim != 1 or second.scores.ndim != 1:
         raise DataError("rankings need one score for each token; choose with select(label=..., layer=...)")
-    kept = ~np.array(first.special_tokens_mask)
-    a, b = _ranks(first.scores[kept]), _ranks(second.scores[kept])
+    not_special = ~np.array(first.special_tokens_mask)
+    a, b = _ranks(first.scores[not_special]), _ranks(second.scores[not_special])
     if len(a) < 2 or not a.std() or not b.std():
         return float("nan")
     return float(np.corrcoef(a, b)[0, 1])

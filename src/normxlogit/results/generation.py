@@ -95,21 +95,21 @@ class GenerationAttribution(TokenScores):
         if index not in range(-len(self), len(self)):
             raise InputError(f"no generated token {index!r}; there are {len(self)}, counted from 0")
         index %= len(self)
-        seen = self.prompt_tokens + index
-        sinks = tuple(i for i in self.sinks if i < seen - 1)  # the position that predicts is never held constant
+        position = self.prompt_tokens + index
+        sinks = tuple(i for i in self.sinks if i < position - 1)  # the position that predicts is never held constant
         text = None
         if self.text is not None and self.offsets is not None:
             # Up to the end of the last token that was read: it may hold bytes of the next token's first character.
-            text = self.text[: max(self.offsets[seen][0], *(end for _, end in self.offsets[:seen]))]
+            text = self.text[: max(self.offsets[position][0], *(end for _, end in self.offsets[:position]))]
         return Attribution(
             **self._provenance(),
-            scores=np.ascontiguousarray(self.scores[index, ..., :seen]),
-            tokens=self.tokens[:seen],
-            token_ids=self.token_ids[:seen],
-            offsets=None if self.offsets is None else self.offsets[:seen],
+            scores=np.ascontiguousarray(self.scores[index, ..., :position]),
+            tokens=self.tokens[:position],
+            token_ids=self.token_ids[:position],
+            offsets=None if self.offsets is None else self.offsets[:position],
             word_ids=None,
-            sequence_ids=tuple(self._sequences()[:seen]),
-            special_tokens_mask=self.special_tokens_mask[:seen],
+            sequence_ids=tuple(self._sequences()[:position]),
+            special_tokens_mask=self.special_tokens_mask[:position],
             text=text,
             text_pair=None,
             prediction=self.predictions[index],
@@ -175,7 +175,7 @@ class GenerationAttribution(TokenScores):
         if centered:
             read = np.arange(len(self.tokens)) < start + np.arange(len(self))[:, None]  # (G, T)
             values = np.where(read, values - values.sum(0) / np.maximum(read.sum(0), 1), 0)  # (G, T)
-        table, rest, written = sum_to_sources(values, part_pieces, source_pieces, start, merge)
+        table, outside, written = sum_to_sources(values, part_pieces, source_pieces, start, merge)
         changed = ({"merge": merge} if merge != "sum" else {}) | ({"centered": True} if centered else {})
         bias, sink = (
             None
@@ -189,7 +189,7 @@ class GenerationAttribution(TokenScores):
             **self._provenance() | {"settings": {**self.settings, **changed}},
             scores=table.sum(0),
             table=table,
-            rest=rest,
+            rest=outside,
             written=written,
             bias=bias,
             sink=sink,
@@ -270,15 +270,20 @@ class GenerationAttribution(TokenScores):
         tokens = self._token_columns()
         table: Columns = {name: [] for name in ("generated", "generated_token", "label", "layer", *tokens, "score")}
         for g, target in enumerate(self.targets):
-            seen = self.prompt_tokens + g
+            position = self.prompt_tokens + g
             for row, layer in enumerate(self.layers or (None,)):
                 values = self.scores[g] if self.layers is None else self.scores[g, row]  # (T,)
-                one = {"generated": g, "generated_token": self.tokens[seen], "label": target.labels[0], "layer": layer}
+                one = {
+                    "generated": g,
+                    "generated_token": self.tokens[position],
+                    "label": target.labels[0],
+                    "layer": layer,
+                }
                 for name, value in one.items():
-                    table[name] += [value] * seen
+                    table[name] += [value] * position
                 for name, column in tokens.items():
-                    table[name] += column[:seen]
-                table["score"] += values[:seen].tolist()
+                    table[name] += column[:position]
+                table["score"] += values[:position].tolist()
         return table
 
     def _blocks(self) -> "list[Block]":

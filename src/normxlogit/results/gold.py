@@ -49,16 +49,16 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
         InputError: If a value is something else, or below 0 where it would be an index.
     """
     plain = [_plain(value) for value in values]
-    known = {name: index for index, name in labels}
-    numbered = {number: name for name in known if (number := _number(name)) is not None}
-    as_names = not tokens and any(number != known[name] for number, name in numbered.items())
-    from_one = len(numbered) == len(known) and all(number == known[name] + 1 for number, name in numbered.items())
+    index_of = {name: index for index, name in labels}
+    numbered = {number: name for name in index_of if (number := _number(name)) is not None}
+    as_names = not tokens and any(number != index_of[name] for number, name in numbered.items())
+    from_one = len(numbered) == len(index_of) and all(number == index_of[name] + 1 for number, name in numbered.items())
     if from_one and any(_number(value) == 0 for value in plain):
-        known, as_names = {}, False
-    words = {name.casefold(): name for name in known if name.casefold() in BOOLEANS}
+        index_of, as_names = {}, False
+    words = {name.casefold(): name for name in index_of if name.casefold() in BOOLEANS}
 
     def read(value: Any) -> Gold:
-        if value is None or (str(value) in known and not (tokens and not isinstance(value, str))):
+        if value is None or (str(value) in index_of and not (tokens and not isinstance(value, str))):
             return Gold(None if value is None else str(value))
         word = str(value).casefold()
         if word in BOOLEANS:

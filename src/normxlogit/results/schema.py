@@ -187,8 +187,8 @@ def _scalar(hint: Any) -> Check:
 
 
 def _whole(value: Any, least: int, limit: int) -> int | None:
-    whole = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
-    return int(value) if whole and least <= value < limit else None
+    integral = type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
+    return int(value) if integral and least <= value < limit else None
 
 
 def _real(value: Any, *, finite: bool) -> float | None:

@@ -27,12 +27,13 @@ class Similarity(Attribution):
 
     Attributes:
         first_tokens: T1, how many of the T tokens are the first text's, special ones included.
-        own: float32, (T,): the cosine of each token's state with the other text's vector, which is NormXLogit's form.
+        state_cosines: float32, (T,): the cosine of each token's state with the other text's vector, NormXLogit's form
+            for a similarity.
         bias: float32, (2,): the contribution to the cosine that belongs to no token, of either text; None where the
             method does not report it.
         matrix: float32, (T1 + 1, T2 + 1): what each pair of tokens adds to the cosine; its sum is the cosine. The last
             row and column are the biases'. None without `matrix=True`.
-        own_matrix: float32, (T1, T2): the cosine of the states of each pair of tokens; None as `matrix`.
+        state_cosine_matrix: float32, (T1, T2): the cosine of the states of each pair of tokens; None as `matrix`.
     """
 
     kind: ClassVar = "similarity"
@@ -40,9 +41,9 @@ class Similarity(Attribution):
     title: ClassVar = "Similarity"
 
     first_tokens: Index = 0
-    own: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    state_cosines: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     matrix: FloatArray | None = None
-    own_matrix: FloatArray | None = None
+    state_cosine_matrix: FloatArray | None = None
 
     @property
     def cosine(self) -> float:
@@ -73,14 +74,14 @@ class Similarity(Attribution):
             raise DataError("there is no matrix; ask for it with similarity(a, b, matrix=True)")
         rows = np.stack([self.matrix[list(word.tokens)].sum(0) for word in self.words_of(0)])  # (W1, T2 + 1)
         places = [[token - self.first_tokens for token in word.tokens] for word in self.words_of(1)]
-        return np.stack([rows[:, own].sum(1) for own in places], 1)  # (W1, W2)
+        return np.stack([rows[:, tokens].sum(1) for tokens in places], 1)  # (W1, W2)
 
     def _validate(self) -> None:
         super()._validate()
         first, second = self.first_tokens, len(self) - self.first_tokens
         require(0 < first < len(self), "first_tokens: not the tokens of the first of two texts")
-        require(self.own.shape == (first + second,), f"own: not one for each of {len(self)} tokens")
-        for name, shape in (("matrix", (first + 1, second + 1)), ("own_matrix", (first, second))):
+        require(self.state_cosines.shape == (first + second,), f"state_cosines: not one for each of {len(self)} tokens")
+        for name, shape in (("matrix", (first + 1, second + 1)), ("state_cosine_matrix", (first, second))):
             values = getattr(self, name)
             require(values is None or values.shape == shape, f"{name}: not of shape {shape}")
 
@@ -91,7 +92,7 @@ class Similarity(Attribution):
         return np.zeros((), np.float32)  # the scores and the bias of each text add up to the cosine
 
     def _columns(self) -> Columns:
-        return super()._columns() | {"own": self.own.tolist()}
+        return super()._columns() | {"state_cosines": self.state_cosines.tolist()}
 
     def _blocks(self) -> "list[Block]":
         from ..render.similarity_blocks import similarity_blocks

@@ -42,14 +42,14 @@ class SourceScore(NamedTuple):
     """A source with its score.
 
     Attributes:
-        place: Its index among the sources.
+        source: Its index among the sources.
         name: Its name.
         text: Its text.
         score: Its score.
         share: Its share of the sum of the sources' positive scores.
     """
 
-    place: int
+    source: int
     name: str
     text: str
     score: float
@@ -213,7 +213,7 @@ def sum_to_sources(
         The table (K, S), the sums of the rest of the prompt (K,) and of the answer's own tokens (K,).
     """
     held = sorted({token for source in sources for token in source.tokens})
-    rest = np.setdiff1d(np.arange(start), held)
+    outside = np.setdiff1d(np.arange(start), held)
     table = np.zeros((len(parts), len(sources)), np.float32)
     others = np.zeros((2, len(parts)), np.float32)
     for k, part in enumerate(parts):
@@ -224,7 +224,7 @@ def sum_to_sources(
         if merge == "excess":
             lengths = np.array([len(source.tokens) for source in sources], np.float64)  # (S,)
             table[k] -= table[k].sum() / lengths.sum() * lengths
-        others[:, k] = rows[:, rest].sum(), rows[:, start:].sum()
+        others[:, k] = rows[:, outside].sum(), rows[:, start:].sum()
     return table, others[0], others[1]
 
 

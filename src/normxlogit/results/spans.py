@@ -112,8 +112,8 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
             raise InputError(
                 f"sources are {', '.join(map(repr, get_args(SourceKind)))} or named spans, not {sources!r}"
             )
-        whole = (MessageSpan("prompt", 0, sequence.prompt_characters),)
-        messages = whole if sequence.messages is None else sequence.messages
+        prompt = (MessageSpan("prompt", 0, sequence.prompt_characters),)
+        messages = prompt if sequence.messages is None else sequence.messages
         spans = [
             (message.role if sources == "message" else sequence.text[start:end], start, end)
             for message in messages

@@ -86,8 +86,8 @@ class TokenScores(Result):
     def _ranked(self, scores: FloatArray, k: int, *, special: bool) -> list[Token]:
         """Return the `k` tokens with the highest of some scores (T',), ties by position."""
         order = np.argsort(-scores, kind="stable")
-        kept = [int(i) for i in order if special or not self.special_tokens_mask[i]]
-        return [Token(i, self.tokens[i], float(scores[i])) for i in kept[:k]]
+        indices = [int(i) for i in order if special or not self.special_tokens_mask[i]]
+        return [Token(i, self.tokens[i], float(scores[i])) for i in indices[:k]]
 
     def _at_layer(self, layer: int) -> dict[str, Any]:
         """Return the fields that change when one layer is taken.

@@ -11,6 +11,9 @@ __all__ = ["FORMAT_VERSION", "check_version", "current", "current_metadata"]
 FORMAT_VERSION = 4
 """Version of the files that are written; raised when a reader of the old one would misread the new."""
 
+RENAMED = {"named": "named_sources", "own": "state_cosines", "own_matrix": "state_cosine_matrix"}
+"""Names of fields until version 3, and what they are called now."""
+
 
 def check_version(state: Any) -> int:
     """Return the format version of a JSON document.
@@ -35,7 +38,7 @@ def current(state: Any) -> Mapping[str, Any]:
     version = check_version(state)
     try:
         state = _from_version_1(state) if version == 1 else state
-        return _with_bias(_with_named_sources(state))
+        return _with_bias(_renamed(state))
     except ValueError as error:
         raise DataError(f"not an attribution of format version {version}: {error}") from None
 
@@ -69,9 +72,9 @@ def _from_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
     return {"diagnostics": {}, "messages": None, "named": {}, **state, "kind": kind, "merge": "sum"}
 
 
-def _with_named_sources(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Rename `named`, as the sources that a caller named were called until version 3."""
-    return {"named_sources" if name == "named" else name: value for name, value in state.items()}
+def _renamed(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give the fields that had other names until version 3 their names of today."""
+    return {RENAMED.get(name, name): value for name, value in state.items()}
 
 
 def _with_bias(state: Mapping[str, Any]) -> dict[str, Any]:
