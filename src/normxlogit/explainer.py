@@ -226,7 +226,7 @@ class Explainer:
         Returns:
             One attribution for a single input, otherwise `Attributions`, a list in the order of the inputs.
         """
-        chosen = named_or_default(method, use_for(self._model.task.vocabulary))
+        chosen = named_or_default(method, use_for(self._model.task))
         options = Options(target, targets, contrast, layers, chosen, position, long_text, token_predictions, progress)
         if method is None:
             return explain_by_default(self._model, inputs, options)

@@ -8,7 +8,6 @@ from PIL import Image
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 from normxlogit import ALL, AudioAttribution, DataError, Explainer, HeadMismatchError, ImageAttribution, InputError
-from normxlogit import UnsupportedModelError as Unsupported
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "num_labels": 3}
 HIGH, WIDE, PATCH = 32, 48, 8
@@ -133,18 +132,6 @@ def test_other_vision_transformers(family, first):
     assert len(np.unique(a.scores)) == len(a)
 
 
-def test_trunks_without_a_state_for_each_patch_are_refused():
-    config = transformers.SwinConfig(
-        image_size=32, patch_size=4, embed_dim=16, depths=[1, 1], num_heads=[2, 2], window_size=4, num_labels=3
-    )
-    processor = ViTImageProcessorPil(size={"height": 32, "width": 32})
-    with pytest.raises(Unsupported, match="each patch or frame"):
-        Explainer(transformers.SwinForImageClassification(config).eval(), processor)(picture())
-    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], num_labels=3)
-    with pytest.raises(Unsupported, match="each patch or frame"):
-        Explainer(transformers.ResNetForImageClassification(config).eval(), processor)(picture())
-
-
 def test_inputs_that_are_no_pictures():
     explainer = Explainer(vit(), PROCESSOR)
     with pytest.raises(InputError, match=r"Image\.open"):
@@ -237,14 +224,18 @@ def test_spectrogram_encoders_read_a_whole_chunk():
     assert a.times[1] == pytest.approx((0.02, 0.04))
 
 
-def test_a_pooling_that_is_no_module_of_the_model_is_refused():
+def test_a_pooling_that_is_no_module_of_the_model_has_frozen_contributions():
     config = transformers.ASTConfig(**SIZES, max_length=64, num_mel_bins=32)
-    explainer = Explainer(
-        transformers.ASTForAudioClassification(config).eval(),
-        transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=64),
-    )
+    model = transformers.ASTForAudioClassification(config).eval()
+    extractor = transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=64)
+    explainer = Explainer(model, extractor)
+    a = explainer(sound())
+    with torch.inference_mode():
+        logit = model(**extractor(sound(), sampling_rate=RATE, return_tensors="pt")).logits.max()
+    assert a.method == "frozen-gradient"
+    assert a.scores.sum() + a.bias == pytest.approx(float(logit), abs=1e-4)
     with pytest.raises(HeadMismatchError):
-        explainer(sound())
+        explainer(sound(), method="normxlogit")
 
 
 def test_inputs_that_are_no_sounds():

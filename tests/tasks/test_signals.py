@@ -4,7 +4,7 @@ import pytest
 import torch
 import transformers
 
-from normxlogit.errors import HeadMismatchError, UnsupportedModelError
+from normxlogit.errors import HeadMismatchError
 from normxlogit.models.task_model import TaskModel
 from normxlogit.surgery.headpiece import Headpiece
 from normxlogit.surgery.parts import Parts
@@ -100,8 +100,13 @@ def test_a_signal_of_one_shape_is_measured_once():
         (torch.zeros(1, 4, 2), torch.zeros(1, 4)),
     ],
 )
-def test_a_trunk_that_keeps_no_state_for_each_patch_is_refused(monkeypatch, states):
-    model = TaskModel(vit(), None)
-    monkeypatch.setattr(signals, "private_clone", lambda _: lambda **inputs: {"hidden_states": states})
-    with pytest.raises(UnsupportedModelError, match="ViTForImageClassification keeps no state for each patch or frame"):
-        batch_of(model)
+def test_a_trunk_that_keeps_no_state_for_each_patch_has_those_of_its_patch_embedding(monkeypatch, states):
+    model, real = TaskModel(vit(), None), signals.private_clone
+    clones = iter([lambda _: lambda **inputs: {"hidden_states": states}, real, real])
+    monkeypatch.setattr(signals, "private_clone", lambda module: next(clones)(module))
+    encodings, _ = model.task.encode(model, {"pixel_values": torch.rand(1, 3, 16, 16)})
+    assert encodings[0].signal.grid == (2, 2, 0), "four patches without the class token"
+    model.prepare(model.batch(encodings, [0]))
+    assert model.parts.embedding_output.path == "vit.embeddings.patch_embeddings.projection"
+    with pytest.raises(HeadMismatchError, match="ViTForImageClassification keeps no state for each patch or frame"):
+        _ = model.head

@@ -208,7 +208,7 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 def _default_method(explainer: Explainer, layers: Layers) -> Method:
     """Return the first default method that works on the model, which a short text shows if there are several."""
     model = explainer._model
-    use = use_for(model.task.vocabulary)
+    use = use_for(model.task)
     methods = default_methods(use)
     if len(methods) == 1:
         return methods[0]

@@ -8,15 +8,16 @@ from ..errors import UnsupportedModelError
 from .registry import method_named
 
 if TYPE_CHECKING:
+    from ..tasks import Task
     from .base import Method
 
 __all__ = ["DEFAULTS", "Default", "Use", "default_methods", "first_working", "named_or_default", "use_for"]
 
 T = TypeVar("T")
 
-Use = Literal["labels", "tokens", "shown", "completions", "similarity", "recorded"]
-"""What is explained: labels of texts and signals, predicted tokens, one text that a person looks at, completions and
-their sources, the cosine of two texts, or a forward pass that was run elsewhere."""
+Use = Literal["labels", "signals", "tokens", "shown", "completions", "similarity", "recorded"]
+"""What is explained: labels of texts, labels of pictures and sounds, predicted tokens, one text that a person looks at,
+completions and their sources, the cosine of two texts, or a forward pass that was run elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,18 @@ class Default:
 
 DEFAULTS: dict[Use, Default] = {
     "labels": Default(
-        "explainer(inputs), attribute: classification, tagging, question answering, multiple choice, pictures, sounds",
+        "explainer(inputs), attribute: classification, tagging, question answering, multiple choice",
         ("normxlogit",),
         "1",
         "the paper's method, and the cheapest that is above random",
         "frontier.md",
+    ),
+    "signals": Default(
+        "explainer(inputs): pictures, sounds",
+        ("normxlogit", "frozen-gradient"),
+        "1",
+        "the paper's method; where no head reads a state for each patch, scores and bias add up to the logit",
+        "vision-and-audio.md",
     ),
     "tokens": Default(
         "explainer(texts), explain, attribute: masked and causal language models",
@@ -123,10 +131,8 @@ def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[
     return explain(last), note
 
 
-def use_for(vocabulary: bool) -> Use:
-    """Return the use that explaining a text is.
-
-    Args:
-        vocabulary: Whether the model answers with tokens of a vocabulary.
-    """
-    return "tokens" if vocabulary else "labels"
+def use_for(task: "Task") -> Use:
+    """Return the use that explaining an input of a task is."""
+    if task.vocabulary:
+        return "tokens"
+    return "labels" if task.reads_tokens else "signals"

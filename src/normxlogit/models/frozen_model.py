@@ -292,7 +292,7 @@ class FrozenModel:
     def _from_leaf(
         self, network: FrozenNetwork, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the answer to one text, and what flowed to it: word embeddings, or the embedding layer's output."""
+        """Return the answer to one text, and what flowed to it: word embeddings, or the first output of a layer."""
         words = self._embeddings
         if words is not None:
             ids = inputs["input_ids"]
@@ -305,7 +305,8 @@ class FrozenModel:
                 return self.model.answer(
                     inputs, place, rows, replace=in_turn(replacing, tables), on=network.model
                 ), leaf
-        output, leaves = self._output(0), list[Tensor]()
+        parts, leaves = self.model.parts, list[Tensor]()
+        output = self._output(0 if parts.embedding_output is not None or not parts.outputs else 1)
         calls = itertools.count(1)
 
         def begin(returned: Any, _: Any, __: Any) -> Any:
@@ -365,10 +366,12 @@ def readers(
             place, output = at[call]
             sinks, mask = None, masks[place < 0]
             with torch._C.DisableTorchFunction():
-                tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams side by side
-                if threshold is not None and tokens.shape[:2] == mask.shape:
-                    sinks = attention_sinks(tokens, mask, threshold)
-                flowing, readouts[place] = read_out(state, output.axes, sinks, length=mask.shape[1])
+                if threshold is not None and place:  # the embedding of a bright patch among dark ones is not a sink
+                    tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
+                    sinks = attention_sinks(tokens, mask, threshold) if tokens.shape[:2] == mask.shape else None
+                flowing, readouts[place] = read_out(
+                    state, output.axes, sinks, length=mask.shape[1], positions=output.positions
+                )
             return with_tensor(returned, flowing)
 
         return read

@@ -37,7 +37,7 @@ def explain_by_default(model: TaskModel, inputs: Any, options: Options) -> Attri
     """
     inputs = list(inputs) if isinstance(inputs, Iterator) else inputs  # each method that is tried reads them
     results, notes = first_working(
-        use_for(model.task.vocabulary), lambda method: explain_inputs(model, inputs, replace(options, method=method))
+        use_for(model.task), lambda method: explain_inputs(model, inputs, replace(options, method=method))
     )
     if not notes:
         return results

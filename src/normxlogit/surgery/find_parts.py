@@ -68,21 +68,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     filled = _padded_inside(calls, inputs["input_ids"])
     compared = None if filled else logits
     count = inputs["input_ids"].shape[1]
-    parts = Parts(
-        headpiece=None,
-        no_head="",
-        tokenwise=False,
-        trunk=None,
-        trunk_gives_states=False,
-        embedding_tap=None,
-        states_late=first is not None,
-        tail=None,
-        early_exit=None,
-        layers=None,
-        token_pooling=None,
-        outputs=None,
-        embedding_output=None,
-    )
+    parts = replace(Parts.of_embedding(None, ""), states_late=first is not None)
     try:
         head, trunk, tokenwise = _proved_head(pool, candidates, inputs, logits, filler, skipped)
         untried = holds_on_another_text(pool, head, inputs, compared, tokenwise)
@@ -165,7 +151,10 @@ def _proved_token_pooling(
 def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
     """Find a module that is given or returns the embedding layer's output; None if there is none."""
     if embedded is None:  # several streams from the start: what they were made of is the embedding itself
-        words = model.get_input_embeddings()
+        try:
+            words = model.get_input_embeddings()
+        except NotImplementedError:  # of pyramids of feature maps
+            return None
         path = next((path for path, module in model.named_modules() if module is words), None)
         return None if path is None else EmbeddingTap(path, False, (0, 1, 2))
     begun = {call.path: call for call in reversed(calls)}

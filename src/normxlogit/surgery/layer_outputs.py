@@ -19,11 +19,13 @@ class LayerOutput:
         call: At which of its calls in a pass, counted from 1; layers may share one module.
         axes: How the module holds what is (B, T, H), or (B, T, ...) where the layers pass several streams on; it may
             hold more positions behind the text's, where the model pads it.
+        positions: How many axes after the first are positions: two in a map of the patches of a picture.
     """
 
     path: str
     call: int
     axes: Axes
+    positions: int = 1
 
 
 def layer_outputs(calls: list[Call], trunk: str | None, states: tuple[Tensor, ...]) -> tuple[LayerOutput, ...] | None:

@@ -90,6 +90,32 @@ class Parts:
     embedding_output: LayerOutput | None
     untried: tuple[str, ...] = ()
 
+    @classmethod
+    def of_embedding(cls, output: LayerOutput | None, no_head: str, untried: tuple[str, ...] = ()) -> "Parts":
+        """Return the parts of a model of which only the embedding layer's output can be read.
+
+        Args:
+            output: Where it is returned; None where it cannot be, either.
+            no_head: Why nothing else can be.
+            untried: As in the class.
+        """
+        return cls(
+            headpiece=None,
+            no_head=no_head,
+            tokenwise=False,
+            trunk=None,
+            trunk_gives_states=False,
+            embedding_tap=None,
+            states_late=False,
+            tail=None,
+            early_exit=None,
+            layers=None,
+            token_pooling=None,
+            outputs=None,
+            embedding_output=output,
+            untried=untried,
+        )
+
     @property
     def head(self) -> Headpiece:
         """The proved head.

@@ -183,6 +183,17 @@ def frozen_answers_as_the_model(answer: Tensor, expected: Tensor, tolerance: flo
     return None if difference <= tolerance else difference
 
 
+@proof(
+    compares="the gradient of the answer by a picture or sound whose map of vectors is detached, with none",
+    tolerance="no path at all",
+    why="what reached the answer past the patches would be counted as bias",
+    when="first call of classifiers of pictures and sounds without a state for each patch; a pass there and back",
+)
+def nothing_bypasses(slope: Tensor | None) -> bool:
+    """Return whether nothing of a signal reaches the answer but through the map of vectors made of it."""
+    return slope is None
+
+
 # --- lengths and batches -------------------------------------------------------------------------------------------
 
 

@@ -30,6 +30,7 @@ class Readout:
         detached: Which of them no gradient passes in the backward passes from now on, (B, T).
         direction: What the gradient is multiplied by in the place of the state, of its shape; None for the state.
         length: How many positions are the text's, T; None for all.
+        positions: How many axes of the leaf are positions, which are read as one, row by row.
     """
 
     leaf: Tensor
@@ -38,10 +39,11 @@ class Readout:
     detached: Tensor | None
     direction: Tensor | None = None
     length: int | None = None
+    positions: int = 1
 
     def contributions(self, gradient: Tensor) -> Tensor:
         """Bring the leaf's gradient, or several in front of each other, into the order (..., B, T) of the text."""
-        tokens = gradient.transpose(-2, -1) if self._time_first else gradient
+        tokens = gradient.transpose(-2, -1) if self._time_first else gradient.flatten(-self.positions)
         return tokens[..., : self.length]
 
     @property
@@ -66,24 +68,26 @@ def read_out(
     sinks: Tensor | None = None,
     leaf: Tensor | None = None,
     length: int | None = None,
+    positions: int = 1,
 ) -> tuple[Tensor, Readout]:
     """Read contributions of a hidden state off a frozen pass.
 
     Args:
         state: What flows, held as `axes` say.
-        axes: Where (B, T, H) are among its axes; the product is summed over all but the first two.
+        axes: Where (B, T, H) are among its axes; the product is summed over all but texts and positions.
         sinks: Tokens that no gradient passes, (B, T).
         leaf: Of another readout, to which the contributions are added; a new one if not given.
         length: How many positions are the text's, T; None for all.
+        positions: How many axes after the first are positions.
 
     Returns:
         What flows on in the place of the state, and the readout.
     """
     if leaf is None:
-        shape = [size for axis, size in enumerate(state.shape) if axis in axes[:2]]
+        shape = [size for axis, size in enumerate(state.shape) if axis in axes[: 1 + positions]]
         leaf = torch.zeros(shape, dtype=torch.float32, device=state.device, requires_grad=True)
-    readout = Readout(leaf, axes, sinks, sinks, length=length)
-    return measured(state, leaf, axes[2:], readout.held), readout
+    readout = Readout(leaf, axes, sinks, sinks, length=length, positions=positions)
+    return measured(state, leaf, axes[1 + positions :], readout.held), readout
 
 
 def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:

@@ -7,10 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import UnsupportedModelError
+from .headpiece import answer_of
+from .layer_outputs import LayerOutput
+from .proofs import nothing_bypasses
 from .readout import Readout, read_out
 from .run import Replace, run
 
-__all__ = ["SignalEntry", "find_signal_entry"]
+__all__ = ["SignalEntry", "find_signal_entry", "patch_embedding"]
 
 ENTRIES = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
@@ -90,3 +94,36 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntr
     with torch.no_grad():
         run(model, inputs, replace=candidates)
     return entries[0] if entries else None
+
+
+def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) -> LayerOutput:
+    """Return the output of the entry of a signal, proved to be all that the answer depends on of it.
+
+    Args:
+        model: A private copy of the model.
+        inputs: A batch.
+        signal: The input that is a picture or a sound.
+
+    Raises:
+        UnsupportedModelError: If there is none, as in a model that reads its pictures in several places.
+    """
+    entry = find_signal_entry(model, inputs)
+    if entry is not None and len(entry.returned) > 2 and entry.returned[0] == len(inputs[signal]):
+        positions = [axis for axis in range(1, len(entry.returned)) if axis != entry.channels]
+        if nothing_bypasses(_slope_beside(model, inputs, signal, entry)):
+            return LayerOutput(entry.path, 1, (0, *positions, entry.channels), len(positions))
+    raise UnsupportedModelError(
+        f"{type(model).__name__} does not read its {signal} through one patch embedding or first convolution, whose "
+        "parts could be scored"
+    )
+
+
+def _slope_beside(model: nn.Module, inputs: Mapping[str, Any], signal: str, entry: SignalEntry) -> Tensor | None:
+    """Return the gradient of the answer by a signal whose entry is detached; None where no path is left."""
+    with torch.inference_mode(False), torch.enable_grad():
+        values = inputs[signal].detach().clone().requires_grad_()
+        done = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
+        answer = answer_of(done.output)
+        if answer is None or not answer.requires_grad:
+            return None
+        return torch.autograd.grad(answer.float().sum(), values, allow_unused=True)[0]

@@ -1,5 +1,6 @@
 """What pictures and sounds share: patches and frames in the place of tokens."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,8 +15,12 @@ from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding, Signal
 from ..surgery.clone import override_forward
 from ..surgery.headpiece import Head
+from ..surgery.layer_outputs import LayerOutput
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool, private_clone
+from ..surgery.run import Site, run
+from ..surgery.signal_entry import patch_embedding
+from ..surgery.trace import tensor_of
 from .classification import Classification, Problem
 from .model import Model
 
@@ -42,6 +47,7 @@ class SignalTask(Classification):
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None, problem: Problem = "single-label") -> None:
         super().__init__(labels, tokenizer, problem)
         self._blank: dict[tuple[tuple[int, ...], ...], Encoding] = {}
+        self._patches: LayerOutput | None = None
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Let the model be called like a text model, as the head is called."""
@@ -56,11 +62,13 @@ class SignalTask(Classification):
         """Return the parts with the number of places in which the head looks.
 
         A head that pools the patches without the class token finds nothing in a sequence of one, so the token stands
-        in every place that the head looks at.
+        in every place that the head looks at. A model that keeps no state for each patch has its patch embedding alone.
 
         Raises:
             HeadMismatchError: If the head gives no number for a single token.
         """
+        if self._patches is not None:
+            return Parts.of_embedding(self._patches, _no_states(model), parts.untried)
         width = getattr(getattr(model.config, "vision_config", model.config), "hidden_size", None)
         if width is None or parts.headpiece is None:
             return parts
@@ -156,8 +164,8 @@ class SignalTask(Classification):
         """Return the encoding of one signal, with names for its patches or frames."""
         shapes = tuple(tuple(value.shape) for value in inputs.values())
         if shapes not in self._blank:
-            count = self._length(model, inputs)
-            rows, columns, first = grid = _grid(model, inputs, count)
+            count, grid = self._layout(model, inputs)
+            rows, columns, first = grid
             named = [f"{i // columns},{i % columns}" if rows else str(i) for i in range(count - first)]
             tokens = (*(f"[{i}]" for i in range(first)), *named)
             special = tuple(i < first for i in range(count))
@@ -169,28 +177,44 @@ class SignalTask(Classification):
         times = self._times(model, inputs, grid, len(blank), seconds)
         return replace(blank, signal=Signal(shapes, inputs, grid, times))
 
-    def _length(self, model: Model, inputs: Mapping[str, Tensor]) -> int:
-        """Return T, the number of tokens that the trunk makes of a signal.
+    def _layout(self, model: Model, inputs: Mapping[str, Tensor]) -> tuple[int, Grid]:
+        """Return T, the number of tokens that the model makes of a signal, and their grid.
 
-        A trunk of convolutions over a waveform says so itself; any other is run once for every shape.
+        A trunk of convolutions over a waveform says so itself; any other is run once for every shape. The tokens are
+        those of the trunk, or of the patch embedding where the trunk does not keep a state for each patch.
 
         Raises:
-            UnsupportedModelError: If the model does not give its layers' outputs.
+            UnsupportedModelError: If the signal does not reach the answer through one patch embedding.
         """
         waveform = inputs.get("input_values")
         count = getattr(model.module, "_get_feat_extract_output_lengths", None)
         if count is not None and waveform is not None and waveform.ndim == 1:
-            return int(count(torch.tensor(len(waveform))))
+            length = int(count(torch.tensor(len(waveform))))
+            return length, _grid(model, inputs, length)
+        batch = {name: value[None].to(model.device) for name, value in inputs.items()}
+        if self._patches is None:
+            with torch.inference_mode():
+                states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
+            if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
+                return states[-1].shape[1], _grid(model, inputs, states[-1].shape[1])
+            self._patches = patch_embedding(private_clone(model.module), batch, model.module.main_input_name)
+        site = Site(self._patches.path, self._patches.call)
         with torch.inference_mode():
-            batch = {name: value[None].to(model.device) for name, value in inputs.items()}
-            states = private_clone(model.module)(**batch, output_hidden_states=True).get("hidden_states")
-        if not states or states[-1].ndim != 3 or states[0].shape[:2] != states[-1].shape[:2]:
-            raise UnsupportedModelError(
-                f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to "
-                "its last, so none of them can be scored; transformer trunks such as ViT or Wav2Vec2 do"
-            )
-        length: int = states[-1].shape[1]
-        return length
+            state = tensor_of(run(private_clone(model.module), batch, record=[site], stop=site).last(site))
+        if state is None:
+            raise UnsupportedModelError(f"{type(model.module).__name__} does not read every picture in the same way")
+        shape = [state.shape[axis] for axis in self._patches.axes[1:-1]]
+        if len(shape) == 1:
+            return shape[0], _grid(model, inputs, shape[0])
+        return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
+
+
+def _no_states(model: Model) -> str:
+    """Return why a model without a state for each patch has no head that reads one."""
+    return (
+        f"{type(model.module).__name__} keeps no state for each patch or frame from its first layer to its last, which "
+        "its head could read"
+    )
 
 
 def _rows(inputs: Mapping[str, Any]) -> list[dict[str, Tensor]]:

@@ -1,0 +1,122 @@
+"""Classifiers of pictures that keep no state for each patch: contributions of the first map of vectors."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+
+from normxlogit import ALL, Explainer, HeadMismatchError, ImageAttribution, UnsupportedModelError
+from tests.pipeline.test_signals import picture, pixels, shaken
+
+PROCESSOR = ViTImageProcessorPil(size={"height": 32, "width": 48})
+
+
+def resnet(kind=transformers.ResNetForImageClassification):
+    torch.manual_seed(0)
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 2], num_labels=3)
+    return shaken(kind(config))
+
+
+def swin():
+    torch.manual_seed(0)
+    config = transformers.SwinConfig(
+        image_size=(32, 48), patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 2], window_size=2, num_labels=3
+    )
+    return shaken(transformers.SwinForImageClassification(config))
+
+
+class Shortcut(transformers.ResNetForImageClassification):
+    """Adds the mean of the picture to its logits, past every feature map."""
+
+    def forward(self, pixel_values, **options):
+        outputs = super().forward(pixel_values, **options)
+        outputs.logits = outputs.logits + pixel_values.mean()
+        return outputs
+
+
+class Curved(transformers.ResNetForImageClassification):
+    """Bends its logits in a way that cannot be held."""
+
+    def forward(self, pixel_values, **options):
+        outputs = super().forward(pixel_values, **options)
+        outputs.logits = outputs.logits.cumprod(-1)
+        return outputs
+
+
+def test_a_convolutional_network_is_its_own_gradient_times_its_first_feature_map():
+    """ReLU, max-pooling and batch norms in evaluation mode have the slope that the frozen network holds."""
+    model, maps = resnet(), []
+    explainer = Explainer(model, PROCESSOR)
+    a = explainer(picture(), target=ALL)
+
+    def keep(_, __, output):
+        output.retain_grad()
+        maps.append(output)
+
+    hook = model.resnet.embedder.embedder.convolution.register_forward_hook(keep)
+    logits = model(pixels(picture())).logits[0]
+    hook.remove()
+    for k in range(3):
+        logits[k].backward(retain_graph=True)
+        expected = (maps[0].grad * maps[0])[0].sum(0).detach().numpy()
+        maps[0].grad = None
+        np.testing.assert_allclose(a.grid[k], expected, rtol=1e-4, atol=1e-6)
+    assert isinstance(a, ImageAttribution)
+    assert (a.rows, a.columns, a.first) == (16, 24, 0)
+    np.testing.assert_allclose(a.scores.sum(-1) + a.bias, logits.detach(), rtol=1e-4)
+    assert a.method == "frozen-gradient"
+    assert any("normxlogit, the default, does not work" in note for note in a.notes)
+    assert not any("normxlogit" in note for note in explainer(picture(), method="frozen-gradient").notes)
+
+
+@pytest.mark.parametrize("make", [resnet, swin])
+def test_contributions_add_up_to_the_logit_alone_and_in_a_batch(make):
+    model = make()
+    explainer = Explainer(model, PROCESSOR)
+    images = [picture(seed) for seed in range(3)]
+    for image, a in zip(images, explainer(images, target=1, contrast=0), strict=True):
+        with torch.inference_mode():
+            logits = model(pixels(image)).logits[0]
+        alone = explainer(image, target=1, contrast=0)
+        np.testing.assert_allclose(a.scores, alone.scores, rtol=1e-3, atol=1e-5)
+        assert a.scores.sum() + a.bias == pytest.approx(float(logits[1] - logits[0]), rel=1e-4, abs=1e-5)
+        assert a.tokens[a.columns + 2] == "1,2"
+
+
+def test_pictures_of_another_size_have_a_grid_of_their_own():
+    explainer = Explainer(resnet(), lambda image, **_: {"pixel_values": torch.as_tensor(image)[None].float()})
+    for size, grid in (((32, 48), (16, 24)), ((24, 24), (12, 12))):
+        assert explainer(np.ones((3, *size), np.float32)).grid.shape == grid
+
+
+def test_a_bright_patch_in_a_dark_picture_is_not_taken_for_an_attention_sink():
+    values = torch.zeros(1, 3, 32, 48)
+    values[..., 8:16, 8:16] = 9.0
+    model = resnet()
+    a = Explainer(model, PROCESSOR)({"pixel_values": values})[0]
+    assert a.sink is None
+    outside = np.ones_like(a.grid, dtype=bool)
+    outside[2:10, 2:10] = False
+    assert not a.grid[outside].any(), "a convolution without bias makes nothing of black"
+    assert a.grid[~outside].any()
+    with torch.inference_mode():
+        assert a.scores.sum() + a.bias == pytest.approx(float(model(values).logits.max()), rel=1e-4)
+
+
+def test_what_reads_states_is_refused_by_the_models_name():
+    explainer = Explainer(swin(), PROCESSOR)
+    with pytest.raises(HeadMismatchError, match="SwinForImageClassification keeps no state for each patch"):
+        explainer(picture(), method="normxlogit")
+    with pytest.raises(UnsupportedModelError, match="keeps no state for each patch"):
+        explainer(picture(), layers=ALL)
+
+
+def test_what_reaches_the_answer_past_the_feature_maps_is_refused():
+    with pytest.raises(UnsupportedModelError, match="Shortcut does not read its pixel_values through one"):
+        Explainer(resnet(Shortcut), PROCESSOR)(picture())
+
+
+def test_a_model_that_is_not_affine_once_frozen_is_refused_by_name():
+    with pytest.raises(UnsupportedModelError, match="Curved cannot be frozen"):
+        Explainer(resnet(Curved), PROCESSOR)(picture())
