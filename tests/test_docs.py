@@ -25,6 +25,7 @@ from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
+from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit
 
 ROOT = Path(__file__).parent.parent
@@ -119,6 +120,7 @@ STAND_INS = {
     "a-question-answering-model": lambda: encoder("QuestionAnswering"),
     "a-multiple-choice-model": lambda: encoder("MultipleChoice"),
     "an-image-classifier": lambda: (vit(), PROCESSOR),
+    "a-convolutional-classifier": lambda: (resnet(), PROCESSOR),
     "an-audio-classifier": lambda: hearer(),
 }
 ENTITIES = dict(enumerate(["O", "PER", "LOC"]))

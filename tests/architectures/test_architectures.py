@@ -35,7 +35,7 @@ REFUSALS = {
     ("token-classification", "bros"): ("InputError", "bbox"),
     ("question-answering", "lxmert"): ("InputError", "visual_feats"),
     ("multiple-choice", "canine"): ("HeadMismatchError", "could not be applied by itself"),
-    ("image-classification", "swin"): ("UnsupportedModelError", "no state for each patch"),
+    ("image-classification", "swin"): ("HeadMismatchError", "no state for each patch"),
     ("audio-classification", "sew"): ("UnsupportedModelError", "no embedding of its own"),
 }
 """How the refused ones of these are refused: the error and a piece of its message."""

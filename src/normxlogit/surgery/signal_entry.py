@@ -126,4 +126,5 @@ def _slope_beside(model: nn.Module, inputs: Mapping[str, Any], signal: str, entr
         answer = answer_of(done.output)
         if answer is None or not answer.requires_grad:
             return None
-        return torch.autograd.grad(answer.float().sum(), values, allow_unused=True)[0]
+        (slope,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
+        return slope  # type: ignore[no-any-return]
