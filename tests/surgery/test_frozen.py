@@ -107,6 +107,18 @@ def test_an_activation_at_zero_passes_nothing_and_keeps_its_value():
     assert slope.tolist() == pytest.approx([0.0, 0.440399], rel=1e-5)
 
 
+@pytest.mark.parametrize(("kind", "limit"), [(nn.GELU, 0.5), (nn.SiLU, 0.5), (nn.Tanh, 1.0), (nn.ReLU, 0.0)])
+def test_a_smooth_activation_at_zero_has_the_slope_that_it_has_beside_zero(kind, limit):
+    """Rounding decides whether a state is zero, which must not change a contribution."""
+    network = FrozenNetwork(nn.Sequential(kind()))
+    x = torch.tensor([0.0, 1e-6], requires_grad=True)
+    with network.frozen():
+        value = network.model(x)
+    (slope,) = torch.autograd.grad(value.sum(), x)
+    assert value[0].item() == pytest.approx(0.0, abs=1e-30)
+    assert slope.tolist() == pytest.approx([limit, limit or 1.0], rel=1e-4)
+
+
 class _Layers(nn.Module):
     """Written out with explicit constants: a BERT whose attention, norms and activations are where they were."""
 

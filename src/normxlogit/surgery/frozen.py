@@ -261,7 +261,8 @@ class FrozenNetwork:
                 return original(*args, **kwargs)
             x, changes = args[0], bool(getattr(module, "inplace", False))
             with torch.no_grad(), torch._C.DisableTorchFunction():
-                value = original(x.detach().clone() if changes else x.detach())
+                signal = maps.off_zero(x.detach(), name)
+                value = original(signal.clone() if changes else signal)
                 mode.note(name, "f(x) / x")
                 with torch.enable_grad():
                     result = maps.ratio(x, value, name)

@@ -12,9 +12,23 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-__all__ = ["attended", "convolved", "grouped_norm", "layer_norm", "local", "measured", "ratio", "rms_norm", "shifted"]
+__all__ = [
+    "attended",
+    "convolved",
+    "grouped_norm",
+    "layer_norm",
+    "local",
+    "measured",
+    "off_zero",
+    "ratio",
+    "rms_norm",
+    "shifted",
+]
 
 Held = tuple[Tensor | None, Tensor | None]
+
+SMOOTH = frozenset({"gelu", "silu", "mish", "tanh"})
+"""Activations with f(0) = 0 and a slope there, which f(x) / x tends to."""
 
 SCORES = 1 << 22
 """Attention scores that a backward pass works out at once."""
@@ -33,16 +47,27 @@ class _Ratio(Function):
         return grad * slope, None, None, None
 
 
+def off_zero(x: Tensor, kind: str) -> Tensor:
+    """Return x with a tiny number in the place of zeros where f(x) / x has a limit: rounding decides what is zero.
+
+    Args:
+        x: What flows.
+        kind: The activation's name.
+    """
+    return x.masked_fill(x == 0, torch.finfo(x.dtype).tiny * 1024) if kind in SMOOTH else x
+
+
 def ratio(x: Tensor, value: Tensor, kind: str) -> Tensor:
     """Give `value` = f(x), with f(x) / x for the slope.
 
     Args:
         x: What flows.
-        value: What the activation makes of it, of the same shape.
+        value: What the activation makes of it, of the same shape; of smooth activations of x `off_zero`.
         kind: The activation's name.
     """
     with torch.no_grad():
-        slope = (value / x).nan_to_num_(0.0, 0.0, 0.0)  # at zero alone: a wider gap would turn rounding into a jump
+        slope = value / off_zero(x, kind)
+        slope.nan_to_num_(0.0, 0.0, 0.0)  # at zero alone: a wider gap would turn rounding into a jump
     result: Tensor = _Ratio.apply(x, [value], slope, kind)  # type: ignore[no-untyped-call]
     return result
 

@@ -61,7 +61,8 @@ def _activation(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: di
     fixed, named = _still_all(args, kwargs)
     changes = _in_place(function) or bool(kwargs.get("inplace"))  # torch hands it on by name, however it was given
     with torch.no_grad():
-        value = function(fixed[0].clone() if changes else fixed[0], *fixed[1:], **named)
+        signal = maps.off_zero(fixed[0], name)
+        value = function(signal.clone() if changes else signal, *fixed[1:], **named)
     result = maps.ratio(x, value, name)
     return x.copy_(result) if changes else result
 
