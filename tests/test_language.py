@@ -1,5 +1,6 @@
 """Words and turns that have a standard term, and the term to use instead, in the docs and in the code."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -46,3 +47,34 @@ def test_standard_terms_are_used(path):
         if (match := re.search(pattern, line, re.IGNORECASE))
     ]
     assert not matches, "\n".join([str(path.relative_to(ROOT)), *matches])
+
+
+EMPTY_NAMES = {
+    *("asked", "beside", "found", "given", "gone", "known", "own", "said", "seen", "there", "told", "wanted"),
+}
+"""Names that do not say what the variable holds: `matches`, `logits`, `row_indices`, `caller_model` do."""
+
+EXCEPTIONS = {
+    ("src/normxlogit/inputs/encoding.py", "beside"): "a field that the rooms of pictures and sounds are changing",
+    ("src/normxlogit/surgery/signal_entry.py", "given"): "as above",
+}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "src").rglob("*.py")), ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_variables_are_named_by_their_content(path):
+    where = path.relative_to(ROOT).as_posix()
+    names = {
+        (node.lineno, name)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (name := _bound(node)) in EMPTY_NAMES and (where, name) not in EXCEPTIONS
+    }
+    assert not names, f"{where}: {sorted(names)}"
+
+
+def _bound(node):
+    """Return the name that an assignment or a parameter binds."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return node.id
+    return node.arg if isinstance(node, ast.arg) else None

@@ -99,9 +99,9 @@ class App:
             NormXLogitError: If something typed does not fit; of several methods, if none works on the model.
         """
         chosen = self.limits.chosen(methods)
-        given: Any = self.limits.text(text)
+        model_input: Any = self.limits.text(text)
         if pair and pair.strip():
-            given = (given, self.limits.text(pair, "second text"))
+            model_input = (model_input, self.limits.text(pair, "second text"))
         explainer = self.models(model)
         read = explainer._model
         if read.task.compares or not read.task.reads_tokens:
@@ -109,17 +109,17 @@ class App:
         options = self._targets(explainer, targets, contrast) | ({"layers": ALL} if every_layer else {})
         results: list[Attribution] = []
         taken, curves, refused = [], [], {}
-        forward = [_forward_seconds(explainer, given)]
+        forward = [_forward_seconds(explainer, model_input)]
         for method in chosen:
             try:
-                found, seconds = _timed(partial(explainer, given, method=method, **options))
+                result, seconds = _timed(partial(explainer, model_input, method=method, **options))
             except NormXLogitError as error:
                 refused[method.spec] = error
                 continue
-            forward.append(_forward_seconds(explainer, given))
-            results.append(found)
+            forward.append(_forward_seconds(explainer, model_input))
+            results.append(result)
             taken.append((method.info.passes, seconds))
-            if curve := _curve(explainer, found, method.spec):
+            if curve := _curve(explainer, result, method.spec):
                 curves.append(curve)
         if not results:
             raise next(iter(refused.values()))
@@ -151,9 +151,9 @@ class App:
         """
         explainer = self._writer(model)
         text = self.limits.text(prompt, "prompt")
-        given: Any = [{"role": "user", "content": text}] if chat else text
+        model_prompt: Any = [{"role": "user", "content": text}] if chat else text
         chosen = self.limits.chosen([method])[0] if method and method.strip() else None
-        result = explainer.generate(given, max_new_tokens=self._new_tokens(new_tokens), method=chosen)
+        result = explainer.generate(model_prompt, max_new_tokens=self._new_tokens(new_tokens), method=chosen)
         return Shown(result.to_html(), json_text(result.to_dict()))
 
     def cite(
@@ -180,11 +180,11 @@ class App:
             NormXLogitError: If something typed does not fit.
         """
         explainer = self._writer(model)
-        asked = self.limits.text(question, "question")
+        checked_question = self.limits.text(question, "question")
         texts = split_documents(self.limits.text(documents, "field for documents"))
         chosen = self.limits.chosen([method])[0] if method and method.strip() else None
         result = explainer.cite(
-            asked,
+            checked_question,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
             max_new_tokens=self._new_tokens(new_tokens),
             method=chosen,
@@ -195,17 +195,17 @@ class App:
     def _writer(self, model: str | None) -> Explainer:
         explainer = self.models(model)
         if not explainer._model.task.generates:
-            own = "the model of this app" if not (model or "").strip() else explainer._model.name
+            model_name = "the model of this app" if not (model or "").strip() else explainer._model.name
             raise UnsupportedModelError(
-                f"type the name or folder of a causal language model: {own} does not write, "
+                f"type the name or folder of a causal language model: {model_name} does not write, "
                 f"it is for {_task(explainer)}"
             )
         return explainer
 
-    def _new_tokens(self, wanted: float) -> int:
-        if not 1 <= wanted <= self.limits.new_tokens:
-            raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {wanted:g}")
-        return int(wanted)
+    def _new_tokens(self, count: float) -> int:
+        if not 1 <= count <= self.limits.new_tokens:
+            raise InputError(f"the app lets a model write 1 to {self.limits.new_tokens} tokens, not {count:g}")
+        return int(count)
 
     def _targets(self, explainer: Explainer, targets: Sequence[str], contrast: str | None) -> dict[str, Any]:
         read = [choice_from_text(explainer._model, target) for target in targets if target.strip()]
@@ -219,13 +219,13 @@ class App:
 
 def split_documents(text: str) -> list[str]:
     """Split what was typed into documents at lines of "---"; empty ones do not count."""
-    found: list[list[str]] = [[]]
+    documents: list[list[str]] = [[]]
     for line in text.replace("\r\n", "\n").split("\n"):
         if line.strip() == DIVIDER:
-            found.append([])
+            documents.append([])
         else:
-            found[-1].append(line)
-    return [document for lines in found if (document := "\n".join(lines).strip())]
+            documents[-1].append(line)
+    return [document for lines in documents if (document := "\n".join(lines).strip())]
 
 
 def _task(explainer: Explainer) -> str:
@@ -244,10 +244,10 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
     return result, min(times)
 
 
-def _forward_seconds(explainer: Explainer, given: Any) -> float:
+def _forward_seconds(explainer: Explainer, model_input: Any) -> float:
     """Return what a plain forward pass over the text takes."""
     model = explainer._model
-    batch = model.batch(explainer.encode([given]), [0])
+    batch = model.batch(explainer.encode([model_input]), [0])
     model.prepare(batch)
     with torch.inference_mode():
         model.module(**batch.inputs)
@@ -276,11 +276,11 @@ def _curve(explainer: Explainer, result: Attribution, name: str) -> Curve | None
             return None
         result, name = result.select(layer=scored[-1]), f"{name}, layer {scored[-1]}"
     try:
-        found: DeletionCurve = deletion_curve(explainer, result)
+        curve: DeletionCurve = deletion_curve(explainer, result)
     except NormXLogitError:  # a model that is not a classifier: the scores are there, the curve is not
         return None
     unit = "words" if result.has_words else "tokens"
-    way = "masked" if found.masked else "deleted"
-    chance = found.quantity == "probability"
-    kind = f"probability of {found.target}" if chance else found.target
-    return Curve(name, kind, found.shares, found.highest_first, found.lowest_first, found.gap, unit, way, chance)
+    way = "masked" if curve.masked else "deleted"
+    chance = curve.quantity == "probability"
+    kind = f"probability of {curve.target}" if chance else curve.target
+    return Curve(name, kind, curve.shares, curve.highest_first, curve.lowest_first, curve.gap, unit, way, chance)

@@ -35,6 +35,6 @@ class Latest:
             self._begun[reader] = number
             while len(self._begun) > self._most:
                 self._begun.popitem(last=False)
-        found = work()
+        result = work()
         with self._lock:
-            return found if self._begun.get(reader) == number else late
+            return result if self._begun.get(reader) == number else late

@@ -51,11 +51,11 @@ class LoadedModels:
             turn = self._loading.setdefault(name, threading.Lock())
         try:
             with turn:  # the second who asks waits for the first instead of loading it too
-                found = self._known(name)
-                if found is None:
-                    found = self._load(name)
-                    self._keep(name, found)
-                return found
+                explainer = self._known(name)
+                if explainer is None:
+                    explainer = self._load(name)
+                    self._keep(name, explainer)
+                return explainer
         finally:
             with self._lock:
                 self._loading.pop(name, None)

@@ -76,7 +76,7 @@ def blocks(app: App, methods: Sequence[str], writes: bool) -> gr.Blocks:
 
 
 def _explain_tab(app: App, chosen: Sequence[str]) -> None:
-    own = app.models.name or "the small sentiment model in the package"
+    default_name = app.models.name or "the small sentiment model in the package"
     labels = app.labels(None)
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
@@ -92,7 +92,7 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
                 allow_custom_value=True,
                 elem_id="methods",
             )
-            model = gr.Textbox(label="Model", placeholder=own, info=MODEL_HINT, elem_id="model")
+            model = gr.Textbox(label="Model", placeholder=default_name, info=MODEL_HINT, elem_id="model")
             target = gr.Dropdown(
                 label="Explain",
                 info="Labels or tokens; the prediction if empty",
@@ -119,8 +119,8 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
     fields = [text, pair, model, methods, target, contrast, layers, words]
     latest = Latest()
 
-    def explain(request: gr.Request, *given: Any) -> Any:
-        text, pair, model, methods, target, contrast, layers, words = given
+    def explain(request: gr.Request, *values: Any) -> Any:
+        text, pair, model, methods, target, contrast, layers, words = values
 
         def work() -> Any:
             return shown(
@@ -139,8 +139,8 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
 
         return latest(request.session_hash, work, gr.skip())
 
-    def typed(request: gr.Request, live: bool, *given: Any) -> Any:
-        return explain(request, *given) if live and (given[0] or "").strip() else gr.skip()
+    def typed(request: gr.Request, live: bool, *values: Any) -> Any:
+        return explain(request, *values) if live and (values[0] or "").strip() else gr.skip()
 
     def relabel(model: str | None) -> tuple[Any, Any, Any]:
         try:

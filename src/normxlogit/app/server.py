@@ -194,18 +194,18 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         InputError: If it is taken or not this machine's.
     """
-    found: socket.socket | None = None
+    listener: socket.socket | None = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        found = socket.socket(family, socket.SOCK_STREAM)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
     except (OSError, OverflowError, UnicodeError) as error:
-        if found is not None:
-            found.close()
+        if listener is not None:
+            listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot listen at {host}, port {port}: {reason}; choose another --port or --host") from None
-    return found
+    return listener
 
 
 def serve(application: Any, listening: socket.socket, *, ready: Callable[[str], None], browse: bool = False) -> None:

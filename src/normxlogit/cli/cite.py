@@ -100,13 +100,13 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
     named: set[Path] = set()  # those that are named themselves
     texts: dict[str, str] = {}
     skipped: list[DataError] = []
-    for place in dict.fromkeys(places):
-        if place == "-":
+    for path_or_dash in dict.fromkeys(places):
+        if path_or_dash == "-":
             if sys.stdin.isatty():
                 raise InputError("no documents: name files or folders, or give a text on standard input")
             texts["standard input"] = decoded(sys.stdin.buffer.read(), "standard input")
             continue
-        path = Path(place)
+        path = Path(path_or_dash)
         for file in files_in(path) if path.is_dir() else [path]:
             files.setdefault(file.resolve(), file)
         if not path.is_dir():

@@ -56,7 +56,7 @@ class Manifest:
         """Return the sum over all shards of "rows", "errors" or "tokens"."""
         return sum(getattr(done, what) for done in self.done.values())
 
-    def refuse_changes(self, now: "Manifest", place: str) -> None:
+    def refuse_changes(self, now: "Manifest", folder: str) -> None:
         """Refuse to go on with something else than what the folder was made of.
 
         Raises:
@@ -80,7 +80,7 @@ class Manifest:
             elif old != new:
                 changes.append(f"of {old['name']} as it was before it changed")
         if changes:
-            raise DataError(f"{place} was made {changes[0]}; give another --output, or the same as before")
+            raise DataError(f"{folder} was made {changes[0]}; give another --output, or the same as before")
 
 
 class Folder:

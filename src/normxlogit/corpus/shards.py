@@ -130,9 +130,9 @@ def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Sh
     waiting: list[Any] = []
     count = index = row = 0
     fraction = 0.0
-    kept: dict[str, Any] = {}  # types, as the first block has them
+    kept_types: dict[str, Any] = {}  # types, as the first block has them
     for block in source.blocks(columns.all):
-        table = _normalised(arrow, block, columns, row, kept)
+        table = _normalised(arrow, block, columns, row, kept_types)
         row, before, fraction = row + len(table), fraction, block.fraction
         waiting.append(table)
         count += len(table)
@@ -212,7 +212,7 @@ def _digest(table: Any) -> str:
     return digest.hexdigest()
 
 
-def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept: dict[str, Any]) -> Any:
+def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kept_types: dict[str, Any]) -> Any:
     """Return a block as a table with the columns of a shard.
 
     Args:
@@ -220,7 +220,7 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
         block: The rows.
         columns: Which columns are what.
         first: The number of the first row.
-        kept: The types of the kept columns, as the first block has them.
+        kept_types: The types of the kept columns, as the first block has them.
     """
     problems = list(block.problems)
 
@@ -252,7 +252,7 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     if columns.target is not None:
         table["target"] = _named(arrow, block.columns[columns.target], columns.target)
     for name in columns.keep:
-        table[KEPT + name] = _kept(arrow, block.columns[name], name, kept, problems)
+        table[KEPT + name] = _kept(arrow, block.columns[name], name, kept_types, problems)
     return arrow.table({**table, "problem": arrow.array(problems, arrow.string())})
 
 
@@ -317,10 +317,10 @@ def _named(arrow: Any, column: Any, name: str) -> Any:
         raise DataError(f"column {name!r} holds {values.type}; ids and targets are strings or numbers") from None
 
 
-def _kept(arrow: Any, column: Any, name: str, kept: dict[str, Any], problems: list[str | None]) -> Any:
+def _kept(arrow: Any, column: Any, name: str, kept_types: dict[str, Any], problems: list[str | None]) -> Any:
     """Return a kept column in the type that it had first; what does not fit is a problem of its row."""
     array = _array(arrow, column)
-    kind = kept.setdefault(name, arrow.string() if arrow.types.is_null(array.type) else array.type)
+    kind = kept_types.setdefault(name, arrow.string() if arrow.types.is_null(array.type) else array.type)
     refused = (arrow.ArrowInvalid, arrow.ArrowNotImplementedError)
     try:
         return array.cast(kind)

@@ -54,7 +54,7 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
     tables.append(_long_columns(settings, explained, types))
     rows = np.array(explained.rows, np.int64)[explained.places]  # (R,)
     input_rows = explained.shard.table.take(arrow.array(rows))
-    kept = {name: input_rows[KEPT + name] for name in settings.columns.keep}
+    kept_columns = {name: input_rows[KEPT + name] for name in settings.columns.keep}
     columns = {
         name: input_rows[name] if name in INPUT_COLUMNS else arrow.concat_arrays([table[name] for table in tables])
         for name in types
@@ -80,10 +80,10 @@ def result_table(model: TaskModel, settings: Settings, explained: Explained, abo
         **about,
     }
     schema = arrow.schema(
-        [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept.items()],
+        [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept_columns.items()],
         metadata={METADATA: json.dumps(common)},
     )
-    return arrow.table([*columns.values(), *kept.values()], schema=schema).take(arrow.array(np.argsort(rows)))
+    return arrow.table([*columns.values(), *kept_columns.values()], schema=schema).take(arrow.array(np.argsort(rows)))
 
 
 def _batch_columns(
@@ -200,7 +200,7 @@ def source_table(model: TaskModel, settings: Settings, explained: ExplainedPromp
         values = source_row(result)
         for name in types.keys() & values.keys():
             columns[name].append(values[name])
-    kept = {name: table[KEPT + name] for name in settings.columns.keep}
+    kept_columns = {name: table[KEPT + name] for name in settings.columns.keep}
     units = {result.unit for result in explained.sources}
     common = {
         "format_version": FORMAT_VERSION,
@@ -214,11 +214,11 @@ def source_table(model: TaskModel, settings: Settings, explained: ExplainedPromp
         **about,
     }
     schema = arrow.schema(
-        [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept.items()],
+        [(name, types[name]) for name in types] + [(name, column.type) for name, column in kept_columns.items()],
         metadata={METADATA: json.dumps(common)},
     )
     arrays = [columns[name] if name in ("row", "id") else arrow.array(columns[name], types[name]) for name in types]
-    return arrow.table([*arrays, *kept.values()], schema=schema)
+    return arrow.table([*arrays, *kept_columns.values()], schema=schema)
 
 
 def error_table(explained: Explained | ExplainedPrompts) -> Any:

@@ -90,8 +90,8 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
     ranked = sorted(measured, key=lambda entry: (entry[0] not in best, -entry[2].aopc))
     named = sorted(ranked[:LABELLED], key=lambda entry: -entry[2].aopc)
     for point, cost, result in [*named, *ranked[LABELLED:]]:
-        known = (point, cost, result) in named
-        color, marker = looks[point.method] if known else ("0.7", ".")
+        is_named = (point, cost, result) in named
+        color, marker = looks[point.method] if is_named else ("0.7", ".")
         low, high = result.aopc_interval
         errors = [[result.aopc - low], [high - result.aopc]]
         axes.errorbar(
@@ -103,11 +103,11 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
             markersize=6,
             elinewidth=0.7,
             alpha=0.9,
-            label=f"{result.aopc:.3f}  {shortened(point.method, NAME)}" if known else None,
+            label=f"{result.aopc:.3f}  {shortened(point.method, NAME)}" if is_named else None,
         )
-    left = f" ({len(named)} of {len(measured)}; the others are grey)" if len(named) < len(measured) else ""
+    listed = f" ({len(named)} of {len(measured)}; the others are grey)" if len(named) < len(measured) else ""
     axes.legend(
-        title=f"AOPC and method{left}",
+        title=f"AOPC and method{listed}",
         alignment="left",
         loc="upper center",
         bbox_to_anchor=(0.45, -0.17),

@@ -51,9 +51,9 @@ class Spread(NamedTuple):
     def __call__(self, scores: npt.NDArray[np.floating[Any]], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
         """Bring scores of parts, (..., N), to places, (..., *shape)."""
         rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)  # (R, N)
-        found = np.zeros((len(rows), int(np.prod(shape))))
-        np.add.at(found.T, self.places, (rows[:, self.parts] * self.shares).T)
-        return found.reshape(*scores.shape[:-1], *shape).astype(np.float32)
+        totals = np.zeros((len(rows), int(np.prod(shape))))
+        np.add.at(totals.T, self.places, (rows[:, self.parts] * self.shares).T)
+        return totals.reshape(*scores.shape[:-1], *shape).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Medium:
         places: Where each of its places is, (h, w, 4) in pixels or (n, 2) in seconds.
         by_token: How scores of these tokens become scores of places; None where they cannot be told apart.
         by_part: How scores of what its entry into the model returns (`surgery.signal_entry`) become scores of places.
-        about: What else its result says of it.
+        about: Further fields of its result.
     """
 
     name: str

@@ -265,19 +265,21 @@ class FrozenModel:
             if self._proved:
                 return
             inputs, mask = {name: value[:1] for name, value in batch.inputs.items()}, batch.mask[:1]
-            place, rows = None, None
+            position, rows = None, None
             if self.model.task.vocabulary:
                 inputs = {name: value[:, :PROOF_TOKENS] for name, value in inputs.items()}
-                place = mask[:, :PROOF_TOKENS].int().cumsum(-1).argmax(-1)  # (1,), the last token
+                position = mask[:, :PROOF_TOKENS].int().cumsum(-1).argmax(-1)  # (1,), the last token
                 rows = (
-                    torch.arange(PROOF_ROWS, device=place.device) * (self.model.vocabulary_size - 1) // (PROOF_ROWS - 1)
+                    torch.arange(PROOF_ROWS, device=position.device)
+                    * (self.model.vocabulary_size - 1)
+                    // (PROOF_ROWS - 1)
                 )
             with torch.no_grad():
-                model_answer = self.model.answer(inputs, place, rows)  # (1, C), or (1, T, C)
+                model_answer = self.model.answer(inputs, position, rows)  # (1, C), or (1, T, C)
             self._token_tables = self._find_token_tables(inputs)
             with self._pool.lease() as network:
                 network.prove(
-                    lambda: self._from_leaf(network, inputs, place, rows),
+                    lambda: self._from_leaf(network, inputs, position, rows),
                     model_answer,
                     SUMS * tolerance_for(model_answer),
                 )
@@ -290,7 +292,7 @@ class FrozenModel:
         return find_token_tables(self.model, inputs)
 
     def _from_leaf(
-        self, network: FrozenNetwork, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None
+        self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the answer to one text, and what flowed to it: word embeddings, or the first output of a layer."""
         words = self._embeddings
@@ -303,7 +305,7 @@ class FrozenModel:
             tables = replaced_rows(self._token_tables, ids, lambda rows: rows + zeros.to(rows))
             with words.replaced(leaf, ids) as replacing:
                 return self.model.answer(
-                    inputs, place, rows, replace=in_turn(replacing, tables), on=network.model
+                    inputs, position, rows, replace=in_turn(replacing, tables), on=network.model
                 ), leaf
         parts, leaves = self.model.parts, list[Tensor]()
         output = self._output(0 if parts.embedding_output is not None or not parts.outputs else 1)
@@ -316,7 +318,7 @@ class FrozenModel:
             leaves.append(state.detach().clone().requires_grad_())
             return with_tensor(returned, leaves[0].clone())
 
-        answer = self.model.answer(inputs, place, rows, replace={output.path: begin}, on=network.model)
+        answer = self.model.answer(inputs, position, rows, replace={output.path: begin}, on=network.model)
         return answer, leaves[0]
 
     def _readers(

@@ -130,7 +130,7 @@ class FrozenSeq2Seq(FrozenModel):
         return ()
 
     def _from_leaf(
-        self, network: FrozenNetwork, inputs: dict[str, Tensor], place: Tensor | None, rows: Tensor | None
+        self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Return the answer to one text, and the word embeddings of both sides in one row."""
         both = self.sides(inputs)
@@ -138,7 +138,7 @@ class FrozenSeq2Seq(FrozenModel):
         parts = leaf.split([vectors.numel() for vectors in both])
         placed = [part.view_as(vectors) for part, vectors in zip(parts, both, strict=True)]
         with self._replaced(inputs, placed) as words:
-            return self.model.answer(inputs, place, rows, replace=words, on=network.model), leaf
+            return self.model.answer(inputs, position, rows, replace=words, on=network.model), leaf
 
     def _tables_of_sides(self) -> list[nn.Module]:
         """Return what the encoder and the decoder look their tokens up in; it may be one module.

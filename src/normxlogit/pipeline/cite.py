@@ -64,9 +64,9 @@ def cite(
     completed = ask(
         model, question, documents, messages=messages, answer=answer, system=system, max_new_tokens=max_new_tokens
     )
-    found = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
-    measured = {} if verify == 0 else _lost(model, completed, found, None if verify == "auto" else int(verify))
-    return Citations(**vars(found), question=question or "", verified=measured)
+    sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
+    measured = {} if verify == 0 else _lost(model, completed, sources, None if verify == "auto" else int(verify))
+    return Citations(**vars(sources), question=question or "", verified=measured)
 
 
 def ask(
@@ -186,20 +186,20 @@ def _without_ending(completed: Completed) -> Completed | None:
         count -= 1
     if count == completed.prompt_tokens:
         return None
-    kept = encoding.take(range(count))
-    if kept.offsets is not None and kept.text is not None:
-        kept = replace(kept, text=kept.text[: kept.offsets[-1][1]])
-    return replace(completed, encoding=kept)
+    shortened = encoding.take(range(count))
+    if shortened.offsets is not None and shortened.text is not None:
+        shortened = replace(shortened, text=shortened.text[: shortened.offsets[-1][1]])
+    return replace(completed, encoding=shortened)
 
 
 @enough_memory("measure what the answer loses without a source")
-def _lost(model: TaskModel, completed: Completed, found: Sources, count: int | None) -> dict[str, float]:
+def _lost(model: TaskModel, completed: Completed, ranked: Sources, count: int | None) -> dict[str, float]:
     """Return how much of the answer's log-probability its first sources are worth, in nats, by name.
 
     Args:
         model: The model.
         completed: The prompt with its answer.
-        found: The sources with their scores.
+        ranked: The sources with their scores.
         count: How many; None for as many as can come first.
     """
     sequence = completed.sequenced()
@@ -207,9 +207,9 @@ def _lost(model: TaskModel, completed: Completed, found: Sources, count: int | N
     weights = part_weights(completed, answer_parts(sequence, None))  # (1, G)
     ablations = Ablations(model, completed, sources)
     if count is None:
-        lost = verified(ablations, weights[0], found.scores.astype(np.float64))
+        lost = verified(ablations, weights[0], ranked.scores.astype(np.float64))
     else:
-        places = [source.source for source in found.top(count)]
+        places = [source.source for source in ranked.top(count)]
         (values,) = leave_one_out(ablations, weights, places)  # (N,)
         lost = dict(zip(places, values.tolist(), strict=True))
     return {sources[place].name: nats for place, nats in lost.items()}

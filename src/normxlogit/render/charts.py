@@ -126,14 +126,14 @@ class Grid(Block):
 
     def transposed(self) -> "Grid":
         """Return rows as columns and columns as rows; those that are left out are named in the label."""
-        left = f"; the {len(self.columns)} strongest of {len(self.columns) + self.more}" if self.more else ""
+        omitted = f"; the {len(self.columns)} strongest of {len(self.columns) + self.more}" if self.more else ""
         return replace(
             self,
             rows=self.columns,
             columns=self.rows,
             scores=self.scores.T,
             strengths=self.strengths.T,
-            label=self.label + left,
+            label=self.label + omitted,
             more=0,
         )
 
@@ -171,12 +171,12 @@ class Timeline(Block):
         """Place, width, top, height and sign of each score in an area of 300 x 100 with 0 in the middle."""
         first = self.times[0][0]
         unit = 300.0 / (self.times[-1][1] - first)
-        found = []
+        shapes = []
         for (start, end), strength in zip(self.times, self.strengths.tolist(), strict=True):
             height = 50.0 * abs(strength)
             top = -height if strength > 0 else 0.0
-            found.append((round((start - first) * unit, 2), round((end - start) * unit, 2), top, height, strength > 0))
-        return found
+            shapes.append((round((start - first) * unit, 2), round((end - start) * unit, 2), top, height, strength > 0))
+        return shapes
 
 
 @dataclass(frozen=True)

@@ -47,14 +47,14 @@ def cards(
     drawn = [blocks(result, cost) for result, cost in zip(results, costs or [""] * len(results), strict=True)]
     if len(results) == 1:
         return [Card(drawn[0])]
-    found = [
+    result_cards = [
         Card(one, shortened(result._heading()), opened=len(results) <= OPEN)
         for result, one in zip(results, drawn, strict=True)
     ]
     texts = [result for result in results if isinstance(result, Attribution)]
     if not results or len(texts) < len(results):
-        return found
-    return [Card([_overview(texts, words, merge)], f"{len(texts)} results", result=False), *found]
+        return result_cards
+    return [Card([_overview(texts, words, merge)], f"{len(texts)} results", result=False), *result_cards]
 
 
 def _overview(results: Sequence[Attribution], words: bool | None, merge: Merge | None) -> Table:

@@ -42,21 +42,25 @@ def comparison_blocks(
     Raises:
         DataError: If a result has several labels or layers, or the texts differ.
     """
-    drawn, said = _layouts(results, words, merge), [facts(a) for a in results]
+    drawn, each_facts = _layouts(results, words, merge), [facts(a) for a in results]
     titles = distinct_methods([(a.method, a.settings) for a in results])
-    signed = next((i for i, one in enumerate(said) if one.negative), 0)
+    signed = next((i for i, one in enumerate(each_facts) if one.negative), 0)
     unit = "word" if words or (words is None and results[0].has_words) else "token"
     paid = costs or [""] * len(results)
-    methods = [f"{one.method}: {cost}" if cost else one.method for one, cost in zip(said, paid, strict=True)]
-    rows = [("explained", said[0].target), *(("method", method) for method in methods), ("model", said[0].model)]
-    notes = list(dict.fromkeys(note for one in said for note in one.notes))
+    methods = [f"{one.method}: {cost}" if cost else one.method for one, cost in zip(each_facts, paid, strict=True)]
+    rows = [
+        ("explained", each_facts[0].target),
+        *(("method", method) for method in methods),
+        ("model", each_facts[0].model),
+    ]
+    notes = list(dict.fromkeys(note for one in each_facts for note in one.notes))
     sentences = [
         sentence_of(one, one.rows[0], signed=a.signed, caption=title)
         for a, one, title in zip(results, drawn, titles, strict=True)
     ]
-    meanings = said[signed].positive, said[signed].negative
+    meanings = each_facts[signed].positive, each_facts[signed].negative
     blocks: list[Block] = [
-        Header(said[0].prediction, rows, notes),
+        Header(each_facts[0].prediction, rows, notes),
         Sentences(sentences),
         _scores(results, drawn, titles, unit),
         Legend(*meanings, notes=["each method by its own largest score"]),

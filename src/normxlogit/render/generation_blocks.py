@@ -32,21 +32,21 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     """
     rows = g.scores if g.layers is None else g.scores[:, -1]
     rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)  # (G, T)
-    said = _facts(g)
+    described = _facts(g)
     # The shortest digits that are the score: whoever shows fewer rounds once.
-    seen = [[float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
-    data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": seen}
+    context_scores = [[float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
+    data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": context_scores}
     prompt, written = _pieces(g)
     if written[0].source is None and not written[0].text.strip():
         written = written[1:]  # the space before the completion
     return [
-        replace(said.header(), prediction=""),
+        replace(described.header(), prediction=""),
         Sentences(
             [Sentence("prompt", [(_direction(prompt), prompt)]), Sentence("written", [(_direction(written), written)])]
         ),
-        Links(data, HINT, said.negative or "less than 0"),
-        Fold("Each generated token and what it rests on", [_table(g, rows, said)], essential=True),
-        Legend(said.positive, said.negative, notes=["each token's context by its own largest score"]),
+        Links(data, HINT, described.negative or "less than 0"),
+        Fold("Each generated token and what it rests on", [_table(g, rows, described)], essential=True),
+        Legend(described.positive, described.negative, notes=["each token's context by its own largest score"]),
         Fold("All scores", [_matrix(g, rows)]),
     ]
 
@@ -71,12 +71,12 @@ def _facts(g: GenerationAttribution) -> Facts:
     )
 
 
-def _token_name(g: GenerationAttribution, place: int) -> str:
+def _token_name(g: GenerationAttribution, index: int) -> str:
     """Return a token as it stands in the text; by its own name where it has no character of its own."""
     if g.text is None or g.offsets is None:
-        return quoted(visible(g.tokens[place]))
-    start, end = g.offsets[place]
-    return quoted(visible(g.text[start:end] or g.tokens[place]))
+        return quoted(visible(g.tokens[index]))
+    start, end = g.offsets[index]
+    return quoted(visible(g.text[start:end] or g.tokens[index]))
 
 
 def _chance(g: GenerationAttribution, index: int) -> str:
@@ -90,7 +90,7 @@ def _scale(g: GenerationAttribution, row: FloatArray) -> float:
     return float(np.abs(row[plain] if (row[plain] != 0).any() else row).max(initial=0.0))
 
 
-def _table(g: GenerationAttribution, rows: FloatArray, said: Facts) -> Table:
+def _table(g: GenerationAttribution, rows: FloatArray, described: Facts) -> Table:
     """Return a row for each generated token, with the words of its context of the largest magnitude."""
     if g.text is None or g.offsets is None:
         groups: list[tuple[int, ...]] = [(i,) for i, special in enumerate(g.special_tokens_mask) if not special]
@@ -100,28 +100,28 @@ def _table(g: GenerationAttribution, rows: FloatArray, said: Facts) -> Table:
     body = []
     for index, row in enumerate(rows):
         name = Piece(_token_name(g, g.prompt_tokens + index), kind="strong")
-        strongest = Cell(_strongest(g, row, index, groups, said))
+        strongest = Cell(_strongest(g, row, index, groups, described))
         body.append([Cell((name,)), cell(_chance(g, index), g.generated[index].probability), strongest])
     return Table(columns, body)
 
 
 def _strongest(
-    g: GenerationAttribution, row: FloatArray, index: int, groups: list[tuple[int, ...]], said: Facts
+    g: GenerationAttribution, row: FloatArray, index: int, groups: list[tuple[int, ...]], described: Facts
 ) -> tuple[Piece, ...]:
     """Return the words of the largest magnitude, as far as a generated token has seen them."""
     words = []
     for tokens in groups:
-        seen = [i for i in tokens if i < g.prompt_tokens + index]
-        if seen and (score := float(merged(row[seen], g.merge))):
-            words.append((score, seen))
+        read = [i for i in tokens if i < g.prompt_tokens + index]
+        if read and (score := float(merged(row[read], g.merge))):
+            words.append((score, read))
     words.sort(key=lambda pair: -abs(pair[0]))
     scale = abs(words[0][0]) if words else 1.0
     pieces = []
-    for score, seen in words[:STRONGEST]:
-        name = _token_name(g, seen[0])
-        if len(seen) > 1 and g.text is not None and g.offsets is not None:
-            name = quoted(visible(g.text[min(g.offsets[i][0] for i in seen) : max(g.offsets[i][1] for i in seen)]))
-        side = (said.negative or "") if score < 0 else ""
+    for score, read in words[:STRONGEST]:
+        name = _token_name(g, read[0])
+        if len(read) > 1 and g.text is not None and g.offsets is not None:
+            name = quoted(visible(g.text[min(g.offsets[i][0] for i in read) : max(g.offsets[i][1] for i in read)]))
+        side = (described.negative or "") if score < 0 else ""
         pieces.append(Piece(name, score / scale, number=number(score, scale, signed=g.signed), about=side))
     return tuple(pieces)
 
@@ -131,13 +131,13 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
     count, total = rows.shape
     if rows.size > LARGEST:
         return Paragraph(f"The matrix of {count} x {total} scores is too large for a page; the saved JSON has it.")
-    seen = np.arange(total - 1) < g.prompt_tokens + np.arange(count)[:, None]  # (G, T - 1)
+    is_context = np.arange(total - 1) < g.prompt_tokens + np.arange(count)[:, None]  # (G, T - 1)
     scales = np.array([_scale(g, row) or 1.0 for row in rows], np.float32)[:, None]  # (G, 1)
     return Grid(
         rows=[_token_name(g, g.prompt_tokens + i) for i in range(count)],
         columns=[_token_name(g, i) for i in range(total - 1)],
-        scores=np.where(seen, rows[:, :-1], np.nan),
-        strengths=np.clip(np.where(seen, rows[:, :-1] / scales, 0.0), -1.0, 1.0),
+        scores=np.where(is_context, rows[:, :-1], np.nan),
+        strengths=np.clip(np.where(is_context, rows[:, :-1] / scales, 0.0), -1.0, 1.0),
         caption="Rows: generated tokens; columns: what they have seen",
         signed=g.signed,
         special=frozenset(i for i, special in enumerate(g.special_tokens_mask[:-1]) if special),

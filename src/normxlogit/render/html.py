@@ -70,7 +70,7 @@ def _environment() -> "Environment":
     """Return the templates: control characters are taken from every string, and markup in it is escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
         undefined=StrictUndefined,
@@ -78,7 +78,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    found.filters |= {
+    environment.filters |= {
         "attributes": _attributes,
         "bar_style": _bar_style,
         "cell_attributes": _cell_attributes,
@@ -89,8 +89,8 @@ def _environment() -> "Environment":
         "slider": _slider,
         "plain": _plain,
     }
-    found.globals |= {"faint": FAINT, "keys": KEYS}
-    return found
+    environment.globals |= {"faint": FAINT, "keys": KEYS}
+    return environment
 
 
 def _clean(value: Any) -> Any:
@@ -152,8 +152,8 @@ def _bar_style(row: BarRow | Bar, scale: float = 1.0) -> str:
     else:
         start, share, positive = 0.0, abs(row.score) / (scale or 1.0), row.score > 0
     width = f"display:inline-block;height:0.8em;width:{LONGEST * share:.2f}em"
-    place = f"--x:{start:.4f};margin-left:{LONGEST * start:.2f}em;" if start else ""
-    return f"--s:{share:.3f};{place}{width};background-color:rgba({COLORS[positive]},0.8)"
+    offset = f"--x:{start:.4f};margin-left:{LONGEST * start:.2f}em;" if start else ""
+    return f"--s:{share:.3f};{offset}{width};background-color:rgba({COLORS[positive]},0.8)"
 
 
 def _bar_number(row: BarRow, bars: Bars) -> str:
@@ -165,8 +165,8 @@ def _choices(table: Table) -> list[str]:
     names = [column.name for column in table.columns]
     if table.filtered not in names:
         return []
-    place = names.index(table.filtered)
-    return sorted({"".join(piece.text for piece in row[place].pieces) for row in table.rows})
+    filtered = names.index(table.filtered)
+    return sorted({"".join(piece.text for piece in row[filtered].pieces) for row in table.rows})
 
 
 def _script_data(values: Mapping[str, Any]) -> Markup:

@@ -156,8 +156,8 @@ def save_figure(figure: PlotFigure, path: Path) -> list[Path]:
     """
     files = [path.with_name(path.name + ending) for ending in FORMATS]
     for file in files:
-        with replacing(file) as beside:
-            figure.savefig(beside)
+        with replacing(file) as temporary:
+            figure.savefig(temporary)
     return files
 
 

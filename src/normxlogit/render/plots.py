@@ -78,8 +78,8 @@ def plot_attribution(
         raise DataError(f"{kind} need one score for each token; choose with select(label=..., layer=...)")
     if kind == "waterfall":
         return _figure(_waterfall(a, drawn, k or 10))
-    kept = sorted(strongest(drawn, drawn.rows[0], k or MOST)) or drawn.plain[: k or MOST]
-    return _figure(bars_of(drawn, facts(a), kept, signed=a.signed))
+    columns = sorted(strongest(drawn, drawn.rows[0], k or MOST)) or drawn.plain[: k or MOST]
+    return _figure(bars_of(drawn, facts(a), columns, signed=a.signed))
 
 
 def plot_comparison(results: Sequence[Attribution], *, k: int | None = None) -> PlotFigure:
@@ -157,8 +157,8 @@ def _(block: Bars) -> PlotFigure:
     bars = axes.barh(places, sizes, left=starts, color=colors, height=0.75)
     numbers = [number(float(score), block.scale, signed=block.signed) for score in sizes]
     axes.bar_label(bars, numbers, padding=3, size=8)
-    for place, end in enumerate((starts + sizes)[:-1] if block.stepped else ()):
-        axes.plot([end, end], [place - 0.375, place + 1.375], color="0.5", linewidth=0.6, zorder=0)
+    for step, end in enumerate((starts + sizes)[:-1] if block.stepped else ()):
+        axes.plot([end, end], [step - 0.375, step + 1.375], color="0.5", linewidth=0.6, zorder=0)
     axes.set_yticks(places, [_shown(row.name) for row in block.rows])
     axes.set(ylim=(len(block.rows) - 0.4, -0.6), xlabel=one_line(block.label))
     axes.margins(x=0.15)
@@ -189,17 +189,17 @@ def _waterfall(a: Attribution, drawn: Layout, k: int) -> Bars:
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
     row = drawn.rows[0]
-    kept = strongest(drawn, row, k)
+    columns = strongest(drawn, row, k)
     besides = (("bias", a.bias), ("attention sink", a.sink))
     steps = [(name, float(value)) for name, value in besides if value is not None]
     total = float(a.scores.sum()) + sum(score for _, score in steps)
-    steps += [(drawn.columns[i].name, float(row.scores[i])) for i in kept]
-    if len(kept) < len(a.tokens):
+    steps += [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
+    if len(columns) < len(a.tokens):
         steps.append(("all other tokens", total - sum(score for _, score in steps)))
     starts = np.cumsum([0.0, *(score for _, score in steps)])  # (steps + 1,)
     rows = [BarRow(name, score, float(start)) for (name, score), start in zip(steps, starts, strict=False)]
-    whole = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
-    rows.append(BarRow(f"{whole}: {number(total, abs(total))}", total, color="0.35"))
+    total_name = "sum" if a.bias is not None else "sum of scores"  # which is not the answer
+    rows.append(BarRow(f"{total_name}: {number(total, abs(total))}", total, color="0.35"))
     scale = max(abs(score) for _, score in steps)
     return Bars(rows, scale, bars_of(drawn, facts(a), (), signed=a.signed).label, stepped=True)
 
@@ -209,8 +209,8 @@ def _cut(grid: Grid, k: int | None) -> Grid:
     special = [i in grid.special for i in range(len(grid.columns))]
     sizes = np.where(special, -1.0, np.abs(np.nan_to_num(grid.strengths)).max(0, initial=0.0))  # (C,)
     order = np.argsort(-sizes, kind="stable")
-    kept = sorted(int(i) for i in order[: k or MOST] if not special[i])
-    return grid.only(kept)
+    columns = sorted(int(i) for i in order[: k or MOST] if not special[i])
+    return grid.only(columns)
 
 
 def _shown(name: str) -> str:

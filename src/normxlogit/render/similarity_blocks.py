@@ -62,8 +62,8 @@ def _pairs(s: Similarity) -> Table:
     table, (first, second) = s.word_matrix(), _names(s)  # (W1, W2)
     most = float(np.abs(table).max(initial=0.0)) or 1.0
     rows = []
-    for place in np.argsort(-table, axis=None, kind="stable")[:STRONGEST]:
-        i, j = divmod(int(place), len(second))
+    for index in np.argsort(-table, axis=None, kind="stable")[:STRONGEST]:
+        i, j = divmod(int(index), len(second))
         score = float(table[i, j])
         rows.append([cell(first[i]), cell(second[j]), cell(f"{score:+.3f}", score, strength=score / most)])
     return Table([Column(""), Column(""), Column("", numbers=True)], rows, "The strongest pairs")

@@ -113,8 +113,8 @@ def _listed(s: Sources) -> Table:
     if isinstance(s, Citations):
         used = {number for numbers in s.marks for number in numbers}
         rows = [(f"[{c.number}]", c.share, c.name, c.text, c.nats) for c in s.citations() if c.number in used]
-        known = {row[2] for row in rows}
-        others = [t for t in s.top(len(s)) if t.name in s.verified and t.name not in known]
+        listed = {row[2] for row in rows}
+        others = [t for t in s.top(len(s)) if t.name in s.verified and t.name not in listed]
         rows += [("", t.share, t.name, t.text, s.verified[t.name]) for t in others]
     else:
         rows = [("", t.share, "" if t.name == t.text else t.name, t.text, None) for t in s.top(SHOWN)]

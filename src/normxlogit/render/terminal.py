@@ -181,7 +181,7 @@ def _table(block: Table, color: bool) -> RenderableType:
     shown = range(len(block.rows)) if block.shown is None else block.shown
     for i in shown:
         cells = []
-        for place, cell in enumerate(block.rows[i]):
+        for index, cell in enumerate(block.rows[i]):
             line = Text(overflow="fold")
             for piece in cell.pieces:
                 line.append_text(_text(piece.text, _style(piece, piece.strength or cell.strength, color)))
@@ -191,7 +191,7 @@ def _table(block: Table, color: bool) -> RenderableType:
             line.append(", ".join(map(safe, cell.links)))
             if cell.bar:
                 line.append_text(_bar(cell.bar.end - cell.bar.start, color))
-            cells += [line, *[Text(_mark(cell.strength).strip("()"))] * (place in marked)]
+            cells += [line, *[Text(_mark(cell.strength).strip("()"))] * (index in marked)]
         table.add_row(*cells)
     more = len(block.rows) - len(shown)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
@@ -222,16 +222,16 @@ def _timeline(block: Timeline, color: bool) -> RenderableType:
 
 def _legend(block: Legend, color: bool) -> RenderableType:
     line = Text()
-    rest = [block.uncoloured(STEPS[0]), *block.notes]
+    entries = [block.uncoloured(STEPS[0]), *block.notes]
     if color:
         keys = [(" red ", 1.0, block.positive), (" blue ", -1.0, block.negative)]
     else:
         keys = [("(+++)", 0.0, block.positive), ("(---)", 0.0, block.negative)]
-        rest = ["more signs, more weight", *(note.replace("colour", "mark") for note in rest)]
+        entries = ["more signs, more weight", *(note.replace("colour", "mark") for note in entries)]
     for key, strength, meaning in keys:
         if meaning:
             line.append(key, _shade(strength)).append_text(_text(f" {meaning}   ", DIM if color else None))
-    line.append_text(_text("   ".join(filter(None, rest)), DIM if color else None))
+    line.append_text(_text("   ".join(filter(None, entries)), DIM if color else None))
     return line
 
 

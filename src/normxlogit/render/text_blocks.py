@@ -52,19 +52,19 @@ def attribution_blocks(
     Raises:
         DataError: If words are asked for and the result has none.
     """
-    drawn, said = layout(a, words=words, merge=merge), facts(a)
+    drawn, described = layout(a, words=words, merge=merge), facts(a)
     alone = _head_alone(a, drawn)
-    blocks: list[Block] = [said.header(cost), _sentences(a, drawn, alone)]
+    blocks: list[Block] = [described.header(cost), _sentences(a, drawn, alone)]
     if len(drawn.rows) > 1:
         axis = "layer" if a.layers is not None else "label"
-        blocks += [legend_of(said, drawn, layers=a.layers is not None)]
+        blocks += [legend_of(described, drawn, layers=a.layers is not None)]
         return blocks + _detail(f"Every {axis}", rows_grid(a, drawn, alone))
     if shape := signal_block(a, drawn):
         blocks.append(shape)
     unit = "word" if words or (words is None and a.has_words) else "token"
-    bars = bars_of(drawn, said, strongest(drawn, drawn.rows[0], STRONGEST), signed=a.signed)
+    bars = bars_of(drawn, described, strongest(drawn, drawn.rows[0], STRONGEST), signed=a.signed)
     blocks.append(bars if bars.rows else Paragraph(f"no {unit} has a score other than zero"))
-    blocks.append(legend_of(said, drawn, layers=False))
+    blocks.append(legend_of(described, drawn, layers=False))
     if drawn.columns:
         blocks.append(Fold(f"All {len(drawn.columns)} scores", [_table(a, drawn, unit, alone)]))
     return blocks
@@ -103,34 +103,34 @@ def sentence_of(
     return Sentence(caption or row.name, texts, step, _summary(drawn, row, signed=signed))
 
 
-def legend_of(said: Facts, drawn: Layout, *, layers: bool, notes: Sequence[str] = ()) -> Legend:
+def legend_of(described: Facts, drawn: Layout, *, layers: bool, notes: Sequence[str] = ()) -> Legend:
     """Return what the colours of a result mean.
 
     Args:
-        said: The result in words.
+        described: The result in words.
         drawn: Its layout.
         layers: Whether there are several layers.
         notes: What else to say of the colours.
     """
-    shared = [] if len(drawn.rows) > 1 else _shared_level(drawn, drawn.rows[0], signed=said.negative is not None)
+    shared = [] if len(drawn.rows) > 1 else _shared_level(drawn, drawn.rows[0], signed=described.negative is not None)
     scales = [row.scale for row in drawn.rows]
-    own = ["each layer by its own largest score"] if layers else []
-    return Legend(said.positive, said.negative, scales, [*notes, *own, *shared])
+    layer_notes = ["each layer by its own largest score"] if layers else []
+    return Legend(described.positive, described.negative, scales, [*notes, *layer_notes, *shared])
 
 
-def bars_of(drawn: Layout, said: Facts, columns: Sequence[int], *, signed: bool) -> Bars:
+def bars_of(drawn: Layout, described: Facts, columns: Sequence[int], *, signed: bool) -> Bars:
     """Return the scores of some columns as bars.
 
     Args:
         drawn: A layout with one row.
-        said: The result in words.
+        described: The result in words.
         columns: Which columns.
         signed: Whether scores have a sign.
     """
     row = drawn.rows[0]
     named = [(drawn.columns[i].name, float(row.scores[i])) for i in columns]
-    rows = [BarRow(name, score, side=(said.negative or "") if score < 0 else "") for name, score in named]
-    label = f"score: {said.positive}" + (f" (+), {said.negative} (−)" if said.negative else "")
+    rows = [BarRow(name, score, side=(described.negative or "") if score < 0 else "") for name, score in named]
+    label = f"score: {described.positive}" + (f" (+), {described.negative} (−)" if described.negative else "")
     return Bars(rows, row.scale, label, signed, len(drawn.plain) - len(rows))
 
 
@@ -152,7 +152,7 @@ def rows_grid(a: Attribution, drawn: Layout, alone: Sequence[str] = ()) -> Grid:
         label="score / largest of the layer" if layers else label,
         signed=a.signed,
         special=drawn.special,
-        about={i: f"the head at this token alone: {said}" for i, said in enumerate(alone) if said},
+        about={i: f"the head at this token alone: {prediction}" for i, prediction in enumerate(alone) if prediction},
         relative=layers,
         steps=len(a.layers or ()),
     )
@@ -191,8 +191,8 @@ def opening(a: Attribution) -> int:
     sizes = np.nan_to_num(np.abs(a.scores)).reshape(-1, len(a.layers), len(a.tokens)).sum(0)  # (L, T)
     plain = ~np.array(a.special_tokens_mask, dtype=bool)
     shares = sizes[:, plain].sum(-1) / np.maximum(sizes.sum(-1), 1e-30)  # (L,)
-    seen = np.flatnonzero(shares >= VISIBLE)
-    return int(seen[-1] if len(seen) else shares.argmax())
+    visible = np.flatnonzero(shares >= VISIBLE)
+    return int(visible[-1] if len(visible) else shares.argmax())
 
 
 def _sentences(a: Attribution, drawn: Layout, alone: Sequence[str]) -> Sentences:
@@ -229,10 +229,10 @@ def _table(a: Attribution, drawn: Layout, unit: str, alone: Sequence[str]) -> Ta
 
 def _head_alone(a: Attribution, drawn: Layout) -> list[str]:
     """Return the head's prediction at each column's token alone; "" for words of several tokens."""
-    said = a.token_predictions
-    if said is None:
+    predictions = a.token_predictions
+    if predictions is None:
         return []
-    return [prediction_text(said[c.tokens[0]]) if len(c.tokens) == 1 else "" for c in drawn.columns]
+    return [prediction_text(predictions[c.tokens[0]]) if len(c.tokens) == 1 else "" for c in drawn.columns]
 
 
 def _summary(drawn: Layout, row: Row, *, signed: bool) -> str:

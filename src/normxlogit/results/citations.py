@@ -142,8 +142,8 @@ class Citations(Sources):
         support = []
         for k, part in enumerate(self.parts):
             documents, prompt, answer = float(self.table[k].sum()), float(self.rest[k]), float(self.written[k])
-            whole = abs(documents) + abs(prompt) + abs(answer)
-            of_documents = documents / whole if whole else 0.0
+            total = abs(documents) + abs(prompt) + abs(answer)
+            of_documents = documents / total if total else 0.0
             supported = of_documents >= share
             cited = tuple(numbers[i] for i in self.cited[k]) if supported else ()
             values = (documents, prompt, answer, float(sinks[k]), float(self.bias[k]), of_documents)

@@ -71,7 +71,7 @@ class GenerationAttribution(TokenScores):
 
     @property
     def media(self) -> tuple[MediaScores, ...]:
-        """The scores of all that is no text."""
+        """The scores of pictures and sounds."""
         return *self.images, *self.audio
 
     @property

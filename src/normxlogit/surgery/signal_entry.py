@@ -27,7 +27,7 @@ class SignalEntry:
         path: Where the module is.
         given: The shape of what it is given.
         returned: The shape of what it returns.
-        channels: The axis of what it returns that is no place.
+        channels: The axis of its output that counts channels, not places.
     """
 
     path: str

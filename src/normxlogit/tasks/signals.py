@@ -241,8 +241,8 @@ def _grid(model: Model, inputs: Mapping[str, Tensor], count: int) -> Grid:
 
 
 def _without_tokens(
-    own: Callable[..., Any], *, input_ids: Any = None, attention_mask: Any = None, **inputs: Any
+    private: Callable[..., Any], *, input_ids: Any = None, attention_mask: Any = None, **inputs: Any
 ) -> Any:
     """Call a model like a text model: token ids and their mask mean nothing to it."""
     del input_ids, attention_mask
-    return own(**{str(own.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]
+    return private(**{str(private.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]
