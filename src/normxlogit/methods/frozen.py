@@ -39,8 +39,8 @@ class FrozenGradient(Method):
 
     Attention probabilities, denominators of norms, activation ratios and gates are held constant; what is left is
     affine, and one backward pass gives s_i = <g_i, h_i> with sum_i s_i + sink + bias = logit_p (attention and norms
-    held: Ali et al., 2022; activation ratios: Modarressi et al., 2023). By default h_i are the hidden states of all
-    layers: each layer's contributions add up to the logit with its own bias, and so do their means. Of a language
+    held: Ali et al., 2022; activation ratios: Modarressi et al., 2023). By default h_i are the hidden states of the
+    first half of the layers: each layer's contributions add up to the logit with its own bias, and so do their means. Of a language
     model the logit counts minus its mean over the vocabulary, or minus the contrast.
 
     A hidden state many times larger than its layer's median, as language models put on the first token (attention
@@ -49,12 +49,13 @@ class FrozenGradient(Method):
     answer is read.
 
     Args:
-        read_at: Where contributions are read. "all" takes the mean over what the layers after the first are given (the
-            word embeddings where no module returns a layer's output), 0 reads the word embeddings, l the output of
-            layer l, a negative number that many layers before the last one's output (-1 backpropagates through the
-            last layer only), "middle" the output of the layer halfway. Of encoder-decoder models this is where the
-            source is read; the decoder's own tokens are read at its word embeddings. With points or another baseline
-            it is 0, where these are defined.
+        read_at: Where contributions are read. "first-half" takes the mean over the hidden states x^0, the embedding
+            layer's output, to x^(L/2), the output of the layer halfway (the word embeddings where no module returns
+            these); "all" the mean over the inputs of all layers, x^0 to x^(L-1). 0 reads the word embeddings, l the
+            output of layer l, a negative number that many layers before the last one's output (-1 backpropagates
+            through the last layer only), "middle" x^(L/2) alone. Of encoder-decoder models this is where the source is
+            read; the decoder's own tokens are read at its word embeddings. With points or another baseline it is 0,
+            where these are defined.
         points: Points between the baseline and the text at which the network is frozen, 1.0 being the text; the
             gradient is their mean.
         baseline: What contributions are differences from: "zero" vectors, or the embedding of the "mask" or "pad" token
@@ -68,13 +69,13 @@ class FrozenGradient(Method):
 
     def __init__(
         self,
-        read_at: int | Literal["middle", "all"] = "all",
+        read_at: int | Literal["first-half", "middle", "all"] = "first-half",
         points: tuple[float, ...] = (1.0,),
         baseline: Baseline = "zero",
         sink_threshold: float | None = 10.0,
     ) -> None:
         if points != (1.0,) or baseline != "zero":
-            read_at = 0 if read_at == "all" else read_at
+            read_at = 0 if read_at == "first-half" else read_at
             if read_at != 0:
                 raise ValueError("points and baseline are of the word embeddings: they go with read_at=0")
         if any(not 0 < point <= 1 for point in points):
@@ -101,8 +102,9 @@ class FrozenGradient(Method):
         return self.points == (1.0,)
 
     def _run(self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = True) -> ForwardPass:
-        places = self._places(model, layers)
-        return FrozenModel.of(model).run(batch, places, sink_threshold=self.sink_threshold, predict=predict)
+        frozen = FrozenModel.of(model)
+        places = self._places(frozen, batch, layers)
+        return frozen.run(batch, places, sink_threshold=self.sink_threshold, predict=predict)
 
     def score(self, request: Request) -> Scores:
         """Score by gradient times hidden state of the frozen network."""
@@ -114,7 +116,7 @@ class FrozenGradient(Method):
         if run.frozen is None:
             run = self._run(request.model, run.batch, request.layers)
         self._set_baseline(request, run)
-        places = self._places(request.model, request.layers)
+        places = self._places(frozen, request.forward.batch, request.layers)
         return self._scores(request, frozen.contributions(run, request.target, places), places)
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
@@ -133,9 +135,13 @@ class FrozenGradient(Method):
             )
             return self._between(request, frozen, backward, self._answer(request, frozen, places, weights))
         self._set_baseline(request, request.forward)
-        read = self._places(request.model, request.layers)
-        contributions = frozen.contributions_each(request.forward, request.target, read, places, weights)
-        return self._scores(request, contributions, read)
+            if self.read_at == "middle":
+                return (len(outputs) // 2,)
+            last = len(outputs) if self.read_at == "all" else max(len(outputs) // 2, 1)
+            return tuple(layer for layer in frozen.layer_inputs(batch) if layer <= last) or (0,)
+        count, layer = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
+        layer = layer if layer > 0 else count + layer
+        if not 0 <= layer <= count:
 
     def _scores(self, request: Request, contributions: Contributions, places: Sequence[int]) -> Scores:
         """Bring contributions at places into scores: of each layer asked for, or their mean."""
@@ -192,20 +198,28 @@ class FrozenGradient(Method):
         with torch.no_grad(), without_autocast(request.forward.batch.inputs):
             return frozen.read_each(request.forward.hidden, request.target, places, weights)
 
-    def _places(self, model: TaskModel, layers: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the layers that are read, 0 for the word embeddings."""
+    def _places(self, frozen: FrozenModel, batch: Batch, layers: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the places that are read, see `FrozenModel.run`."""
+        model = frozen.model
         if layers:
             return layers
         if self.read_at == 0:
             return (0,)
         outputs = model.parts.outputs
-        if self.read_at in ("middle", "all"):
+        if isinstance(self.read_at, str):
             if outputs is None or model.parts.token_pooling is not None:
                 return (0,)
+<<<<<<< HEAD
             return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, len(outputs))) or (0,)
         count, layer = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
         layer = layer if layer > 0 else count + layer
         if not 0 <= layer <= count:
+=======
+            return (len(outputs) // 2,) if self.read_at == "middle" else frozen.layer_inputs(batch) or (0,)
+        count, place = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
+        place = place if place > 0 else count + place
+        if not 0 <= place <= count:
+>>>>>>> 2011197 (Read the frozen gradient at the inputs of all layers, x^0 included)
             raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")
         return (layer,)
 

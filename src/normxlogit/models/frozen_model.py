@@ -104,7 +104,8 @@ class FrozenModel:
 
         Args:
             batch: What to read.
-            places: Where contributions will be wanted: 0 for the word embeddings, or layers.
+            places: Where contributions will be wanted: layers, or 0; alone, it is the word embeddings, beside layers
+                the embedding layer's output.
             vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
             sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
                 which is held where it leaves the layer; None holds none.
@@ -141,20 +142,21 @@ class FrozenModel:
         if options and "use_cache" in inspect.signature(type(self.module).forward).parameters:
             inputs["use_cache"] = False  # a layer that runs again must not find what it left there
         readouts: dict[int, Readout] = {}
-        replacing = self._readers(places, batch, sink_threshold, readouts)
+        words = None if tuple(places) != (0,) else self._embeddings
+        replacing = self._readers(places if words is None else (), batch, sink_threshold, readouts)
         with ExitStack() as stack:
             stack.enter_context(reading(self.module, batch.inputs))
             stack.enter_context(without_autocast(batch.inputs))
-            if self._embeddings is None or 0 not in places:
+            if words is None:
                 first = self._output(min(places))
                 options["begin"] = Site(first.path, first.call)
             else:
                 flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
                 leaf, ids = readouts[0].leaf, batch.inputs["input_ids"]
-                words = stack.enter_context(self._embeddings.replaced(flowing, ids))
+                table = stack.enter_context(words.replaced(flowing, ids))
                 # What else is looked up for a token belongs to it: one leaf reads both contributions.
                 rows = replaced_rows(self._token_tables, ids, lambda rows: read_out(rows, leaf=leaf)[0])
-                replacing = in_turn(words, rows, replacing)  # XLNet's table is also where its embeddings are read
+                replacing = in_turn(table, rows, replacing)  # XLNet's table is also where its embeddings are read
             done, _ = lease.lent.run(
                 inputs,
                 record=[site for site in (trunk, tap) if site is not None],
@@ -180,6 +182,23 @@ class FrozenModel:
                 predict,
             )
         return replace(run, frozen=FrozenPass(readouts, answer, lease))
+
+    def layer_inputs(self, batch: Batch) -> tuple[int, ...]:
+        """Return the places that are the inputs of layers, of L layers 0 to L - 1.
+
+        The first layer's is left out where no module returns it, or where later layers look up more for each token,
+        which flows past it.
+
+        Args:
+            batch: A text to find with what is looked up.
+
+        Returns:
+            Nothing where no modules return the layers' outputs.
+        """
+        self._prove(batch)
+        parts = self.model.parts
+        first = 1 if parts.embedding_output is None or self._token_tables else 0
+        return tuple(range(first, len(parts.outputs or ())))
 
     def contributions(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Contributions:
         """Backpropagate through a frozen pass once for each target.
@@ -325,10 +344,9 @@ class FrozenModel:
         self, places: Sequence[int], batch: Batch, threshold: float | None, readouts: dict[int, Readout]
     ) -> dict[str, Replace]:
         """Return what reads contributions at places, and at all layers above if sinks are to be held."""
-        outputs = self.model.parts.outputs
-        layers = {place for place in places if place or self._embeddings is None}
+        outputs, layers = self.model.parts.outputs, set(places)
         if threshold is not None and outputs is not None:
-            layers |= set(range(max(min(places), 1), len(outputs) + 1))
+            layers |= set(range(max(min(places, default=0), 1), len(outputs) + 1))
         return readers({layer: self._output(layer) for layer in layers}, {False: batch.mask}, threshold, readouts)
 
     @contextmanager

@@ -105,8 +105,8 @@ class FrozenSeq2Seq(FrozenModel):
         if read_at == 0:
             return (0,)
         count = len(self._encoder_layers(batch))
-        if read_at == "all":
-            return tuple(range(1, count)) or (0,)
+        if read_at in ("first-half", "all"):
+            return tuple(range(count if read_at == "all" else max(count // 2, 1) + 1))[:count] or (0,)
         if not count:
             raise UnsupportedModelError(
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
