@@ -67,8 +67,13 @@ def test_all_layers_are_read_from_one_pass(family):
     np.testing.assert_allclose(every.scores[1], e(TEXT, method="frozen-gradient:read_at=-1").scores, **CLOSE)
     halfway = e(TEXT, method="frozen-gradient:read_at=middle").scores
     np.testing.assert_allclose(halfway, every.scores[0], **CLOSE)  # of three layers
-    mean = e(TEXT, method="frozen-gradient:read_at=all").scores
-    np.testing.assert_allclose(mean, every.scores[:2].mean(0), **CLOSE)
+    mean = e(TEXT, method="frozen-gradient:read_at=all")
+    at_embeddings = 3 * mean.scores - every.scores[0] - every.scores[1]  # of x^0; the last layer's output is not read
+    assert mean.scores.sum() + mean.bias == pytest.approx(mean.prediction.value, abs=1e-4)
+    if family == "llama":  # its x^0 is the word embeddings
+        words = e(TEXT, method="frozen-gradient:read_at=0").scores
+        np.testing.assert_allclose(at_embeddings, words, atol=1e-5)
+    assert not np.allclose(at_embeddings, every.scores[0], atol=1e-4)
     assert every.scores[-1].sum() + every.bias[-1] == pytest.approx(every.prediction.value, abs=1e-4)
     assert family == "llama" or abs(every.scores[0].sum() - every.scores[-1].sum()) > 1e-3, "biases are on the way"
     assert not np.allclose(every.scores[0], every.scores[1], atol=1e-4)
