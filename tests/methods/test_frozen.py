@@ -67,9 +67,10 @@ def test_all_layers_are_read_from_one_pass(family):
     np.testing.assert_allclose(every.scores[1], e(TEXT, method="frozen-gradient:read_at=-1").scores, **CLOSE)
     halfway = e(TEXT, method="frozen-gradient:read_at=middle").scores
     np.testing.assert_allclose(halfway, every.scores[0], **CLOSE)  # of three layers
-    mean = e(TEXT, method="frozen-gradient:read_at=all")
-    at_embeddings = 3 * mean.scores - every.scores[0] - every.scores[1]  # of x^0; the last layer's output is not read
-    assert mean.scores.sum() + mean.bias == pytest.approx(mean.prediction.value, abs=1e-4)
+    half, mean = (e(TEXT, method=f"frozen-gradient:read_at={place}") for place in ("first-half", "all"))
+    at_embeddings = 2 * half.scores - every.scores[0]  # of x^0; half of three layers is one
+    assert half.scores.sum() + half.bias == pytest.approx(half.prediction.value, abs=1e-4)
+    np.testing.assert_allclose(3 * mean.scores, at_embeddings + every.scores[:2].sum(0), atol=1e-5)
     if family == "llama":  # its x^0 is the word embeddings
         words = e(TEXT, method="frozen-gradient:read_at=0").scores
         np.testing.assert_allclose(at_embeddings, words, atol=1e-5)

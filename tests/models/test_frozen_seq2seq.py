@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from normxlogit import UnsupportedModelError
+from normxlogit import MethodError, UnsupportedModelError
 from normxlogit.inputs.append_tokens import append_tokens
 from normxlogit.models import frozen_seq2seq as room
 from normxlogit.models.embeddings import table_of
@@ -57,9 +57,10 @@ def test_the_layer_of_the_encoder_that_is_meant():
     _, frozen, batch = made()  # three layers
     found = [frozen.encoder_layers(batch, place) for place in (0, "middle", 1, 3, -1, -3)]
     assert found == [(0,), (1,), (1,), (3,), (2,), (0,)]
+    assert frozen.encoder_layers(batch, "first-half") == (0, 1)
     assert frozen.encoder_layers(batch, "all") == (0, 1, 2)
     for place in (4, -4):
-        with pytest.raises(UnsupportedModelError, match=f"read_at={place}: the encoder has layers 1 to 3"):
+        with pytest.raises(MethodError, match=f"read_at={place}: there are layers 1 to 3"):
             frozen.encoder_layers(batch, place)
 
 

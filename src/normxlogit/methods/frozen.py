@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from ..models.contributions import Contributions, sinks_of
 from ..models.forward_pass import ForwardPass
 from ..models.frozen_model import FrozenModel
 from ..models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
-from ..models.layers import Layers, layer_numbers
+from ..models.layers import Layers, ReadAt, layer_numbers, layers_read
 from ..models.task_model import TaskModel
 from ..surgery.autocast import without_autocast
 from .base import Method, Request, Scores
@@ -40,8 +39,8 @@ class FrozenGradient(Method):
     Attention probabilities, denominators of norms, activation ratios and gates are held constant; what is left is
     affine, and one backward pass gives s_i = <g_i, h_i> with sum_i s_i + sink + bias = logit_p (attention and norms
     held: Ali et al., 2022; activation ratios: Modarressi et al., 2023). By default h_i are the hidden states of the
-    first half of the layers: each layer's contributions add up to the logit with its own bias, and so do their means. Of a language
-    model the logit counts minus its mean over the vocabulary, or minus the contrast.
+    first half of the layers: each layer's contributions add up to the logit with its own bias, and so do their means.
+    Of a language model the logit counts minus its mean over the vocabulary, or minus the contrast.
 
     A hidden state many times larger than its layer's median, as language models put on the first token (attention
     sinks: Xiao et al., 2024; massive activations: Sun et al., 2024), is held constant where it leaves the layer. What
@@ -69,7 +68,7 @@ class FrozenGradient(Method):
 
     def __init__(
         self,
-        read_at: int | Literal["first-half", "middle", "all"] = "first-half",
+        read_at: ReadAt = "first-half",
         points: tuple[float, ...] = (1.0,),
         baseline: Baseline = "zero",
         sink_threshold: float | None = 10.0,
@@ -135,13 +134,9 @@ class FrozenGradient(Method):
             )
             return self._between(request, frozen, backward, self._answer(request, frozen, places, weights))
         self._set_baseline(request, request.forward)
-            if self.read_at == "middle":
-                return (len(outputs) // 2,)
-            last = len(outputs) if self.read_at == "all" else max(len(outputs) // 2, 1)
-            return tuple(layer for layer in frozen.layer_inputs(batch) if layer <= last) or (0,)
-        count, layer = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
-        layer = layer if layer > 0 else count + layer
-        if not 0 <= layer <= count:
+        read = self._places(frozen, request.forward.batch, request.layers)
+        contributions = frozen.contributions_each(request.forward, request.target, read, places, weights)
+        return self._scores(request, contributions, read)
 
     def _scores(self, request: Request, contributions: Contributions, places: Sequence[int]) -> Scores:
         """Bring contributions at places into scores: of each layer asked for, or their mean."""
@@ -201,27 +196,14 @@ class FrozenGradient(Method):
     def _places(self, frozen: FrozenModel, batch: Batch, layers: tuple[int, ...]) -> tuple[int, ...]:
         """Return the places that are read, see `FrozenModel.run`."""
         model = frozen.model
-        if layers:
-            return layers
-        if self.read_at == 0:
-            return (0,)
+        if layers or self.read_at == 0:
+            return layers or (0,)
         outputs = model.parts.outputs
-        if isinstance(self.read_at, str):
-            if outputs is None or model.parts.token_pooling is not None:
-                return (0,)
-<<<<<<< HEAD
-            return (len(outputs) // 2,) if self.read_at == "middle" else tuple(range(1, len(outputs))) or (0,)
-        count, layer = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
-        layer = layer if layer > 0 else count + layer
-        if not 0 <= layer <= count:
-=======
-            return (len(outputs) // 2,) if self.read_at == "middle" else frozen.layer_inputs(batch) or (0,)
-        count, place = model.layer_count() if outputs is None else len(outputs), int(self.read_at)
-        place = place if place > 0 else count + place
-        if not 0 <= place <= count:
->>>>>>> 2011197 (Read the frozen gradient at the inputs of all layers, x^0 included)
-            raise MethodError(f"read_at={self.read_at}: the model has layers 1 to {count}")
-        return (layer,)
+        if isinstance(self.read_at, int):
+            return layers_read(self.read_at, model.layer_count() if outputs is None else len(outputs))
+        if outputs is None or model.parts.token_pooling is not None:
+            return (0,)
+        return layers_read(self.read_at, len(outputs), frozen.first_input(batch))
 
     def _set_baseline(self, request: Request, run: ForwardPass) -> None:
         """Let the gradient at the word embeddings be multiplied by their difference from the baseline."""

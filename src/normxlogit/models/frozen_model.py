@@ -183,22 +183,17 @@ class FrozenModel:
             )
         return replace(run, frozen=FrozenPass(readouts, answer, lease))
 
-    def layer_inputs(self, batch: Batch) -> tuple[int, ...]:
-        """Return the places that are the inputs of layers, of L layers 0 to L - 1.
+    def first_input(self, batch: Batch) -> int:
+        """Return the first layer whose output is read as the next one's input: 0, the embedding layer, or 1.
 
-        The first layer's is left out where no module returns it, or where later layers look up more for each token,
+        It is 1 where no module returns the embedding layer's output, or where later layers look up more for each token,
         which flows past it.
 
         Args:
             batch: A text to find with what is looked up.
-
-        Returns:
-            Nothing where no modules return the layers' outputs.
         """
         self._prove(batch)
-        parts = self.model.parts
-        first = 1 if parts.embedding_output is None or self._token_tables else 0
-        return tuple(range(first, len(parts.outputs or ())))
+        return 1 if self.model.parts.embedding_output is None or self._token_tables else 0
 
     def contributions(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Contributions:
         """Backpropagate through a frozen pass once for each target.

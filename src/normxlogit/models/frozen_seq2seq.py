@@ -20,6 +20,7 @@ from ..surgery.trace import hidden_of, trace
 from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .frozen_model import LONG, FrozenModel, readers
+from .layers import ReadAt, layers_read
 from .proof import reading
 from .task_model import TaskModel
 
@@ -92,7 +93,7 @@ class FrozenSeq2Seq(FrozenModel):
             raise
         return replace(run, frozen=FrozenPass(readouts, hidden, lease))
 
-    def encoder_layers(self, batch: Batch, read_at: int | str) -> tuple[int, ...]:
+    def encoder_layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers of the encoder that a setting means, 0 for the word embeddings.
 
         Args:
@@ -100,23 +101,18 @@ class FrozenSeq2Seq(FrozenModel):
             read_at: As in `FrozenGradient`.
 
         Raises:
-            UnsupportedModelError: If there is no such layer.
+            MethodError: If there is no such layer.
+            UnsupportedModelError: If no module returns the outputs of layers.
         """
         if read_at == 0:
             return (0,)
         count = len(self._encoder_layers(batch))
-        if read_at in ("first-half", "all"):
-            return tuple(range(count if read_at == "all" else max(count // 2, 1) + 1))[:count] or (0,)
-        if not count:
+        if not count and isinstance(read_at, int):
             raise UnsupportedModelError(
                 f"no module of the encoder of {type(self.module).__name__} returns its layers' outputs, so the source "
                 "can be read at its word embeddings alone: read_at=0"
             )
-        layer = count // 2 if read_at == "middle" else int(read_at)
-        layer = count + layer if layer < 0 else layer
-        if not 0 <= layer <= count:
-            raise UnsupportedModelError(f"read_at={read_at}: the encoder has layers 1 to {count}")
-        return (layer,)
+        return layers_read(read_at, count) if count else (0,)
 
     def sides(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the word embeddings of source and decoder, (1, S, H) and (1, T, H)."""

@@ -2,16 +2,20 @@
 
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any, Literal, SupportsIndex
 
 from ..errors import MethodError
 from ..tasks.targets import All, is_choice
 from .task_model import TaskModel
 
-__all__ = ["Layers", "layer_numbers"]
+__all__ = ["Layers", "ReadAt", "layer_numbers", "layers_read"]
 
 Layers = All | SupportsIndex | Sequence[SupportsIndex] | None
 """Which layers: `ALL`, a number from 1, several, or None for the model's answer as it is."""
+
+
+ReadAt = int | Literal["first-half", "middle", "all"]
+"""Where the frozen network is read, see `FrozenGradient`."""
 
 
 def layer_numbers(layers: Layers, model: TaskModel) -> tuple[int, ...]:
@@ -40,3 +44,25 @@ def layer_numbers(layers: Layers, model: TaskModel) -> tuple[int, ...]:
         if not 1 <= number <= count:
             raise MethodError(f"no layer {number}; the model has layers 1 to {count}")
     return tuple(numbers)
+
+
+def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
+    """Return the layers at whose outputs the frozen network is read, 0 for the embeddings.
+
+    Args:
+        read_at: As in `FrozenGradient`.
+        count: How many layers the model has.
+        first: The first layer that several of them begin with, 0 or 1.
+
+    Raises:
+        MethodError: If the model has no such layer.
+    """
+    if read_at == "middle":
+        return (count // 2,)
+    if isinstance(read_at, str):
+        last = count - 1 if read_at == "all" else min(max(count // 2, 1), count - 1)
+        return tuple(range(first, last + 1)) or (0,)
+    layer = count + read_at if read_at < 0 else read_at
+    if not 0 <= layer <= count:
+        raise MethodError(f"read_at={read_at}: there are layers 1 to {count}")
+    return (layer,)
