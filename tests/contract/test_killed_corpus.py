@@ -78,7 +78,7 @@ def test_asked_to_stop(corpus, tmp_path, number, capsys):
     words = ["attribute", corpus, "--output", out, "--shard-rows", 8]
     said = stop_at_work(stopped := start("-c", "from normxlogit.cli import main; main()", *words), out, number, 0.1)
     assert stopped.returncode == 128 + number
-    assert said.splitlines()[-1] == f"stopped; the same command goes on with {out}"
+    assert said.splitlines()[-1] == f"stopped; the same command resumes {out}"
     assert 0 < count(out) < COUNT / 8
     assert run(capsys, *words)[0] == 0
     check(out)

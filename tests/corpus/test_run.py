@@ -215,7 +215,7 @@ def test_a_prediction_that_is_the_contrast_is_noted(tmp_path, bert, long_text):
     plain = bert(some, contrast=said[-1], long_text=long_text)
     for row, result, label in zip(found, plain, said, strict=True):
         zero = label == said[-1]
-        assert any("less itself it is zero" in note for note in row["notes"]) == zero
+        assert any("their difference is zero" in note for note in row["notes"]) == zero
         assert tuple(row["notes"]) == result.notes
         assert (max(map(abs, row["scores"])) == 0) == zero == (not result.scores.any())
 

@@ -126,7 +126,7 @@ def test_targets_and_contrast():
     assert less.notes == base.notes == ()
     own = explainer.explain_completion(PROMPT, completion, contrast="cat", method="normxlogit")
     assert not own.scores[1].any(), "the second token is the contrast itself"
-    assert own.notes == ("'cat' is explained, and also the contrast: less itself it is zero at every token",)
+    assert own.notes == ("'cat' is both target and contrast: their difference is zero at every token",)
     np.testing.assert_allclose(less.scores, base.scores - one.scores, rtol=1e-3, atol=1e-3)
     for options, message in (
         ({"targets": ["a", "the"]}, "2 targets for 3 generated tokens"),

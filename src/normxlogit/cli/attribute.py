@@ -112,9 +112,10 @@ def attribute(
         str | None, typer.Option(help='Column of the completions; "completion" by default with --sources.')
     ] = None,
     max_new_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Let the model write the completions, of at most as many tokens.")
+        int | None,
+        typer.Option(min=1, help="Let the model generate the completions, each of at most this many tokens."),
     ] = None,
-    keep: Annotated[list[str] | None, typer.Option(help="Column to hand on to the results; may be repeated.")] = None,
+    keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
     target: Targets = None,
     all_labels: AllLabels = False,
@@ -139,7 +140,7 @@ def attribute(
     num_gpus_per_worker: Annotated[float, typer.Option(min=0, help="Ray: GPUs of each worker.")] = 0,
     ray_address: Annotated[str | None, typer.Option(help="Ray: the cluster; started here if there is none.")] = None,
 ) -> None:
-    """Explain a corpus: Parquet shards out, and a run that goes on where it was stopped."""
+    """Explain a corpus and write Parquet shards; a stopped run resumes where it was."""
     chosen = layers_of(layers)
     check_targets(target, all_labels)
     if engine is Engine.local and (num_workers != 1 or num_gpus_per_worker or ray_address):
@@ -190,7 +191,7 @@ def attribute(
 
 @contextmanager
 def _stoppable(output: str) -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C, and say in one line how to go on."""
+    """Handle SIGTERM like Ctrl-C, and print in one line how to resume."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise _Stopped(number)
@@ -200,7 +201,7 @@ def _stoppable(output: str) -> Iterator[None]:
     try:
         yield
     except _Stopped as error:
-        sys.stderr.write(f"stopped; the same command goes on with {output}\n")
+        sys.stderr.write(f"stopped; the same command resumes {output}\n")
         raise typer.Exit(128 + error.number) from None
     finally:
         for number, handler in before.items():

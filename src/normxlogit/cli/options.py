@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 AUTO = "auto"
-"""Spelled here too, because importing it from the models takes the seconds that --help should not."""
+"""Repeated here, because importing it from `models` would slow --help down by seconds."""
 
 
 class Protocol(str, Enum):
@@ -108,7 +108,10 @@ Model = Annotated[str | None, typer.Option(help="Name or folder of a model; the 
 LanguageModel = Annotated[str, typer.Option(help="Name or folder of a language model, causal or encoder-decoder.")]
 EmbeddingModel = Annotated[str, typer.Option(help="Name or folder of an embedding model.")]
 Device = Annotated[
-    str, typer.Option(help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto is the best that is there.")
+    str,
+    typer.Option(
+        help="Where the model runs, such as cuda, cuda:1, mps or cpu; auto takes an accelerator if there is one."
+    ),
 ]
 DType = Annotated[
     str | None, typer.Option(help="Precision to run the model in, such as bfloat16; the checkpoint's by default.")

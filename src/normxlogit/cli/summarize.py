@@ -1,4 +1,4 @@
-"""The command that sums up a corpus run."""
+"""The command that summarises a corpus run."""
 
 import json
 import sys
@@ -17,15 +17,15 @@ __all__ = ["summarize"]
 
 
 def summarize(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="What `normxlogit attribute` wrote.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that `normxlogit attribute` wrote.")],
     gold: Annotated[str | None, typer.Option(help="A kept column with the right labels, by name or number.")] = None,
     against: Annotated[str | None, typer.Option(help="Another run of the same texts to compare with.")] = None,
     top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 20,
-    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that stand at fewer places.")] = 5,
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 5,
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Show what a model looks at over a whole corpus."""
+    """Show which words get high scores over a whole corpus."""
     kind = output_format or format_for(output)
     if kind is Format.csv:
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")

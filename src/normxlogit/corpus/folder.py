@@ -1,4 +1,4 @@
-"""The folder that a corpus run writes: shards that are whole or not there, and a manifest of what they were made of."""
+"""The folder that a corpus run writes: shards, each written atomically, and a manifest of model, input and settings."""
 
 import hashlib
 import io
@@ -30,7 +30,7 @@ REPAIR = "remove the file and start `normxlogit attribute` again with the same a
 
 @dataclass
 class Manifest:
-    """What a folder was made of.
+    """The model, input and settings that a folder was made with.
 
     Attributes:
         input: Name and fingerprint of each part of the input.
@@ -57,7 +57,7 @@ class Manifest:
         return sum(getattr(done, what) for done in self.done.values())
 
     def refuse_changes(self, now: "Manifest", folder: str) -> None:
-        """Refuse to go on with something else than what the folder was made of.
+        """Refuse to resume with another model, input or settings.
 
         Raises:
             DataError: If something changed; names it.
@@ -116,7 +116,7 @@ class Folder:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Turn what goes wrong inside the block into a `DataError` that names the folder."""
+        """Turn errors inside the block into a `DataError` that names the folder."""
         try:
             yield
         except BlockingIOError:
@@ -126,7 +126,7 @@ class Folder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs out while this one writes, and remove what a killed one left half written.
+        """Lock the folder while this run writes, and remove files that a killed run left unfinished.
 
         Raises:
             DataError: If another run is writing.
@@ -142,10 +142,10 @@ class Folder:
             yield
 
     def read_manifest(self) -> Manifest | None:
-        """Return what the folder was made of, None if it is new.
+        """Return the folder's manifest, None if it is new.
 
         Raises:
-            DataError: If there is something else.
+            DataError: If it is not a manifest of this version.
         """
         path = self._at(MANIFEST)
         try:
@@ -179,7 +179,7 @@ class Folder:
         self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def written(self, manifest: Manifest, *, refuse_broken: bool = False) -> dict[int, Done]:
-        """Return the shards that are written: those of the manifest, and those that a killed run did not note.
+        """Return the shards that are written: those of the manifest, and those that a killed run did not enter in it.
 
         On a disk a file that cannot be read, or is of another run, does not count.
 
@@ -210,7 +210,7 @@ class Folder:
         return shards
 
     def refuse_inside(self, inputs: Any) -> None:
-        """Refuse a place in a folder that is read: the shards would be rows of the next run.
+        """Refuse an output folder inside an input folder: its shards would be input rows of the next run.
 
         Raises:
             DataError: If it is there.
@@ -272,7 +272,7 @@ class Folder:
                 file.read_row_group(i).validate(full=True)
 
     def _noted(self, path: str) -> tuple[str, Done]:
-        """Return of what run a shard is, and what it holds.
+        """Return the run that a shard is of, and its contents.
 
         Raises:
             DataError: If the file cannot be read, or says neither.
@@ -282,11 +282,11 @@ class Folder:
             return str(shard["run"]), check(Done)(shard)
 
     def _reading(self, path: str) -> AbstractContextManager[Any]:
-        """Open a Parquet file of the folder; what is wrong with it is a `DataError` that names it."""
+        """Open a Parquet file of the folder; errors become a `DataError` that names it."""
         return reading(lambda: self.system.open(path, "rb"), path, REPAIR)
 
     def write_shard(self, done: Done, results: Any, errors: Any) -> None:
-        """Write a shard: its errors first, so that a shard that is there is all there.
+        """Write a shard, its errors first, so that an existing shard is complete.
 
         Raises:
             DataError: If it cannot be written.

@@ -31,7 +31,7 @@ class Cluster:
     Attributes:
         workers: Actors, each with a model of its own.
         gpus: GPUs of each.
-        address: The cluster's address; None takes the one around, or starts one on this machine.
+        address: The cluster's address; None takes the current one, or starts one on this machine.
     """
 
     workers: int = 1
@@ -106,12 +106,12 @@ def run_ray(
 
 
 def _alone(cluster: Cluster) -> bool:
-    """Return whether there is no cluster to go to."""
+    """Return whether a cluster must be started on this machine."""
     return cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ
 
 
 def _datasource(ray: Any, source: Source, settings: Settings, manifest: Manifest) -> Any:
-    """Return what Ray Data reads: a row for each shard that is left."""
+    """Return a Ray Data source: a row for each shard that is left to do."""
 
     def read() -> Iterator[Any]:
         arrow = arrow_module()
@@ -154,7 +154,7 @@ class _Actor:
 
 
 def _our_own(error: BaseException) -> Exception:
-    """Return the error of ours inside one of Ray's."""
+    """Return the error of this library inside an error of Ray."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, NormXLogitError):

@@ -18,13 +18,13 @@ class RunTables:
     """The shards of a run, read by pyarrow, which compares pages with their checksums, and queried by DuckDB.
 
     Args:
-        place: Folder or URL of the run.
+        folder: Folder or URL of the run.
 
     Attributes:
-        folder: Where the shards are.
-        manifest: What they were made of.
-        done: The shards that are there.
-        common: What all rows share.
+        folder: The folder of the shards.
+        manifest: Its manifest.
+        done: The shards that are written.
+        common: The values that all rows share.
         kinds: The Arrow types of the columns, by their names in the files.
         unit: "words" or "tokens".
 
@@ -85,15 +85,15 @@ class RunTables:
         return self._dataset(arrow.schema(list(kinds.items())))
 
     def with_kept(self, name: str) -> str:
-        """Let queries know a kept column of the shards, too, and return what they call it."""
+        """Register a kept column of the shards for queries, and return its name there."""
         shards = self.shards(name)
         self.register("shards", shards)
-        # DuckDB does not tell capitals apart: it calls "Target" beside "target" something else.
+        # DuckDB ignores case: it calls "Target" beside "target" something else.
         index = shards.schema.names.index(name)
         return quoted_name(self.ask("DESCRIBE SELECT * FROM shards")[index][0])
 
     def register(self, name: str, table: Any) -> None:
-        """Let queries know an Arrow table or data set by a name.
+        """Register an Arrow table or data set under a name for queries.
 
         Raises:
             DataError: If DuckDB does not know the type of a column.
@@ -104,7 +104,7 @@ class RunTables:
             raise self._damage(error) from None
 
     def register_other(self, name: str, other: "RunTables") -> None:
-        """Let queries know the shards of another run by a name."""
+        """Register the shards of another run under a name for queries."""
         self.register(name, other.shards())
 
     def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -129,7 +129,7 @@ class RunTables:
         except DataError as damaged:
             return damaged
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return DataError(f"{self.folder.place}: the results cannot be summed up: {reason}")
+        return DataError(f"{self.folder.place}: the results cannot be summarised: {reason}")
 
     def close(self) -> None:
         """Close the files."""

@@ -1,4 +1,4 @@
-"""Deletion curve of one explanation: the answer while its words are taken away, the highest scored ones first."""
+"""Deletion curve of one explanation: the model's answer as its words are deleted, highest scores first."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -18,16 +18,16 @@ __all__ = ["DeletionCurve", "deletion_curve"]
 
 @dataclass(frozen=True)
 class DeletionCurve:
-    """A model's answers for the target while more and more of a text is removed.
+    """A model's answers for the target as more and more of a text is deleted.
 
     Attributes:
         target: The label or token.
         quantity: What the values are: the target's probability, or the value of a regression model.
-        units: What was taken away, the highest scored first: words, or tokens where words cannot be told.
-        shares: Share of them that is gone, from 0 to 1, (P,).
-        highest_first: The values while the highest scored ones go first, (P,).
-        lowest_first: The values while the lowest scored ones go first, (P,).
-        masked: Whether what is taken away is masked in its place, rather than deleted.
+        units: What was deleted, the highest scored first: words, or tokens where words are not known.
+        shares: The deleted share of them, from 0 to 1, (P,).
+        highest_first: The values when the highest scored ones are deleted first, (P,).
+        lowest_first: The values when the lowest scored ones are deleted first, (P,).
+        masked: Whether they are replaced by the mask token instead of deleted.
     """
 
     target: str
@@ -47,14 +47,14 @@ class DeletionCurve:
 
 
 def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: int = 20) -> DeletionCurve:
-    """Take the words of a text away in the order of their scores, and ask the model what it says then.
+    """Delete the words of a text in the order of their scores, and record the model's answer after each step.
 
     Of a result with several labels or layers, choose one with `select` first.
 
     Args:
         explainer: The model that the result is of.
         attribution: The result: one score for each token.
-        points: Most points of the curve after the whole text; of a longer text several words go at once.
+        points: Most points of the curve after the full text; in a longer text several words are deleted at a time.
 
     Raises:
         DataError: If there is no text, several scores for each token, or these are not this model's tokens.
@@ -70,7 +70,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
         raise DataError("the tokens of the result are not those that this model reads in its text")
     units = _units(a)
     if not units:
-        raise DataError("the text has nothing to take away but special tokens")
+        raise DataError("the text has only special tokens, and nothing to delete")
     order = sorted(units, key=lambda unit: -unit[2])  # stable: ties go to the earlier one
     counts = np.unique(np.linspace(0, len(order), min(points, len(order)) + 1).round().astype(int)).tolist()
     removed = [
@@ -92,7 +92,7 @@ def deletion_curve(explainer: Explainer, attribution: Attribution, *, points: in
 
 
 def _units(a: Attribution) -> list[tuple[str, tuple[int, ...], float]]:
-    """Return the name, tokens and score of what can be taken away: not the mask whose token is explained."""
+    """Return the name, tokens and score of each unit that can be deleted: not the mask whose token is explained."""
     explained = a.target.position if a.target.kind == "token" else None
     if a.has_words:
         units = [(word.text, word.tokens, float(word.score)) for word in a.words()]

@@ -23,7 +23,7 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True)
 class Asked:
-    """A question with the documents that it is asked of.
+    """A question with its documents.
 
     Attributes:
         question: The question.
@@ -69,7 +69,7 @@ def read_questions(
 
     Args:
         path: The file.
-        parse: Makes a question of a line with documents; what it raises is told with the line's number.
+        parse: Makes a question of a line with documents; its errors are reported with the line's number.
 
     Returns:
         The questions, or the rows of QNLI ("question", "sentence", "label"); one of the two lists is empty.

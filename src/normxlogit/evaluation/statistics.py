@@ -1,4 +1,4 @@
-"""Means with bootstrap intervals, rank correlation, and which of several methods to take for a budget."""
+"""Means with bootstrap intervals, rank correlation, and the best method for a budget of passes."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,9 +32,9 @@ def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array
     """Return a mean with its 95% bootstrap interval (percentiles of the means of 2,000 resamples).
 
     Args:
-        values: One for each item that is resampled, (N,); with weights, sums over that many.
+        values: One for each item that is resampled, (N,); with weights, a sum for each item.
         seed: Seed of the resamples.
-        weights: How many values each sum is of, (N,).
+        weights: The number of values in each sum, (N,).
     """
     from scipy.stats import bootstrap
 

@@ -1,4 +1,4 @@
-"""Many encodings as a few arrays: what a corpus is read as, without a Python object for each token."""
+"""Many encodings as a few arrays, without a Python object for each token; corpora are read in this form."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class EncodingColumns(Sequence[Encoding]):
         sequences: 0 or 1, and -1 for special tokens, (N,).
         texts: The B texts.
         pairs: Their second texts; None for single texts.
-        notes: What was done to some of the texts, by their place.
+        notes: What was done to some of the texts, by their index.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -97,12 +97,12 @@ class EncodingColumns(Sequence[Encoding]):
         )
 
     def per_text(self, values: npt.NDArray[Any]) -> IntArray:
-        """Return the sum over each text's tokens of something that runs along all, (N,) to (B,)."""
+        """Sum values of all tokens, (N,), over the tokens of each text, (B,)."""
         sums = np.concatenate([[0], np.cumsum(values)])  # (N + 1,)
         return np.diff(sums[self.bounds])
 
     def joined(self, other: "EncodingColumns") -> "EncodingColumns":
-        """Return the texts of both, one after the other; what the other lacks of the inputs is zero there."""
+        """Concatenate both; model inputs that `other` lacks are zero for its texts."""
         spans = None
         if self.offsets is not None and other.offsets is not None:
             spans = np.concatenate([self.offsets, other.offsets])
@@ -145,14 +145,14 @@ def lengths_of(encodings: Sequence[Encoding]) -> list[int]:
 
 
 def sizes_of(encodings: Sequence[Encoding]) -> list[int]:
-    """Return how many tokens are read for each encoding: its own, and those of the source beside them."""
+    """Return the number of tokens that are read for each encoding, those of its source included."""
     if isinstance(encodings, EncodingColumns):
         return lengths_of(encodings)
     return [len(e) + (0 if e.source is None else len(e.source)) for e in encodings]
 
 
 def places_of(bounds: IntArray, rows: Sequence[int]) -> IntArray:
-    """Return the places of some rows' tokens, one row after the other.
+    """Return the indices of some rows' tokens, one row after the other.
 
     Args:
         bounds: Where each row's tokens start, and the end, (B + 1,).

@@ -1,8 +1,8 @@
-"""Perturbation: leave parts of the input out, ask the model again, and fit a score for each part to its answers.
+"""Perturbation: leave out parts of the input, run the model, and fit a score for each part to its answers.
 
 The parts are called players, as in cooperative games: the tokens of a text here, the sources of a prompt in
 `pipeline/ablations.py`. A method is a sampler (`subsets`: which players are present in each perturbed input) and a
-regressor (`fit`); `PerturbedAnswers` asks the model.
+regressor (`fit`); `PerturbedAnswers` runs the model.
 """
 
 from abc import abstractmethod
@@ -33,12 +33,12 @@ INPUTS_AT_ONCE = 2048
 
 
 class PerturbedAnswers(Generic[Key]):
-    """A model's answers to perturbed inputs, asked in batches, each distinct input once.
+    """A model's answers to perturbed inputs, run in batches, each distinct input once.
 
     Args:
         model: The model.
         perturb: Makes the input that a key stands for.
-        read: Runs the model on a batch of inputs, given with their keys, and returns an array for each.
+        read: Runs the model on a batch of inputs and their keys, and returns an array for each.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PerturbedAnswers(Generic[Key]):
 
 
 class TokenSubsets:
-    """What is explained of the texts of a batch, with some of their tokens only.
+    """The explained quantity of the texts of a batch when only some of their tokens are present.
 
     Args:
         request: What is explained.
@@ -90,7 +90,7 @@ class TokenSubsets:
         )
 
     def __call__(self, subsets: Sequence[Booleans]) -> list[Floats]:
-        """Return what is explained of each text with each of some subsets of its tokens.
+        """Return the explained quantity of each text for subsets of its tokens.
 
         Args:
             subsets: For each text which of its M players are present, (N, M).
@@ -108,7 +108,7 @@ class TokenSubsets:
         positions = self._positions(row)
         if self.model.task.left_to_right:  # what comes later cannot matter
             return [i for i, special in enumerate(encoding.special) if not special and i <= positions[0]]
-        # A mask that is the question stays; so does a token whose own label is explained, where it would be deleted.
+        # The mask whose token is predicted stays; so does a token whose own label is explained, unless it is masked.
         fixed = positions if self.model.task.explains_mask or not masks(self.model) else []
         return [i for i, special in enumerate(encoding.special) if not special and i not in fixed]
 
@@ -166,7 +166,7 @@ class Perturbation(Method):
     """
 
     adds_up: ClassVar[bool] = False
-    """Whether the scores are the difference between the answers at the whole input and at none of it."""
+    """Whether the scores sum to the difference between the answers to the full and the empty input."""
 
     log_odds: ClassVar[bool] = False
     """Whether the answers are the log-odds of the target's probability, instead of the explained quantity."""

@@ -19,10 +19,10 @@ ENDS = 1e6
 
 
 class _Surrogate(Perturbation):
-    """A linear model of presence, fitted to the answers by scikit-learn; text by text, each from the same seed."""
+    """A linear model of which players are present, fitted by scikit-learn to each text's answers, with one seed."""
 
     def __init__(self, samples: int, seed: int) -> None:
-        imported("sklearn.linear_model")  # to say now that it is missing
+        imported("sklearn.linear_model")  # fails now if it is missing
         if samples < 1:
             raise ValueError("samples must be positive")
         self.samples, self.seed = samples, seed
@@ -31,7 +31,7 @@ class _Surrogate(Perturbation):
 def _linear(alpha: float = 0.0) -> Any:
     """Return a Lasso, or for alpha = 0 least squares."""
     models = imported("sklearn.linear_model")
-    # A Lasso without a random state takes a number from numpy's global one, and then has no use for it.
+    # A Lasso without a random state draws a number from numpy's global state, and does not use it.
     return models.Lasso(alpha=alpha, random_state=0) if alpha else models.LinearRegression()
 
 
@@ -78,8 +78,9 @@ class ContextCite(_Surrogate):
     """Weights of a sparse linear model fitted to the log-odds of the answer on random ablations.
 
     Each source (of a text: each token) is kept with probability one half; a Lasso is fitted to
-    log p - log(1 - p), p the probability of the answer, with presence standardised (Cohen-Wang et al., 2024, section
-    4). Of an answer of several tokens, p is the product of their probabilities and the log-odds count for each token.
+    log p - log(1 - p), p the probability of the answer; the presence columns are standardised (Cohen-Wang et al., 2024,
+    section 4). For an answer of several tokens p is the product of their probabilities, and the log-odds are divided by
+    the number of tokens.
 
     Args:
         samples: Ablations.
@@ -138,7 +139,7 @@ class KernelShap(_Surrogate):
         """Fit the values."""
         count = present.shape[1]
         sizes, exact = present.sum(1).tolist(), self._exact(count)
-        # Drawn with their weight as a chance, random subsets count alike.
+        # Random subsets are drawn with a probability in proportion to their weight, so they have equal weights here.
         weight = {s: (count - 1) / (math.comb(count, s) * s * (count - s)) if exact else 1.0 for s in range(1, count)}
         model = _linear().fit(present.astype(float), answers, sample_weight=[weight.get(s, ENDS) for s in sizes])
         return Fit(_columns(model.coef_))

@@ -1,4 +1,4 @@
-"""Letting a copy of a model be called as its task needs it."""
+"""Prepare a copy of a model to be called with token ids."""
 
 import torch
 from torch import nn
@@ -14,10 +14,10 @@ __all__ = ["adapt"]
 
 
 def adapt(copy: ModelCopy, task: Task, plain: nn.Module, declared: TaskName | None) -> Task:
-    """Let a copy of the model be called with token ids, and check that its head can have the task.
+    """Make a copy of the model callable with token ids, and check that its head fits the task.
 
-    A module that is not of transformers answers once, which tells how many outputs it has; a user's subclass of a
-    known model, whose task is declared to be another than that model's, is called on three tokens.
+    A module that is not of transformers is called once, to count its outputs. So is a user's subclass of a known model
+    that is declared to have another task than that model.
 
     Raises:
         UnsupportedModelError: If the model's answer is not one of the task.

@@ -1,4 +1,4 @@
-"""Adapters that PEFT saved: a folder without a model, which names the one that it was trained on."""
+"""Adapters saved by PEFT: folders that hold no model, and name the base model."""
 
 import warnings
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ class Adapter:
 
     Attributes:
         source: Its folder or hub name.
-        base: Those of the model that it was trained on.
-        revision: The revision of that, if one is named.
-        task: What it was trained for, if that is named.
+        base: Folder or hub name of the model that it was trained on.
+        revision: The revision of the base model, if one is named.
+        task: The task that it was trained for, if one is named.
         shapes: The shapes of its tensors, by the names of the base model's weights.
         has_tokenizer: Whether a tokenizer is saved beside it.
     """
@@ -43,16 +43,16 @@ class Adapter:
 
     @property
     def labels(self) -> int | None:
-        """The number of outputs of the head that it brings; None where it brings none."""
+        """The number of outputs of the adapter's head; None if it has no head."""
         return next((shape[0] for end in HEADS for name, shape in self.shapes.items() if name == end), None)
 
     def base_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the base model is loaded with: the caller's revision and subfolder are those of the adapter."""
+        """Return the options to load the base model with: without the adapter's revision and subfolder."""
         base_only = {name: value for name, value in options.items() if name not in ("revision", "subfolder")}
         return base_only if self.revision is None else base_only | {"revision": self.revision}
 
     def head_options(self, task: TaskName, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what gives the base model a head of as many outputs as the adapter's, unless the caller says it."""
+        """Return the options that give the base model as many outputs as the adapter, unless the caller sets them."""
         if self.labels is None or not TASKS[task].labelled or {"num_labels", "id2label", "config"} & options.keys():
             return {}
         return {"num_labels": self.labels}
@@ -118,7 +118,7 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
 
 
 def _task_of_type(peft_type: Any) -> TaskName | None:
-    """Return the task that PEFT writes in its own way."""
+    """Return the task for a `task_type` of PEFT."""
     return next((task.name for task in TASKS.values() if task.peft_type == peft_type), None)
 
 

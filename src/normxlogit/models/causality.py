@@ -1,4 +1,4 @@
-"""Whether one pass over a text gives each place what it has when the text ends there."""
+"""Causality: whether a token's hidden state is the same when the text ends at that token."""
 
 import torch
 from torch import Tensor
@@ -12,24 +12,24 @@ from .task_model import TaskModel
 __all__ = ["is_causal"]
 
 TOKENS = 64
-"""Most tokens of the beginning that is read again, unless what stands there differs at longer beginnings."""
+"""Most tokens of a prefix that is run again, unless states differ only for longer prefixes."""
 
 SHORT = 128
-"""Tokens up to which all texts are proved at once, so that each that is longer than those before costs one pass."""
+"""Up to this many tokens all lengths are proved together; beyond it each longer text costs one pass."""
 
 
 @torch.inference_mode()
 def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
-    """Return whether neither later tokens nor the length of the text change the states from some token on.
+    """Return whether the hidden states from some token on depend neither on later tokens nor on the text's length.
 
-    Beginnings of the longest text are read by themselves: a causal trunk gives the same states. With a rotary embedding
-    that stretches from some length on, a beginning below that length has others, and one of `shortest` tokens may have
-    the same. What was proved holds for the lengths between and is not tried again for those.
+    Prefixes of the longest text are run by themselves: a causal trunk gives the same states. A rotary embedding that
+    is rescaled beyond some length gives other states to prefixes below that length. What was proved holds for the
+    lengths in between, which are not tried again.
 
     Args:
         model: A causal language model, or one that may not be.
         run: A pass over texts.
-        shortest: Tokens of the shortest beginning whose last state counts.
+        shortest: Tokens of the shortest prefix whose last state is used.
 
     Raises:
         UnsupportedModelError: If quantisation changes states with every other token that is read.
@@ -46,7 +46,7 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
             repeated = text.take(i % size for i in range(short))
             counts = _doubling(1, min(short // 2, TOKENS))
             proved.refuted = not _same_beginnings(model, repeated, _states(model, repeated), counts)
-        except InputError:  # it need not read as much, nor a single token
+        except InputError:  # a model may refuse this length
             proved.refuted = True
         if not proved.refuted:
             proved.add(1, short)
@@ -68,8 +68,8 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
 def _doubling(first: int, last: int) -> tuple[int, ...]:
     """Return numbers of tokens from one to another, each at most twice the one before.
 
-    Few tokens show little: the first one has the same states with any rotary embedding. So whatever the length from
-    which the states are others, there is a beginning of more than half of that length among these.
+    Short prefixes prove little: the first token has the same state with any rotary embedding. Whatever the length from
+    which states differ, a prefix of more than half of that length is among these.
     """
     counts = []
     while first < last:
@@ -79,7 +79,7 @@ def _doubling(first: int, last: int) -> tuple[int, ...]:
 
 
 def _same_beginnings(model: TaskModel, text: Encoding, states: Tensor, counts: tuple[int, ...]) -> bool:
-    """Return whether beginnings of a text have the states by themselves that they have in it, (T, H)."""
+    """Return whether prefixes of a text, run by themselves, have the same states as in the text, (T, H)."""
     return all(later_tokens_change_nothing(_states(model, text.take(range(n))), states[:n]) for n in counts)
 
 

@@ -1,4 +1,4 @@
-"""Texts with tokens taken out: on the token ids, never by decoding and tokenising again."""
+"""Remove tokens from texts: on the token ids, never by decoding and tokenising again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ __all__ = ["check_words", "masks", "moved_position", "remove_tokens"]
 
 
 def check_words(model: TaskModel) -> None:
-    """Refuse a model of pictures or sounds, whose patches and frames are no words that others could replace.
+    """Refuse a model of pictures or sounds, whose patches and frames cannot be removed like words.
 
     Raises:
         UnsupportedModelError: If it is one.
@@ -29,15 +29,15 @@ def masks(model: TaskModel) -> bool:
 
 
 def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:
-    """Return the text with tokens masked in place, or deleted where `masks` says so.
+    """Return the text with tokens masked in place, or deleted: see `masks`.
 
     A text from which everything is deleted becomes a single beginning-of-sequence (or end-of-sequence) token: a text
     of no tokens has no answer.
 
     Args:
-        model: Knows the mask and what to do.
+        model: Its tokenizer has the mask; its task decides.
         encoding: The text.
-        positions: Indices of the tokens to take out.
+        positions: Indices of the tokens to remove.
 
     Returns:
         What the model reads.
@@ -65,12 +65,12 @@ def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]
 
 
 def moved_position(model: TaskModel, position: int, removed: Sequence[int]) -> int:
-    """Return where a prediction is read once tokens are gone: at the same token, or the last one left before it.
+    """Return where a prediction is read after tokens are removed: at the same token, or the last one left before it.
 
     Args:
-        model: Knows whether tokens are masked in place.
-        position: Where it is read in the whole text.
-        removed: Indices of the tokens that `remove_tokens` took out.
+        model: Its task decides whether tokens are masked in place.
+        position: Where it is read in the full text.
+        removed: Indices of the tokens that `remove_tokens` removed.
     """
     return position if masks(model) else max(0, position - sum(token <= position for token in removed))
 

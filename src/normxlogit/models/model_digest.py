@@ -1,4 +1,4 @@
-"""What tells one model from another: for folders of results that were made by one of them."""
+"""Model fingerprint: a digest that identifies a model in folders of results."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ __all__ = ["model_digest"]
 def model_digest(model: TaskModel) -> str:
     """Return a digest of the caller's model as it answers now, its labels and its tokenizer.
 
-    Another model has another, and so has this one with other weights, settings, active adapters or hooks.
+    The digest changes with the model's weights, settings, active adapters and hooks.
     """
     digest = hashlib.blake2b(tree_digest(clone(unwrapped(model.caller_model))), digest_size=16)
     digest.update(json.dumps(_reading(model), sort_keys=True, default=str).encode())
@@ -30,7 +30,7 @@ def model_digest(model: TaskModel) -> str:
 
 
 def _reading(model: TaskModel) -> dict[str, Any]:
-    """Return what results depend on that neither the model nor the tokenizer's vocabulary holds."""
+    """Return the settings that results depend on beside the model and the tokenizer's vocabulary."""
     names = ("model_max_length", "truncation_side", "chat_template", "special_tokens_map", "do_lower_case")
     return {
         "task": model.task.name,

@@ -1,4 +1,4 @@
-"""Which token stands where there is no text."""
+"""The padding token, and a token for sequences of length one."""
 
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -16,8 +16,8 @@ def padding_id(
         tokenizer: Its tokenizer.
 
     Returns:
-        The id, and whether a head that pools by the model's own padding finds it; where not, texts in one batch must be
-        of one length.
+        The id, and whether it is the padding id of the model's configuration, which some heads pool by; if not, the
+        texts of a batch must be of one length.
     """
     if not isinstance(module, PreTrainedModel):
         return _first((tokenizer.pad_token_id, 0), None), True

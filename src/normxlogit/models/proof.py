@@ -1,4 +1,4 @@
-"""What a model is proved on: a small sample of a batch, and the answer that its owner would get."""
+"""The small sample of a batch that proofs run on, and the comparison with the caller's own model."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,16 +23,16 @@ __all__ = ["compare", "failed_inside", "first_alone", "reading", "sample_of"]
 
 TEXTS = 2
 TOKENS = 64
-"""Tokens of a text that the proof of a vocabulary head reads: its full logits are as wide as the vocabulary."""
+"""Most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary."""
 
 
 def failed_inside(error: InputError) -> bool:
-    """Return whether an error says that the model's own code failed on what it was given, see `reading`."""
+    """Return whether an error says that the model's own code failed on its input, see `reading`."""
     return error.__cause__ is not None
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
-    """Return the inputs that the proof reads: a text or two of one length, and of more than one token."""
+    """Return the inputs for the proof: one or two texts of one length, of more than one token."""
     lengths = [len(e) for e in batch.encodings[:TEXTS]]
     count = sum(length == lengths[0] for length in lengths)
     rows = [row for row, length in enumerate(lengths) if length == lengths[0]]
@@ -43,7 +43,7 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
             sample[name] = value[rows]
             continue
         real = value[rows][batch.mask[rows]].view(count, -1)[:, :width]  # (B, T)
-        if width == 1 and task.reads_tokens:  # which axis is the tokens' could not be told
+        if width == 1 and task.reads_tokens:  # with one token the token axis would be ambiguous
             real = torch.cat((real, real + (name == "position_ids")), 1)  # (B, 2), the token once more
         sample[name] = real
     return sample
@@ -56,7 +56,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
 
 
 def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> None:
-    """Compare the answer of the copy that is explained with that of the model as its owner would ask it.
+    """Compare the answer of the copy that is explained with that of the model as its owner calls it.
 
     Args:
         copy: The copies.
@@ -83,16 +83,16 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
 def reading(
     model: nn.Module, inputs: Mapping[str, Tensor], *, gradients: bool = False, doing: str = "read"
 ) -> Iterator[None]:
-    """Say of a model that fails on an input which input that was.
+    """Name the input in the error of a model that fails on it.
 
     Args:
         model: Names it.
         inputs: What it reads.
-        gradients: Whether gradients are wanted, so that the failure may be of another kind; it is then left as it is.
+        gradients: Whether gradients are computed: then the failure may be of another kind, and is not changed.
         doing: What the model does with it.
 
     Raises:
-        InputError: In the place of the model's own error, but for a lack of memory.
+        InputError: Instead of the model's own error, unless memory ran out.
     """
     try:
         yield
@@ -110,7 +110,7 @@ def reading(
 
 
 def _bounds(model: nn.Module, tokens: int) -> str:
-    """Return what the settings of a model say of its length, where a text reaches that, and what to do."""
+    """Return the settings that bound the model's length, if a text reaches one, and what to do."""
     config = getattr(model, "config", None)
     settings = config.get_text_config().to_dict() if isinstance(config, PretrainedConfig) else {}
     named = [

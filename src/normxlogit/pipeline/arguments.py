@@ -1,4 +1,4 @@
-"""Arguments that a function does not take: an error of the library that names the right one."""
+"""Errors for arguments that a function does not take, which name the right one."""
 
 import difflib
 import inspect
@@ -27,7 +27,7 @@ RENAMED = {
     "text_pair": ("pair_column",),
     "tokens": ("max_new_tokens",),
 }
-"""What arguments are called elsewhere, and what here: the first that the function takes."""
+"""Argument names of other libraries, and ours: the first that the function takes."""
 
 ELSEWHERE = {
     "text_pair": PAIR,
@@ -43,12 +43,12 @@ ELSEWHERE = {
     "top_k": "a result's top(k) gives its strongest tokens",
     "merge": "a result's words(merge=...) says how tokens are merged",
 }
-"""Where something is said that no argument of the function says."""
+"""Advice for names of settings that are not arguments of a call."""
 
 RECEIVERS = {"self", "cls"}
 
 OPEN = ("layer", "batch_size", "text_pair", "targets")
-"""Arguments that are not handed on either, by functions that hand others on to transformers."""
+"""Arguments that are refused also by functions that pass unknown ones on to transformers."""
 
 
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
@@ -94,7 +94,7 @@ def _unknown(name: str, key: str, keywords: Iterable[str], arguments: Mapping[st
 
 
 def _as_setting(key: str, arguments: Mapping[str, Any]) -> str | None:
-    """Return a method with a setting as it is written: of the method given, or of the first that has it."""
+    """Return a setting as text with its method: the method of the call, or the first that has the setting."""
     owners = [info.name for info in list_methods() if key in info.defaults]
     method_name = str(arguments.get("method", "")).partition(":")[0]
     owner = method_name if method_name in owners else next(iter(owners), None)
@@ -102,7 +102,7 @@ def _as_setting(key: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def _unbound(name: str, signature: inspect.Signature, problem: str) -> str:
-    """Say what is missing, or that too much was given without a name."""
+    """Return the message for a missing argument, or for too many positional ones."""
     if "too many positional" not in problem:
         return f"{name}: {problem}"
     parameters = signature.parameters.values()

@@ -1,4 +1,4 @@
-"""From two texts to their cosine, and which of their tokens it rests on."""
+"""Explain the cosine of two texts by their tokens."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ __all__ = ["explain_similarity"]
 
 
 class Side(NamedTuple):
-    """What is known of one text.
+    """One text with its vector and states.
 
     Attributes:
         encoding: Its tokens.
@@ -44,7 +44,7 @@ class Shares(NamedTuple):
 
     Attributes:
         scores: (K, T).
-        bias: What belongs to no token, that of attention sinks included, (K,); None where the method does not tell.
+        bias: The bias, with the contribution of attention sinks, (K,); None where the method reports none.
         sinks: Which tokens are attention sinks.
     """
 
@@ -55,7 +55,7 @@ class Shares(NamedTuple):
     def whole(self) -> Tensor:
         """Return the scores with the bias as a last column, (K, T + 1)."""
         if self.bias is None:
-            raise ValueError("the method tells no bias")
+            raise ValueError("the method reports no bias")
         return torch.cat([self.scores, self.bias[:, None]], 1)
 
 
@@ -66,7 +66,7 @@ def explain_similarity(
 
     Raises:
         InputError: If a text is empty, a pair, or none is given.
-        MethodError: If pairs are asked of a method that is not linear.
+        MethodError: If `matrix` is set and the method is not linear.
         UnsupportedModelError: If the model does not embed texts.
     """
     model.task.check_embeds(model)
@@ -99,7 +99,7 @@ def _explain(model: TaskModel, first: str, others: Sequence[str], method: Method
 
     Raises:
         InputError: If a text is empty.
-        MethodError: If pairs are asked of a method that is not linear.
+        MethodError: If `matrix` is set and the method is not linear.
     """
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")

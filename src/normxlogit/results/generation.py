@@ -153,8 +153,8 @@ class GenerationAttribution(TokenScores):
             parts: The rows of the table. One row for a token's index, a span of characters of the completion, or None,
                 the whole answer; a row for each of a list of indices or for each "token", "word", "sentence" or
                 "paragraph".
-            merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum minus the average of as many
-                tokens of the sources: long sources have large sums for being long.
+            merge: The "sum" of a source's scores, "max", its largest, or "excess", the sum minus the mean score of the
+                sources' tokens times the number of tokens: sums grow with a source's length.
             centered: Subtract from each token's scores their mean over the generated tokens, which removes what they
                 have in common, such as a large norm. Summed over the whole answer they are zero then: use it with
                 parts of the answer, or with "max".

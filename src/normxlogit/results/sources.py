@@ -206,8 +206,8 @@ def sum_to_sources(
         parts: The K parts; their tokens count from the first token of the sequence.
         sources: The S sources.
         start: The first generated token.
-        merge: The "sum" over tokens and rows; "max", the largest score of a token in any row; or "excess", the sum less
-            what as many tokens of the sources have on average.
+        merge: The "sum" over tokens and rows; "max", the largest score of a token in any row; or "excess", the sum
+            minus the mean score of the sources' tokens times the number of tokens.
 
     Returns:
         The table (K, S), the sums of the rest of the prompt (K,) and of the answer's own tokens (K,).

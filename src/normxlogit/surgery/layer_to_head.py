@@ -1,8 +1,8 @@
-"""The way from the last layer to the head, as the model itself goes it.
+"""Bring a layer's output to the head through the modules that follow the layers.
 
-Many trunks end in more than their layers: a norm, a projection, a scaling, the mean of several streams. The entries of
-`hidden_states` before the last have not gone that way. So the trunk is run with its layers skipped, the last of which
-returns that state: what comes out of the trunk is the state at the end of the way.
+In many trunks a norm, a projection, a scaling or a mean of several streams follows the layers. The entries of
+`hidden_states` before the last one have not passed through these. So the trunk is run with its layers skipped, and the
+last layer returns that entry: the trunk's output is then what the head would read.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Tail:
 def run_trunk(
     pool: Pool[PreTrainedModel], trunk: str, instead: Mapping[str, Instead], inputs: Mapping[str, Any]
 ) -> Tensor:
-    """Run a model as far as its trunk, with something else called instead of its layers.
+    """Run a model up to the end of its trunk, with replacements for its layers.
 
     Returns:
         The trunk's output, (B, T, H).
@@ -96,7 +96,7 @@ def find_tail(
         None if nothing follows.
 
     Raises:
-        LookupError: If no way is found that gives what the head read.
+        LookupError: If nothing that was tried reproduces what the head reads.
     """
     hidden = trunk.hidden
     if hidden is None:
@@ -122,7 +122,7 @@ def find_tail(
             continue
         if tail_gives_what_the_head_read(brought, hidden, states[-1]):
             return tail
-    raise LookupError("no way was found from the last layer's output to what the head reads")
+    raise LookupError("the modules between the last layer and the head could not be found")
 
 
 def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | None:
@@ -144,7 +144,7 @@ def before_layers(calls: list[Call], states: tuple[Tensor, ...]) -> Tensor | Non
 
 
 def _follow(calls: list[Call], states: tuple[Tensor, ...]) -> list[Call] | None:
-    """Return the calls that gave these states, one after the other; None if one of them was returned by none."""
+    """Return the calls that returned these states, in order; None if no call returned one of them."""
     chain, start = [], 0
     for state in states:
         for index in range(start, len(calls)):

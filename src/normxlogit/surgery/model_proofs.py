@@ -1,4 +1,4 @@
-"""Proofs that run the model: asked again, on another text, and by rows of its vocabulary."""
+"""Proofs that run the model: determinism, batch invariance, and rows of its vocabulary."""
 
 from collections.abc import Mapping
 from math import gcd
@@ -20,7 +20,7 @@ from .trace import hidden_of
 __all__ = ["answers_again", "holds_on_another_text", "rows_are_of_the_vocabulary"]
 
 REPEATED = 8
-"""How often a model that draws random numbers is asked the same."""
+"""Runs of a model that draws random numbers, on the same input."""
 
 PROOF_ROWS = 7
 """Vocabulary entries that are computed alone at every token, spread over the vocabulary."""
@@ -33,10 +33,10 @@ PROOF_ROWS = 7
     when="first call; one pass, eight where random numbers are drawn",
 )
 def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits: Tensor) -> None:
-    """Ask a model the same again.
+    """Check that a model is deterministic.
 
     Raises:
-        UnsupportedModelError: If it answers otherwise.
+        UnsupportedModelError: If two runs on the same input differ.
     """
     state, difference = torch.get_rng_state(), 0.0
     for count in range(REPEATED):
@@ -44,7 +44,7 @@ def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits
             answer = answer_of(run(copy, inputs).output)
         difference = max(difference, torch.inf if answer is None else apart(answer, logits))
         if not count and torch.equal(torch.get_rng_state(), state):
-            break  # no numbers were drawn, which need not tell each time
+            break  # no numbers were drawn: one run is enough
     if not difference <= tolerance_for(logits):
         raise UnsupportedModelError(
             f"{type(pool.model).__name__} answers the same input differently each time, by {difference:.2g}: dropout "
@@ -65,8 +65,8 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     """Return whether rows of the output embedding, computed alone, are the vocabulary's logits.
 
     Args:
-        head: A head that is to compute rows alone.
-        path: Of the output embedding.
+        head: The head, which can compute single rows.
+        path: Path of the output embedding.
         hidden: (N, H).
         logits: The model's own logits for them, (N, V).
     """
@@ -98,18 +98,18 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
 def holds_on_another_text(
     pool: Pool[PreTrainedModel], head: Head | None, inputs: Mapping[str, Any], logits: Tensor | None, tokenwise: bool
 ) -> str | None:
-    """Compare the head with the model on another text, and the model on texts side by side with it on one.
+    """Compare the head with the model on another text, and the model's answers in a batch with those alone.
 
     Args:
         pool: Lends copies of the model.
         head: Its head; None without one, where only the model's answers are compared.
         inputs: A small batch.
-        logits: The model's answer to it; None where texts are known to differ side by side, and are read so that they
-            do not.
+        logits: The model's answer to it; None for a model whose texts are known to change each other in a batch, and
+            are therefore not batched.
         tokenwise: Whether the head answers at single tokens.
 
     Returns:
-        What could not be tried, None where everything was.
+        What could not be checked; None if everything was.
 
     Raises:
         HeadMismatchError: If the head differs.
@@ -125,7 +125,7 @@ def holds_on_another_text(
         with torch.inference_mode(), pool.lease() as copy:
             done = run(copy, {**inputs, **both}, record=[] if site is None else [site])
         answers = answer_of(done.output)
-    except Exception as error:  # the same tokens in this order may be no text that the model reads
+    except Exception as error:  # the model may refuse these tokens in another order
         refuse_to_hide(error)
         return "the model was not tried on a second text: it does not read this one's tokens in another order"
     if answers is None or not is_finite(answers):

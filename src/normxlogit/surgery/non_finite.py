@@ -31,7 +31,7 @@ def non_finite_error(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Unsup
     """
     try:
         calls, _ = trace(private_clone(model), inputs)
-    except Exception as error:  # it ran before; what is missing is only where it went wrong
+    except Exception as error:  # the error is raised all the same, without the module's name
         refuse_to_hide(error)
         calls = []
     return not_finite(model, calls, inputs)

@@ -1,10 +1,11 @@
-"""Copies of a model that are lent, each to one pass at a time.
+"""A pool of copies of a model, each leased to one pass at a time.
 
-Some models write on themselves in a forward pass: rotary embeddings that grow with the longest text so far, attention
-that switches its kind after a short one. What they wrote would be part of the next text's answer, in this thread or
-another. So a pass leases a copy for itself, and a copy on which something was written is not lent again.
+Some models change their own state in a forward pass: rotary embeddings grow with the longest text so far, or attention
+switches its implementation after a short one. That would change the answer to the next text, in this thread or another.
+So each pass leases a copy of its own, and a copy that was changed is not leased again.
 
-A lease is for a pass, not for a method's call: the head is called while a frozen pass waits for its gradients.
+A lease lasts for one pass, not for a method's whole call: the head is called between a frozen pass and its backward
+pass.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -20,23 +21,23 @@ from .snapshot import Snapshot
 __all__ = ["Lease", "Pool", "WriteWatch", "kind_of", "model_pool", "private_clone"]
 
 SMALL = 1_000_000
-"""Elements of a buffer up to which a private clone has its own: larger ones are quantised weights."""
+"""Most elements of a buffer that a private clone copies; larger ones are quantised weights, and shared."""
 
 IDLE = 8
-"""Most copies that wait for their next lease."""
+"""Most idle copies."""
 
 SETTLED = 4096
-"""Most kinds of passes that are remembered to write nothing."""
+"""Most kinds of passes that are remembered as changing nothing."""
 
 Model = TypeVar("Model", bound=nn.Module)
 Lent = TypeVar("Lent")
 
 
 class WriteWatch:
-    """Tells whether passes write on the modules of a model or into their buffers.
+    """Detects whether passes change attributes or buffers of a model's modules.
 
     Args:
-        model: A clone that only these passes write on.
+        model: A clone that only these passes change.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -45,18 +46,18 @@ class WriteWatch:
         self._versions = self._counted()
 
     def written(self) -> bool:
-        """Return whether anything is not as it was when the watch began."""
+        """Return whether anything has changed since the watch began."""
         return self._counted() != self._versions or not self._before.unchanged()
 
     def _counted(self) -> list[int]:
-        """Return how often each buffer was changed in place."""
+        """Return the in-place change counter of each buffer."""
         return [0 if b.is_inference() else b._version for b in self._buffers]
 
 
 class Lease(Generic[Lent]):
-    """A copy that one pass has for itself until it is released.
+    """A copy that is leased to one pass until it is released.
 
-    A lease that is dropped without being released takes its copy with it.
+    If a lease is dropped without being released, its copy is discarded.
 
     Args:
         lent: What is lent.
@@ -76,13 +77,13 @@ class Lease(Generic[Lent]):
         self.held = True
 
     def refresh(self) -> None:
-        """Bring the owner's values into the private buffers: training changes those of batch norms in place."""
+        """Copy the owner's values into the private buffers: training changes those of batch norms in place."""
         for private, owners in self._buffers:
             private.data.copy_(owners)  # as data, so that the watch counts only what passes write
 
     @property
     def clean(self) -> bool:
-        """Whether no pass wrote on the copy."""
+        """Whether no pass changed the copy."""
         return not self._watch.written()
 
 
@@ -113,12 +114,12 @@ class Pool(Generic[Lent]):
         return lease
 
     def release(self, lease: Lease[Lent], kind: Hashable = None) -> None:
-        """Take a copy back, once; it is dropped if it was written on.
+        """Return a copy to the pool, once; it is discarded if it was changed.
 
         Args:
             lease: The lease.
-            kind: What kind of pass it was. A pass of a kind that wrote nothing before is not looked at again, for what
-                models write depends on the shape of what they read; None for one that is looked at each time.
+            kind: The kind of pass. A kind that changed nothing before is not checked again, because what models change
+                depends on the shapes of their inputs; None for a pass that is checked each time.
         """
         if not lease.held or len(self._idle) >= IDLE:
             return
@@ -146,13 +147,13 @@ def model_pool(model: Model) -> Pool[Model]:
 
 
 def kind_of(inputs: Mapping[str, Any], *more: Hashable) -> Hashable:
-    """Return the kind of a pass over inputs, see `Pool.release`: their shapes, and what else is done in it."""
+    """Return the kind of a pass, see `Pool.release`: the shapes of its inputs, and what else is done in it."""
     shapes = ((name, v.shape[1:] if isinstance(v, Tensor) else v) for name, v in inputs.items())
     return (*shapes, *more)
 
 
 def private_clone(model: Model) -> Model:
-    """Clone a model with its buffers, but for large ones, so that what a pass writes into them reaches no other."""
+    """Clone a model with its buffers, except large ones, so that changes by one pass do not leak into others."""
     copied = clone(model)
     with torch.inference_mode(False), torch.no_grad():  # tensors made in inference mode do not count their changes
         private: dict[int, Tensor] = {}

@@ -1,4 +1,4 @@
-"""What transformers hands out hidden states with: hooks, and a list of classes that grows as models are built."""
+"""Transformers' own recording of hidden states: hooks, and a registry of classes that is filled as models are built."""
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -11,10 +11,10 @@ __all__ = ["know_recorders", "without_recorders"]
 
 
 def know_recorders(model: nn.Module) -> None:
-    """Enter a model's classes in the list that says which modules return hidden states.
+    """Enter a model's classes in transformers' registry of modules that return hidden states.
 
-    A process that was sent the model, or read it whole from a file, has built none of its class: the list would lack
-    it, and the model would hand out no hidden states.
+    A process that unpickled the model has built none of its class: without the entry the model would return no hidden
+    states.
     """
     registry = getattr(output_capturing, "_CAN_RECORD_REGISTRY", None)
     if registry is None:
@@ -25,10 +25,10 @@ def know_recorders(model: nn.Module) -> None:
 
 
 def without_recorders(model: nn.Module) -> nn.Module:
-    """Return a model without the hooks that it keeps once it was asked for hidden states, which cannot be pickled.
+    """Return a model without the hooks that transformers adds for `output_hidden_states`, which cannot be pickled.
 
     Args:
-        model: The caller's; it is left as it is, and returned where it has none.
+        model: The caller's model; not changed, and returned itself if it has none.
     """
     if not any(_recorders(module) for module in model.modules()):
         return model

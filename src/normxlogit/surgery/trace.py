@@ -1,4 +1,4 @@
-"""What every module of a model was given and returned in one forward pass."""
+"""Record the input and output of every module in one forward pass."""
 
 import functools
 import itertools
@@ -92,7 +92,7 @@ class Form:
 
     Attributes:
         kind: The type of what it returns.
-        length: Of a tuple or list.
+        length: Length of the tuple or list.
         pooled: Whether a pooled state is returned beside it.
     """
 
@@ -148,7 +148,7 @@ def with_tensor(output: Any, tensor: Tensor) -> Any:
 
 
 def several_states(output: Any) -> bool:
-    """Return whether a module returns more than one state, as reversible layers do: neither alone is what flows on."""
+    """Return whether a module returns more than one state, as reversible layers do."""
     main = tensor_of(output)
     if main is None or isinstance(output, Tensor):
         return False

@@ -48,11 +48,11 @@ class Embedding(Task):
         return None
 
     def limit(self, model: nn.Module, positions: int | None) -> int | None:
-        """Return the least of what the trunk and the model's files say."""
+        """Return the smaller of the limits of the trunk and of the model's files."""
         return min((limit for limit in (positions, self.steps.max_length) if limit is not None), default=None)
 
     def check_explains_inputs(self, model: Model) -> None:
-        """Refuse to explain a vector by itself."""
+        """Refuse: a vector alone cannot be explained."""
         raise UnsupportedModelError(
             f"{model.name} answers a text with a vector, of which nothing is to be explained by itself; "
             "similarity(a, b) explains the cosine of two texts"

@@ -181,7 +181,7 @@ def output_count(model: Model) -> int:
 
 
 def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: Sequence[Choice] | None = None) -> None:
-    """Refuse what can be explained on no text, before any is read.
+    """Refuse targets that no text can have, before any text is read.
 
     Args:
         model: The model.
@@ -201,7 +201,7 @@ def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: 
         indices += [] if isinstance(spec, All) else chosen
     if contrast is not None and index_of(model, contrast, count) in indices:
         raise TargetError(
-            f"the target {contrast!r} is also the contrast, and less itself it is zero at every token: give another "
+            f"the target {contrast!r} is also the contrast, and their difference is zero at every token: give another "
             "target or another contrast"
         )
 
@@ -215,7 +215,7 @@ def same_as_contrast(ids: Sequence[int], contrast: int | None, name: str | None)
         name: What that is called.
     """
     same = contrast is not None and contrast in ids
-    return (f"{name!r} is explained, and also the contrast: less itself it is zero at every token",) if same else ()
+    return (f"{name!r} is both target and contrast: their difference is zero at every token",) if same else ()
 
 
 def resolve(

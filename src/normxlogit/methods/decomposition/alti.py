@@ -1,4 +1,4 @@
-"""ALTI: how much nearer each token's vector brings a layer's attention output to what it is."""
+"""ALTI: how much each token's vector reduces the distance to a layer's attention output."""
 
 from collections.abc import Collection, Iterator
 
@@ -18,7 +18,7 @@ PAPER = "Ferrando et al., 2022"
 def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
     """Return the vectors T_ij = g1 * c(u_ij) / s1_i that token j adds to the first LayerNorm's output at i.
 
-    With the output bias and the LayerNorm's own, g1 * c(b_O) / s1_i + b1, they sum to that output.
+    With the output bias and the LayerNorm's bias, g1 * c(b_O) / s1_i + b1, they sum to that output.
 
     Args:
         layer: A layer.
@@ -35,7 +35,7 @@ def normed_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slic
 
 @register("alti", paper=PAPER, needs=ENCODERS, per_layer=True, passes="3 forward")
 class Alti(MatrixMethod):
-    """How much nearer each token brings a position's attention output to what it is, multiplied over layers.
+    """The reduction of the distance to a position's attention output by each token, multiplied over layers.
 
     c_ij = max(0, ||y_i||_1 - ||y_i - T_ij||_1), rows divided by their sum, with T_ij of `normed_mixes` and y_i the
     first LayerNorm's output  (Ferrando et al., 2022)

@@ -1,4 +1,4 @@
-"""DecompX: every state of the network as a sum over the tokens of the text, through to the logits."""
+"""DecompX: every hidden state and the logits as sums over the tokens of the text."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -38,11 +38,10 @@ Aggregate = Literal["auto", "head", "norm"]
 
 @register("decompx", paper="Modarressi et al., 2023", needs=ENCODERS, per_layer=True, signed=True, passes="T forward")
 class DecompX(Method):
-    """What each token's own share of the last state, carried through every layer, adds to the logit.
+    """Each token's contribution to the logit, by its share of the hidden states, carried through every layer.
 
-    States stay sums over the tokens through attention, LayerNorms, feed-forward parts and the head; biases are shared
-    out in proportion to |x_j . b|, activations act as the slope f(z) / z. Scores sum to the logit
-    (Modarressi et al., 2023).
+    Attention, LayerNorms, feed-forward parts and the head keep each state a sum over the tokens. Biases are distributed
+    in proportion to |x_j . b|; an activation multiplies by f(z) / z. Scores sum to the logit (Modarressi et al., 2023).
 
     Args:
         aggregate: "head" carries the shares through the head, "norm" takes the L2 norm of the shares of the last
@@ -129,7 +128,7 @@ def _places(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
 
 
 def _cut(batch: Batch, texts: slice) -> tuple[Batch, int]:
-    """Take some texts of a batch, without the padding behind the longest, and their length."""
+    """Return some texts of a batch without the padding after the longest of them, and their length."""
     mask = batch.mask[texts]
     width = int(mask.any(0).nonzero().max()) + 1
     inputs = {name: value[texts, :width] for name, value in batch.inputs.items()}
@@ -144,8 +143,8 @@ def decomposed(
     Args:
         model: The model.
         batch: What to read.
-        layers: 1 to the last layer wanted.
-        places: Positions i wanted of the last of them, (B, P); None for all.
+        layers: 1 to the last layer that is needed.
+        places: Positions i that are needed at the last of them, (B, P); None for all.
 
     Yields:
         The layer; the positions i that were computed, (I,), ascending; and the shares, (B, I, T, H). They sum over j
@@ -186,7 +185,7 @@ class _Step:
         weight, bias = self.maps["output"]
         bias = bias + weight @ self.maps["value"][1]  # (H,)
         every = slice(None)
-        # Values hold all that is needed of other positions, so that the states can be overwritten row by row.
+        # Other positions are needed only as values, so that the states can be overwritten row by row.
         output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
         for part in torch.arange(len(rows), device=rows.device).split(max(1, self.budget // (count * width))):
             chosen = rows[part]  # (i,)

@@ -32,7 +32,7 @@ class LayerCall:
         kwargs: Its keyword arguments, without the hidden states.
         name: The keyword under which the hidden states were passed; None if they were the first positional argument.
         states: The hidden states passed to it, (B, T, H).
-        returned: The hidden states it gave back, (B, T, H).
+        returned: The hidden states that it returned, (B, T, H).
     """
 
     path: str
@@ -57,7 +57,7 @@ class LayerCall:
         """
         count = len(self.states)
         states = self.states if texts is None else self.states[texts.to(self.states.device)]  # (N, T, H)
-        # What goes with a single text serves any number of copies: it broadcasts.
+        # An argument for a single text broadcasts to any number of copies.
         arguments = (self.args, self.kwargs)
         args, kwargs = arguments if texts is None or count == 1 else _taken(arguments, texts, count)
         args, kwargs = _copied(args), _copied(kwargs)
@@ -91,7 +91,7 @@ def clone_for_layers(model: TaskModel) -> PreTrainedModel:
 
 
 def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batch: Batch) -> list[LayerCall]:
-    """Run the trunk of a clone once and keep the calls of some of its layers.
+    """Run the trunk of a clone once and record the calls of some of its layers.
 
     Args:
         model: The model.
@@ -100,8 +100,8 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
         batch: What to read.
 
     Returns:
-        The calls in their order; a module that is called several times appears as often, one that returns no state or
-        several does not.
+        The calls in their order, one for each time that a module is called; without modules that return no hidden
+        state, or several.
     """
     calls: list[LayerCall] = []
 
@@ -116,7 +116,7 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
             calls.append(LayerCall(path, copy.get_submodule(path), *copied, name, states, hidden))
         return output
 
-    _ = model.parts.head  # without one, its error says why there is no trunk
+    _ = model.parts.head  # raises if there is none, and says why there is no trunk
     with reading(copy, batch.inputs):
         instead = {path: functools.partial(keep, path) for path in layers}
         run(copy, batch.inputs, instead=instead, stop=Site(str(model.parts.trunk)))
