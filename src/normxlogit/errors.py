@@ -1,4 +1,4 @@
-"""What can go wrong, as types: every message says what was wrong, where, and what to do.
+"""The errors of the library: every message says what was wrong, where, and what to do.
 
 A message may quote what a user or a file said, so it is made safe to print and bounded in length here.
 """
@@ -36,7 +36,7 @@ class HeadMismatchError(UnsupportedModelError):
 
 
 class TargetError(NormXLogitError):
-    """The thing to explain does not exist: an unknown label, a token of several pieces, no mask in the text."""
+    """The target does not exist: an unknown label, a token of several pieces, no mask in the text."""
 
 
 class InputError(NormXLogitError):
@@ -52,7 +52,7 @@ class MethodError(NormXLogitError):
 
 
 def _printable(message: str) -> str:
-    """Write characters that steer a terminal, turn the writing direction or are halves of others as escapes."""
+    """Escape control characters, changes of writing direction and lone surrogates."""
     return "".join(c if c in "\n\t" or not _hidden(c) else repr(c)[1:-1] for c in message)
 
 

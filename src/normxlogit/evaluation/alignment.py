@@ -1,4 +1,4 @@
-"""Alignment of scores with linguistic evidence: is the score on the words that decide? (NormXLogit, experiment 2)."""
+"""Alignment of scores with linguistic evidence: are the evidence words scored highest? (NormXLogit, experiment 2)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

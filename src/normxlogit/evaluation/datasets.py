@@ -1,4 +1,4 @@
-"""Classification and regression data: GLUE's tasks and anything with the same kind of columns."""
+"""Classification and regression data: GLUE's tasks, and files with the same kinds of columns."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -52,7 +52,7 @@ Scores = Sequence[npt.NDArray[np.floating[Any]]]
 
 @dataclass(frozen=True)
 class Measured:
-    """Effect of the perturbations on N texts at the levels of `LEVELS`.
+    """Effect of the perturbations on N texts at each of `LEVELS`.
 
     Attributes:
         drop: p(predicted label | text) - p(predicted label | text without its top tokens), (N, 9); for regression
@@ -79,7 +79,7 @@ class Measured:
         return np.array([self._right(column) for column in self.outputs.T])
 
     def whole_quality(self) -> float | None:
-        """Return the same on the whole texts, None where that was not measured."""
+        """Return the same on the full texts, None where that was not measured."""
         return None if self.whole is None else self._right(self.whole)
 
     def _right(self, outputs: Floats) -> float:
@@ -130,7 +130,7 @@ class Faithfulness:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "Faithfulness":
-        """Return the result that `dataclasses.asdict` and JSON made plain values of."""
+        """Rebuild a result from the plain values of `dataclasses.asdict`."""
         tuples = {key: tuple(state[key]) for key in ("aopc_interval", "sufficiency_interval", "per_text", "levels")}
         return cls(**{**state, **tuples, "curves": {key: tuple(curve) for key, curve in state["curves"].items()}})
 

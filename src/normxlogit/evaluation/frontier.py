@@ -1,4 +1,4 @@
-"""The frontier: how faithful each method is at each setting, against what it costs in forward passes."""
+"""The frontier: faithfulness of each method at each setting against its cost in forward passes."""
 
 import statistics
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Cost:
-    """What a method costs beside the plain forward pass over the same texts.
+    """Cost of a method, beside a plain forward pass over the same texts.
 
     Attributes:
         passes: Its time in forward passes, the median over rounds.
@@ -184,7 +184,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
 
 def frontier(points: Sequence[Point]) -> list[Point]:
-    """Return the points that no other beats: cheaper ones are all less faithful (by AOPC), the cheapest first."""
+    """Return the points that no cheaper point equals or beats in AOPC, the cheapest first."""
     measured = [(p.cost.passes, p.result.aopc, p) for p in points if p.cost is not None and p.result is not None]
     best, undominated = float("-inf"), []
     for _, aopc, point in sorted(measured, key=lambda entry: (entry[0], -entry[1])):
@@ -199,7 +199,7 @@ def _cost_state(explainer: Explainer, encodings: Sequence[Encoding], method: Met
 
 
 def _spread_out(encodings: Sequence[Encoding]) -> list[Encoding]:
-    """Return a few texts of all lengths, at even places among them by length."""
+    """Return a few texts, evenly spaced in the order of their lengths."""
     order = sorted(encodings, key=len)
     count = min(TIMED, len(order))
     return [order[(2 * i + 1) * len(order) // (2 * count)] for i in range(count)]

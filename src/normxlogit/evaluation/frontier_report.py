@@ -36,7 +36,7 @@ NAME = 56
 
 
 def frontier_table(points: Sequence[Point]) -> str:
-    """Return a Markdown table, the cheapest first; what no other setting beats has its AOPC in bold.
+    """Return a Markdown table, the cheapest first; the AOPC of points on the frontier is in bold.
 
     Args:
         points: One for each method and setting; those that do not work on the model come last, with the reason.
@@ -172,7 +172,7 @@ def _recommended(points: Sequence[Point]) -> str:
 
 
 def _measured(points: Sequence[Point]) -> list[tuple[Point, Cost, Faithfulness]]:
-    """Return what works on the model, the cheapest first."""
+    """Return the points that were measured, the cheapest first."""
     measured = [(p, p.cost, p.result) for p in points if p.cost is not None and p.result is not None]
     return sorted(measured, key=lambda entry: entry[1].passes)
 

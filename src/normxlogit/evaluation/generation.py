@@ -1,4 +1,4 @@
-"""Evaluation on answers of language models: the answer's probability is measured with sources left out.
+"""Evaluation of source rankings: the probability of a model's answer with sources left out.
 
 The protocol is ContextCite's (Cohen-Wang et al., 2024).
 """
@@ -240,7 +240,7 @@ class Prompt:
         return {name: self.figures(*scores) for name, scores in rows.items()}
 
     def figures(self, values: Array, passes: float) -> dict[str, Any]:
-        """Return how good a ranking of the sources is, means over the parts for which some source matters."""
+        """Return the metrics of a ranking of the sources, averaged over the parts for which some source matters."""
         subsets, measured = self.datamodel
         (full,) = self.measure(np.ones((1, len(self.sources)), bool)) @ self.weights.T  # (K,)
         rows = []

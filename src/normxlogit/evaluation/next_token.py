@@ -190,7 +190,7 @@ def next_token_table(results: Sequence[RankingResult], seed: int = 0) -> str:
 
 
 def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence[int]) -> tuple[Array, Any]:
-    """Return what the next token loses without each token, (S,), and a function of the tokens that are out."""
+    """Return the next token's loss without each token, (S,), and the loss as a function of the removed tokens."""
     pieces = [Piece(f"{i}", 0, 0, (i,)) for i in players]
     measure, weights = Ablations(explainer._language_model, completed, pieces), np.ones((1, 1))
     (removed,) = leave_one_out(measure, weights)  # (S,)

@@ -1,4 +1,4 @@
-"""Rankings of tokens, words or sources compared with leave-one-out, and averaged over texts."""
+"""Agreement of rankings of tokens, words or sources with leave-one-out, averaged over texts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

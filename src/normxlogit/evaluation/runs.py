@@ -24,7 +24,7 @@ Progress = Callable[[str, int, int], None]
 
 
 def all_methods() -> list[Method]:
-    """Return every registered method, those with a norm also with the other one."""
+    """Return every registered method, and those with the setting `norm_of` in both forms."""
     names = [info.name for info in list_methods()]
     variants = [f"{name}:norm_of=word_embedding" for name in BOTH_NORMS]
     return [method_named(spec) for name in names for spec in (name, *(v for v in variants if v.startswith(f"{name}:")))]
@@ -174,7 +174,7 @@ class Runs:
 
 
 def under(title: str, on_progress: Progress | None) -> Progress | None:
-    """Return the same progress with a title before every line; None for none."""
+    """Prefix a title to a progress function's lines; None for None."""
     if on_progress is None:
         return None
     return lambda method, done, total: on_progress(f"{title} {method}", done, total)

@@ -1,4 +1,4 @@
-"""Fair timing on noisy machines: all sides in turn, round after round, and ratios of neighbours in time."""
+"""Timing on noisy machines: alternate the candidates in each round, and take ratios within rounds."""
 
 import platform
 import statistics
@@ -18,7 +18,7 @@ __all__ = ["Timing", "environment", "in_turn", "ratio", "ratios"]
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one side, one entry for each round."""
+    """Seconds of one candidate, one entry for each round."""
 
     name: str
     seconds: tuple[float, ...]
@@ -76,7 +76,7 @@ def ratio(timing: Timing, base: Timing) -> float:
 
 
 def environment(device: torch.device) -> dict[str, str | int]:
-    """Return what a reader of figures should know of the machine and the versions.
+    """Return the machine, library versions and threads that figures depend on.
 
     Args:
         device: Where the model ran.

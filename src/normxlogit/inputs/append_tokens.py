@@ -1,4 +1,4 @@
-"""The text that generated tokens spell."""
+"""Append generated tokens to a prompt, with incremental detokenisation."""
 
 from transformers import PreTrainedTokenizerBase
 
@@ -42,7 +42,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, before: list[int], ids: list[int], special: set[int]) -> list[str]:
-    """Return the text that each generated token adds; a character of several tokens goes to the last of them."""
+    """Return the text that each generated token adds; a character of several tokens belongs to the last of them."""
     every = before + ids
     start, read = max(0, len(before) - 8), len(before)
     pieces = []

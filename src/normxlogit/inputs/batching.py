@@ -38,7 +38,7 @@ class Batch:
 
     @cached_property
     def padded(self) -> bool:
-        """Whether there is any padding; known without asking the device."""
+        """Whether there is any padding, known without a transfer from the device."""
         return min(lengths_of(self.encodings)) < self.mask.shape[1]
 
     @property
@@ -47,11 +47,11 @@ class Batch:
         return "source" in self.inputs
 
     def real(self, values: Tensor) -> Tensor:
-        """Take the real tokens of something that runs along all: (B, T, ...) to (N, ...)."""
+        """Select the values at real tokens: (B, T, ...) to (N, ...)."""
         return values[self.mask] if self.padded else values.flatten(0, 1)
 
     def spread(self, values: Tensor) -> Tensor:
-        """Put what belongs to the real tokens back in place, zero at padding: (N, ...) to (B, T, ...)."""
+        """Scatter values of real tokens back, zero at padding: (N, ...) to (B, T, ...)."""
         if not self.padded:
             return values.view(*self.mask.shape, *values.shape[1:])
         full = values.new_zeros((*self.mask.shape, *values.shape[1:]))  # (B, T, ...)

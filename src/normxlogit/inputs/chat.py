@@ -1,4 +1,4 @@
-"""Prompts: texts, and chat messages as the tokenizer's template writes them."""
+"""Prompts: texts, and chat messages rendered by the tokenizer's template."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Prompt = str | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Content:
-    """What a message says, within the prompt as the template writes it.
+    """The span of a message's content in the rendered prompt.
 
     Attributes:
         role: Who says it.
@@ -50,7 +50,7 @@ class ReadPrompt:
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
-    """Return the prompts of whatever holds them, and whether it was a single one.
+    """Return one or several prompts as a list, and whether it was a single one.
 
     Args:
         prompts: A text or messages, or any iterable of these.
@@ -70,7 +70,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 
 
 def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPrompt:
-    """Write a prompt as one text.
+    """Render a prompt as one text.
 
     What of it belongs to the template is found from the template itself: the messages are rendered again with a mark
     in the place of each content.
@@ -106,7 +106,7 @@ def _rendered(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]
 def _contents(
     tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], text: str
 ) -> tuple[list[Content], list[str]]:
-    """Return where the contents stand, those that are strings with a word, and a note of each that is not found."""
+    """Locate the contents that are strings with a word, and return a note for each that is not found."""
     bodies = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
     bodies = {i: content for i, content in bodies.items() if content.strip()}
     places = _together(tokenizer, messages, bodies, text)
@@ -132,7 +132,7 @@ def _contents(
 def _together(
     tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], bodies: Mapping[int, str], text: str
 ) -> dict[int, int]:
-    """Return where contents stand as long as the text between them is the same with marks in their places."""
+    """Locate all contents by rendering marks in their place, if the text between them stays the same."""
     marks = {i: _mark(text, i) for i in bodies}
     marked = _marked(tokenizer, messages, marks)
     order = sorted((marked.find(mark), i) for i, mark in marks.items() if marked.count(mark) == 1)
@@ -151,7 +151,7 @@ def _together(
 
 
 def _alone(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], i: int, text: str) -> int | None:
-    """Return where one content stands: between what the template writes around a mark in its place.
+    """Locate one content by rendering a mark in its place.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
     and not without the message.
@@ -170,7 +170,7 @@ def _alone(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], i
 
 
 def _mark(text: str, i: int, length: int = 0) -> str:
-    """Return letters that the text does not hold, as many as a content has or a few more: they survive any filter."""
+    """Return a mark that the text does not hold: letters, about as many as the content has, which filters keep."""
     mark = f"Zq{i}xZ"
     while mark in text:
         mark += "qZ"
@@ -178,7 +178,7 @@ def _mark(text: str, i: int, length: int = 0) -> str:
 
 
 def _marked(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], marks: Mapping[int, str]) -> str:
-    """Return the prompt with marks for contents; empty where the template reads the contents and refuses a mark."""
+    """Render the prompt with marks for contents; empty if the template refuses a mark."""
     try:
         return _rendered(tokenizer, [m | ({"content": marks[i]} if i in marks else {}) for i, m in enumerate(messages)])
     except (TemplateError, TypeError, KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""Documents as people and retrievers return them: texts, rows and objects, each with a name."""
+"""Read documents: texts, rows and retrievers' objects, each with a name."""
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from os import PathLike
@@ -131,7 +131,7 @@ def _kind(document: Any) -> str:
 
 
 def _name_of(document: Any) -> str:
-    """Return what the metadata call a document's source, with its page; empty if they do not say."""
+    """Return a document's source and page from its metadata; empty if it has none."""
     if isinstance(document, str):
         return ""
     columns = document if isinstance(document, Mapping) else {}

@@ -1,4 +1,4 @@
-"""Texts to encodings, with the user's tokenizer left alone."""
+"""Texts to encodings, without changing the user's tokenizer."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ FEW = 3
 
 
 class Encoder:
-    """Turns texts into encodings with the user's tokenizer, which is left as it was.
+    """Turns texts into encodings with the user's tokenizer, which is not changed.
 
     Args:
         tokenizer: The tokenizer.
@@ -58,7 +58,7 @@ class Encoder:
 
     @property
     def limit(self) -> int | None:
-        """Return how many tokens are read at most: what the model reads, or fewer if the tokenizer says so now."""
+        """Return the most tokens that are read: the smaller limit of the model's and the tokenizer's."""
         declared = getattr(self.tokenizer, "model_max_length", None)
         limits = [self._limit, declared if declared is not None and declared < UNLIMITED else None]
         return min((int(limit) for limit in limits if limit is not None), default=None)
@@ -106,7 +106,7 @@ class Encoder:
         return self._encode(texts, long_text, None), single
 
     def _own(self, encodings: Sequence[Encoding]) -> list[Encoding]:
-        """Return encodings that were made before, if this model can read them together."""
+        """Check that encodings made earlier fit this model together, and return them."""
         for index, encoding in enumerate(encodings):
             check_ids(encoding.ids, self.vocabulary, f"input {index}")
             if encoding.inputs.keys() != encodings[0].inputs.keys():
@@ -117,7 +117,7 @@ class Encoder:
         return list(encodings)
 
     def from_batch(self, encoded: Mapping[str, Any]) -> list[Encoding]:
-        """Return the encodings of inputs that are already token ids; padding on either side is taken off.
+        """Return the encodings of inputs that are already token ids; padding on either side is removed.
 
         Args:
             encoded: A tokenizer's output: `input_ids` (B, T) or (T,) and, if padded, `attention_mask`.
@@ -131,7 +131,7 @@ class Encoder:
     def columns(
         self, texts: Sequence[Text], *, long_text: LongText = "truncate"
     ) -> tuple[EncodingColumns, dict[int, str]]:
-        """Encode texts into arrays; a text that cannot be read is left out and told instead of raised.
+        """Encode texts into arrays; an unreadable text is left out, and its error returned.
 
         Args:
             texts: Strings or pairs of strings, all of the same kind.
@@ -198,7 +198,7 @@ class Encoder:
         return doubtful
 
     def opening(self, text: str, *, special: bool) -> Encoding:
-        """Encode the beginning of a text that goes on: without the special tokens that would end it.
+        """Encode a prompt: without the special tokens that end a text.
 
         Args:
             text: May be empty where the tokenizer puts a token before every text.
@@ -219,7 +219,7 @@ class Encoder:
         return self._noted(encoding.take(range(count if not all(encoding.special) else 1)))
 
     def target_ids(self, text: str) -> list[int]:
-        """Return the token ids of a text that an encoder-decoder model is to write, its special tokens included."""
+        """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
         return [int(i) for i in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
 
     def _encode(self, texts: list[Text], long_text: LongText, max_length: int | None) -> list[Encoding]:
@@ -241,7 +241,7 @@ class Encoder:
         return [encodings[index] for index in range(len(texts))]
 
     def _tokenize(self, texts: list[Text], *, special: bool = True) -> BatchEncoding:
-        """Tokenise texts whole; what is too long is cut afterwards, not by switching the tokenizer's truncation."""
+        """Tokenise texts without truncation; long ones are cut afterwards, and the tokenizer's settings stay."""
         first = [t[0] if isinstance(t, tuple) else t for t in texts]
         second = [t[1] for t in texts if isinstance(t, tuple)] or None
         encoded: BatchEncoding = private_tokenizer(self.tokenizer)(
@@ -279,7 +279,7 @@ class Encoder:
         return Encoding(inputs, tokens, offsets, words, sequences, special, first, second)
 
     def _slow_sequences(self, special: tuple[bool, ...], first: str, second: str | None) -> tuple[int | None, ...]:
-        """Return which text each token is of; a slow tokenizer does not tell, so the first one's tokens are counted."""
+        """Return which text each token is of, by counting the first text's tokens: slow tokenizers do not report it."""
         of_first = len(special)
         if second is not None:
             of_first = len(self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"])
@@ -316,7 +316,7 @@ class Encoder:
         return replace(encoding.take(indices), notes=(*encoding.notes, note))
 
     def _noted(self, encoding: Encoding) -> Encoding:
-        """Note that the tokenizer knows too little of a text for its scores to say much."""
+        """Add a note where much of a text is unknown to the tokenizer, so that scores say little."""
         unknown = self.tokenizer.unk_token_id
         words = [i for i, special in zip(encoding.ids, encoding.special, strict=True) if not special]
         count = 0 if unknown is None else words.count(unknown)
@@ -359,7 +359,7 @@ def _fitting(encoding: Encoding, limit: int, *, last: bool) -> list[int] | None:
 
 @contextmanager
 def _telling(problems: dict[int, str], index: int) -> Iterator[None]:
-    """Write down what is wrong with a text instead of raising it."""
+    """Collect the error of a text instead of raising it."""
     try:
         yield
     except InputError as error:
@@ -369,7 +369,7 @@ def _telling(problems: dict[int, str], index: int) -> Iterator[None]:
 def _replaced(
     columns: EncodingColumns, places: Sequence[int], others: EncodingColumns, problems: Mapping[int, str]
 ) -> tuple[EncodingColumns, dict[int, str]]:
-    """Put other encodings in some places, without those that have a problem."""
+    """Replace some encodings, except those that have a problem."""
     wrong = {places[i]: problem for i, problem in problems.items()}
     readable = [index for index in places if index not in wrong]
     order = np.arange(len(columns))

@@ -1,4 +1,4 @@
-"""A tokenizer that can be called without switching anything on the user's."""
+"""A private tokenizer that shares no settings with the user's."""
 
 import copy
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["private_tokenizer"]
 
 
 def private_tokenizer(tokenizer: Any) -> Any:
-    """Return a tokenizer that works like the user's as it is now and shares no switch with it.
+    """Copy the user's tokenizer so that no setting is shared, such as truncation and padding.
 
     A fast tokenizer keeps truncation and padding in its backend, and every call sets them there: what the user had set
     would be lost and saved as lost, and a thread that uses it meanwhile would get other tokens. The copy shares the

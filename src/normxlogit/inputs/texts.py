@@ -1,4 +1,4 @@
-"""What a user may call texts: one or many, in any container, checked one by one."""
+"""Read texts: one or several, in any container, checked one by one."""
 
 import math
 import operator
@@ -14,7 +14,7 @@ Text = str | tuple[str, str]
 
 
 def read_texts(inputs: Any) -> tuple[list[Text], bool]:
-    """Return the texts of whatever holds them, and whether it was a single one.
+    """Return one or several texts as a list, and whether it was a single one.
 
     Args:
         inputs: A string, a pair (tuple of two strings), or any iterable of these with an order: a list, generator,
@@ -90,7 +90,7 @@ def _text_column(inputs: Any) -> Any:
 
 
 def _begins_with_text(column: Any) -> bool:
-    """Return whether the first value that is there, of a column of any library, is a text."""
+    """Return whether the first value of a column (of any library) that is not missing is a text."""
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable):
         return False
     values = (_plain(value) for value in column)

@@ -1,4 +1,4 @@
-"""Inputs that the user has tokenised: padded token ids to encodings, checked."""
+"""Read inputs that the user has tokenised: padded token ids to encodings."""
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
@@ -149,7 +149,7 @@ def _table(table_like: Any, name: str) -> Tensor:
 
 
 def _kept(mask: Tensor) -> list[list[bool]]:
-    """Return which tokens of each row are real: one stretch without a hole, since padding stands at the ends."""
+    """Return which tokens of each row are real: one contiguous range, with padding only at the ends."""
     rows: list[list[bool]] = mask.bool().tolist()
     if not bool(((mask == 0) | (mask == 1)).all()):
         raise InputError("'attention_mask' must hold 1 at tokens and 0 at padding, and nothing else")

@@ -1,4 +1,4 @@
-"""What a method is: a class with typed settings that scores the tokens of a batch."""
+"""The base class of methods, its input `Request` and its output `Scores`."""
 
 import functools
 import importlib
@@ -34,7 +34,7 @@ WordMerge = Literal["sum", "max", "mean"]
 
 @dataclass(frozen=True)
 class Request:
-    """What a method is given.
+    """The input of a method.
 
     Attributes:
         model: The model, taken apart. A method may use `model.module` (a copy of the caller's model that shares its
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a method returns.
+    """The output of a method.
 
     Attributes:
         values: Scores, (B, K, max(L, 1), T), of any value at padding.
@@ -71,14 +71,14 @@ class Scores:
     sinks: Tensor | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
-        """Return the same with every tensor changed, such as moved or cut along the axes that all have, (B, K)."""
+        """Apply a function to every tensor, such as a move to another device or a slice of the axes (B, K)."""
         measured = {name: change(value) for name, value in self.diagnostics.items()}
         bias, sink = (None if part is None else change(part) for part in (self.bias, self.sink))
         return Scores(change(self.values), measured, bias, sink, self.sinks)
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:
-    """Return what is left of the explained quantity after the scores of a text's tokens, (B, K, L).
+    """Return the explained quantity minus the sum of the token scores, (B, K, L).
 
     Args:
         request: What is explained.
@@ -124,10 +124,10 @@ class Method(ABC):
             setattr(cls, "__init__", _checked(cls.__init__))  # noqa: B010  # mypy knows no other way
 
     def __init__(self) -> None:  # noqa: B027  # what has no settings needs no constructor
-        """Take no settings; a subclass that has some names them here."""
+        """Take no settings; a subclass with settings declares them here."""
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
-        """Run the model over a batch, once, as the method needs it.
+        """Run the one forward pass over a batch that the method needs.
 
         Args:
             model: The model.
@@ -195,7 +195,7 @@ class Method(ABC):
 
 
 def run_method(method: Method, request: Request) -> Scores:
-    """Run a method, and refuse scores of another shape than asked for; `check_finite` looks at the values.
+    """Run a method, and refuse scores of a wrong shape; `check_finite` checks the values.
 
     Raises:
         MethodError: If the shape is another.
@@ -235,7 +235,7 @@ def check_finite(method: Method, request: Request, values: npt.NDArray[np.floati
 
 
 def imported(name: str) -> Any:
-    """Import a package that a method needs, and leave Python's random state: scipy.stats draws from it at its import.
+    """Import a package that a method needs without changing Python's random state, from which scipy.stats draws.
 
     Raises:
         ImportError: If it is not installed.
@@ -254,7 +254,7 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(constructor: Callable[..., None]) -> Callable[..., None]:
-    """Check what a constructor is given by its types."""
+    """Check a constructor's arguments by their types."""
     signature = inspect.signature(constructor)
 
     @functools.wraps(constructor)

@@ -1,4 +1,4 @@
-"""Baselines: word embeddings that stand for no text, from which a path to the text begins."""
+"""Baselines: the word embeddings at which the path of integrated gradients begins."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Which method and settings each entry point uses where a caller names none, and why."""
+"""The default method and settings of each entry point, with the reason."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -100,7 +100,7 @@ def default_methods(use: Use) -> list["Method"]:
 
 
 def named_or_default(method: "str | Method | None", use: Use) -> "Method":
-    """Return the method that a caller named, or the first of a use where none was.
+    """Return the caller's method, or the first default of a use if there is none.
 
     Raises:
         MethodError: If there is no such method or setting.
@@ -132,7 +132,7 @@ def first_working(use: Use, explain: "Callable[[Method], T]") -> tuple[T, tuple[
 
 
 def use_for(task: "Task") -> Use:
-    """Return the use that explaining an input of a task is."""
+    """Return the name under `DEFAULTS` for explaining inputs of a task."""
     if task.vocabulary:
         return "tokens"
     return "labels" if task.reads_tokens else "signals"

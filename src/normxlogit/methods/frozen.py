@@ -1,4 +1,4 @@
-"""The frozen gradient: the exact share of each token in the answer of the network, frozen at its forward pass."""
+"""The frozen gradient: gradient times hidden state with every non-linear factor held constant."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ NEEDS = "a model whose operations can be frozen"
     passes="1 forward, 1 backward",
 )
 class FrozenGradient(Method):
-    """What each token contributes to the answer of the network, frozen at its forward pass.
+    """Each token's contribution to the logit when every non-linear factor keeps its value in the forward pass.
 
     Attention probabilities, denominators of norms, activation ratios and gates are held constant; what is left is
     affine, and one backward pass gives s_i = <g_i, h_i> with sum_i s_i + sink + bias = logit_p (attention and norms
@@ -86,7 +86,7 @@ class FrozenGradient(Method):
         self.sink_threshold = sink_threshold
 
     def forward(self, model: TaskModel, batch: Batch, layers: Layers = None, *, predict: bool = True) -> ForwardPass:
-        """Let the frozen pass be the forward pass: its answers are the model's own."""
+        """Run the frozen network as the forward pass: it gives the model's logits."""
         if batch.has_source:
             self._check_both(layers)
             return self._run_both(model, batch) if self._at_the_text else super().forward(model, batch, predict=predict)
@@ -97,7 +97,7 @@ class FrozenGradient(Method):
 
     @property
     def _at_the_text(self) -> bool:
-        """Whether the network is frozen at the text itself, and nowhere else between it and the baseline."""
+        """Whether the network is frozen only at the text, not also at points between baseline and text."""
         return self.points == (1.0,)
 
     def _run(self, model: TaskModel, batch: Batch, layers: tuple[int, ...], *, predict: bool = True) -> ForwardPass:
@@ -139,7 +139,7 @@ class FrozenGradient(Method):
         return self._scores(request, contributions, read)
 
     def _scores(self, request: Request, contributions: Contributions, places: Sequence[int]) -> Scores:
-        """Bring contributions at places into scores: of each layer asked for, or their mean."""
+        """Select or average the contributions read at several places: for each requested layer, or their mean."""
         mask = request.forward.batch.mask  # (B, T)
         values = torch.stack([contributions.values[layer] for layer in places], 2)  # (B, K, L, T)
         sink = torch.stack([contributions.sink[layer] for layer in places], 2)  # (B, K, L)
@@ -149,7 +149,7 @@ class FrozenGradient(Method):
         return _with_bias(values, sink, contributions.answer, contributions.sinks)
 
     def _check_both(self, layers: Layers) -> None:
-        """Refuse what cannot be asked of an encoder-decoder model.
+        """Refuse settings that encoder-decoder models do not support.
 
         Raises:
             MethodError: If the settings are not for such models.
@@ -189,7 +189,7 @@ class FrozenGradient(Method):
         return _with_bias(values, sink[:, :, None], self._answer(request, frozen, places, weights), sinks)
 
     def _answer(self, request: Request, frozen: FrozenModel, places: Tensor, weights: Tensor | None) -> Tensor:
-        """Return the explained quantities of the text itself, (B, K)."""
+        """Return the explained quantities at the text, (B, K)."""
         with torch.no_grad(), without_autocast(request.forward.batch.inputs):
             return frozen.read_each(request.forward.hidden, request.target, places, weights)
 
@@ -206,7 +206,7 @@ class FrozenGradient(Method):
         return layers_read(self.read_at, len(outputs), frozen.first_input(batch))
 
     def _set_baseline(self, request: Request, run: ForwardPass) -> None:
-        """Let the gradient at the word embeddings be multiplied by their difference from the baseline."""
+        """Multiply the gradient at the word embeddings by their difference from the baseline."""
         if self.baseline == "zero" or run.frozen is None:
             return
         vectors = FrozenModel.of(request.model).vectors(run.batch)  # (B, T, H)
@@ -215,7 +215,7 @@ class FrozenGradient(Method):
     def _between(
         self, request: Request, frozen: FrozenModel, backward: Callable[[ForwardPass], Contributions], answer: Tensor
     ) -> Scores:
-        """Score by the mean over the points of gradient times difference from the baseline.
+        """Score by gradient times difference from the baseline, averaged over the points of the path.
 
         Args:
             request: What is explained.
@@ -238,7 +238,7 @@ class FrozenGradient(Method):
 
 
 def _with_bias(values: Tensor, sink: Tensor, answer: Tensor, sinks: Tensor | None) -> Scores:
-    """Return scores with what belongs to no token: values, sink and bias add up to the answer.
+    """Return scores with their bias: values, sink and bias add up to the logit.
 
     Args:
         values: (B, K, L, T).

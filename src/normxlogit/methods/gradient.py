@@ -53,11 +53,11 @@ class _Answer:
 
     @staticmethod
     def _precise(vectors: Tensor) -> Tensor:
-        """Convert to at least float32: a path of fifty steps and its sum do not fit into half precision."""
+        """Convert to at least float32: half precision is too coarse for a path of fifty steps."""
         return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
     def __call__(self, vectors: Tensor, texts: Tensor, k: int) -> Tensor:
-        """Return target k of some texts, read from vectors in the place of their word embeddings.
+        """Return target k of some texts for given word embeddings.
 
         Args:
             vectors: (N, T, H).
@@ -137,7 +137,7 @@ class _Gradient(Method):
 
 @register("gradient-norm", paper="Simonyan et al., 2014", needs=NEEDS, passes="1 forward, 1 backward", extra="eval")
 class GradientNorm(_Gradient):
-    """The size of the gradient of the answer by each token's word embedding.
+    """The norm of the gradient of the logit with respect to each token's word embedding.
 
     score_i = || d logit_p / d x_i^0 ||  (Simonyan et al., 2014; l1 in NormXLogit, EMNLP 2025)
 
@@ -168,7 +168,7 @@ class GradientNorm(_Gradient):
     extra="eval",
 )
 class GradientXInput(_Gradient):
-    """The gradient of the answer by each word embedding, times that embedding.
+    """The gradient of the logit with respect to each word embedding, times that embedding.
 
     score_i = <x_i^0, d logit_p / d x_i^0>  (Shrikumar et al., 2017); with aggregate="l1" the absolute values of the
     product's coordinates are summed, as in NormXLogit (EMNLP 2025).
@@ -197,7 +197,7 @@ class GradientXInput(_Gradient):
     extra="eval",
 )
 class IntegratedGradients(_Gradient):
-    """The gradient of the answer, averaged on the way from a baseline to each word embedding, times that way.
+    """The gradient averaged over the path from a baseline to each word embedding, times their difference.
 
     score_i = <x_i - b_i, mean over a of d logit_p(b + a (x - b)) / d x_i>  (Sundararajan et al., 2017, equation 1), by
     Gauss-Legendre quadrature; with aggregate="l1" absolute values are summed, as in NormXLogit (EMNLP 2025). The sum
@@ -249,13 +249,13 @@ class IntegratedGradients(_Gradient):
         return typed
 
     def _start(self, answer: _Answer) -> Tensor:
-        """Return where the way begins, (B, T, H)."""
+        """Return the start of the path, (B, T, H)."""
         return baseline_vectors(answer.request, answer.vectors, self.baseline)
 
 
 @contextmanager
 def _differentiable(model: TaskModel) -> Iterator[None]:
-    """Say of a model without gradients what it lacks, and what would do."""
+    """Explain why a model has no gradients, and what works instead."""
     try:
         yield
     except Exception as error:  # a model that is not made for gradients may refuse them in any way

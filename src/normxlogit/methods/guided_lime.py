@@ -1,4 +1,4 @@
-"""Guided LIME: a linear model fitted to a few perturbed texts, from where a cheaper method leaves off."""
+"""Guided LIME: a linear model fitted to a few perturbed texts, starting from a cheaper method's scores."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ __all__ = ["GuidedLime", "fit_pairs", "halves_of"]
     extra="eval",
 )
 class GuidedLime(Perturbation):
-    """Weights of a linear model fitted to a few perturbed texts, a ridge away from another method's scores.
+    """Weights of a linear model fitted to a few perturbed texts, with a ridge penalty towards another method's scores.
 
     Texts come in pairs, a random half z of the tokens and the other half (Covert and Lee, 2021, section 4.2), so that
     the intercept drops out: f(z) - f(1 - z) is fitted by s.w with s = 2z - 1, and w = c prior + d, where the scale c

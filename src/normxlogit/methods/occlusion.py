@@ -1,4 +1,4 @@
-"""Occlusion: what the answer loses without a token, or without a source."""
+"""Occlusion: the decrease of the logit without a token, or without a source."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ __all__ = ["Occlusion"]
 
 @register("occlusion", needs=LOGITS, paper="Zeiler and Fergus, 2014", signed=True, passes="T forward")
 class Occlusion(Perturbation):
-    """What the answer loses when a token is masked, or deleted from an autoregressive model.
+    """The decrease of the logit when a token is masked, or deleted from an autoregressive model's input.
 
     score_i = logit_p(text) - logit_p(text without token i)  (Zeiler and Fergus, 2014; Li et al., 2016, equation 3)
 

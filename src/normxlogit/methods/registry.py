@@ -243,7 +243,7 @@ def _of_kind(value: object) -> str:
 
 
 def _load() -> None:
-    """Import the methods of other packages, once; a package that fails costs its own methods only."""
+    """Import the methods of other packages, once; if a package fails, only its own methods are missing."""
     global _loaded
     with _loading:
         if _loaded:

@@ -1,4 +1,4 @@
-"""Settings of methods: read off a class's constructor, checked when one is made, written and read as text."""
+"""Settings of methods: declared by a class's constructor, checked at construction, written and read as text."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class Setting:
 
 @cache
 def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
-    """Read the settings off a constructor, in its order.
+    """Return the settings that a constructor declares, in its order.
 
     Raises:
         TypeError: If a setting has no type or no default.

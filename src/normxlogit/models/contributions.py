@@ -1,4 +1,4 @@
-"""Each token's contribution to what a frozen pass answers, from backward passes through it."""
+"""Each token's contribution to the logits of a frozen pass, from backward passes through it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Contributions:
-    """What backward passes through a frozen pass give.
+    """The contributions from backward passes through a frozen pass.
 
     Attributes:
         answer: The explained quantities, (B, K).
@@ -99,7 +99,7 @@ def _gradients(sums: Tensor, leaves: Sequence[Tensor], *, retain: bool) -> list[
 
 
 def _parts(count: int, read: Tensor | None, sinks: Tensor | None) -> Iterator[tuple[list[int], Tensor | None]]:
-    """Yield which quantities are backpropagated from together, and the sinks that are not held for them, (B, T)."""
+    """Yield groups of quantities that are backpropagated from together, and the sinks that are not held, (B, T)."""
     alone: dict[int, Tensor] = {}
     if sinks is not None and read is not None:
         reads_sink = (read >= 0) & sinks.gather(1, read.clamp(min=0).to(sinks.device)).to(read.device)  # (B, K)

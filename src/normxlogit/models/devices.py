@@ -32,11 +32,11 @@ def device_named(device: torch.device | str) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """Return what a reader of figures calls the device, such as the name of the card."""
+    """Return the device's name for reports, such as that of the graphics card."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def synchronise() -> None:
-    """Wait until the device has done what it was told."""
+    """Wait until the device has finished its work."""
     if torch.accelerator.is_available():
         torch.accelerator.synchronize()

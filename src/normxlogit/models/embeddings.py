@@ -1,4 +1,4 @@
-"""The word embeddings of a model: reading them, and putting other vectors in their place in the model's own pass."""
+"""The word embeddings of a model: read them, and replace them in a forward pass."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ __all__ = ["WordEmbeddings", "table_of"]
 
 
 class WordEmbeddings:
-    """What a model looks its token ids up in.
+    """The embedding table of a model.
 
     Vectors take the place of what the embedding module returns, so that positions, types and everything else that the
     model derives from the token ids stay as they are; models that take no `inputs_embeds` need none.
@@ -52,7 +52,7 @@ class WordEmbeddings:
 
     @contextmanager
     def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[str, Replace]]:
-        """Let one pass read vectors where it would read the embeddings of ids.
+        """Replace the embeddings of ids by other vectors in one pass.
 
         Args:
             vectors: (B, T, H); brought to the embedding's precision.
@@ -83,7 +83,7 @@ class WordEmbeddings:
             )
 
     def _placed(self, output: Tensor, vectors: Tensor, ids: Tensor, indices: Tensor) -> Tensor | None:
-        """Return what takes the place of a lookup of indices, None where these are not the token ids."""
+        """Return the replacement for a lookup of indices, None if these are not the token ids."""
         vectors, width = vectors.to(output.device, output.dtype), ids.shape[1]
         if torch.equal(indices, ids):
             placed = vectors  # (B, T, H)
@@ -103,7 +103,7 @@ class WordEmbeddings:
 
 
 def table_of(side: nn.Module) -> nn.Module | None:
-    """Return what an encoder or a decoder looks its tokens up in, None if it names none."""
+    """Return the embedding table of an encoder or a decoder, None if it names none."""
     try:
         table = side.get_input_embeddings()  # type: ignore[operator]
     except (AttributeError, NotImplementedError):  # FSMT's sides are plain modules

@@ -68,7 +68,7 @@ def unwrapped(model: nn.Module) -> nn.Module:
 
 
 def is_wrapped(model: nn.Module) -> bool:
-    """Return whether a model is called through something else than itself, which may do more."""
+    """Return whether a model is called through a wrapper, which may do more."""
     return unwrapped(model) is not _uncompiled(model)
 
 
@@ -121,7 +121,7 @@ def _leave_inference_mode(made: list[nn.Module]) -> None:
 
 
 def _without_inference(value: Tensor) -> Tensor:
-    """Return another tensor on the same storage, which autograd takes."""
+    """Return another tensor on the same storage that autograd accepts."""
     with torch.inference_mode(False):
         alias = torch.empty(0, dtype=value.dtype, device=value.device)
         alias.set_(value.untyped_storage(), value.storage_offset(), value.shape, value.stride())
@@ -140,7 +140,7 @@ def _own_config(
 
 
 def override_forward(model: nn.Module, forward: Callable[..., Any]) -> None:
-    """Let a clone be called in another way.
+    """Replace the forward of a clone.
 
     Args:
         model: The clone, and what is cloned from it.
@@ -219,7 +219,7 @@ def _rebound(value: Any, twins: dict[int, nn.Module]) -> Any:
 
 
 def _with_own_cells(function: types.FunctionType, twins: dict[int, Any]) -> types.FunctionType:
-    """Return a function that refers to the copies where it was written to refer to what was copied."""
+    """Return a function whose closure and defaults refer to the copies."""
     filled = [cell for cell in function.__closure__ or () if _content(cell) is not None]
     contents = (*map(_content, filled), *(function.__defaults__ or ()))
     if not any(_refers(part, twins) for part in contents):
@@ -250,7 +250,7 @@ def _refers(value: Any, twins: dict[int, Any]) -> bool:
 
 
 def _own_containers(made: list[nn.Module], twins: dict[int, Any]) -> None:
-    """Copy what copied modules keep in containers, before functions that refer to these are bound."""
+    """Copy the containers of copied modules, before functions that refer to them are bound."""
     held: list[Any] = []
     for copied in made:
         for name, value in copied.__dict__.items():
@@ -274,7 +274,7 @@ def _copy_held(value: Any, twins: dict[int, Any], copies: list[Any]) -> None:
 
 
 def _bind_inside(container: Any, twins: dict[int, Any]) -> None:
-    """Let what is in a copied container be the copies."""
+    """Replace the contents of a copied container by their copies."""
     if isinstance(container, dict):
         container.update({key: _rebound(part, twins) for key, part in container.items()})
     elif isinstance(container, list):

@@ -1,4 +1,4 @@
-"""Single layers of trunks whose `hidden_states` cannot be brought to the head one by one.
+"""Early exit: read single layers by skipping later ones, in trunks whose `hidden_states` cannot be brought to the head.
 
 Some trunks pass several streams on, run two stacks in turns, or work on ever fewer states. What all of them have is
 layers that hand a state to the next. With an *early exit*, the layers after the one that is read are skipped: each
@@ -27,7 +27,7 @@ __all__ = ["EarlyExit", "exit_after", "find_early_exit", "handing_layers"]
 
 @dataclass(frozen=True)
 class EarlyExit:
-    """Layers that can be skipped, each returning what it was given.
+    """Layers that can be skipped, each then returning its input.
 
     Attributes:
         layers: Their paths.
@@ -67,7 +67,7 @@ def exit_after(
 def find_early_exit(
     pool: Pool[PreTrainedModel], trunk: Call, calls: list[Call], inputs: Mapping[str, Any]
 ) -> EarlyExit | None:
-    """Find the layers that can be skipped, and prove that the trunk without skipping gives what the head read.
+    """Find the layers that can be skipped, and prove that without skipping the trunk reproduces the head's input.
 
     Args:
         pool: Lends copies of the model.
@@ -100,7 +100,7 @@ def find_early_exit(
 
 
 def handing_layers(calls: list[Call]) -> list[Call]:
-    """Return the outermost numbered modules that give a state of the shape given, which the next one takes as it is."""
+    """Return the outermost numbered modules whose output has their input's shape and is the next one's input."""
     layers: list[Call] = []
     for call in calls:
         output = tensor_of(call.returned)
@@ -118,7 +118,7 @@ def handing_layers(calls: list[Call]) -> list[Call]:
 
 
 def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs: Mapping[str, Any]) -> bool:
-    """Return whether a layer's state goes on to the head, and does not only decide something, as a patcher's does."""
+    """Return whether a layer's state reaches the head, and is not only used for a decision, as a patcher's is."""
 
     def nudged(layer_forward: Any, *args: Any, **kwargs: Any) -> Any:
         output = layer_forward(*args, **kwargs)
@@ -132,7 +132,7 @@ def _reaches_head(pool: Pool[PreTrainedModel], trunk: Call, layer: Call, inputs:
 
 
 def _skipped(output: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return a layer's output with the states that it was given in the place of its own: the layer is skipped."""
+    """Return a layer's output with its states replaced by its input states: the layer is skipped."""
     if isinstance(output, Tensor):
         return main_input(args, kwargs)
     if isinstance(output, ModelOutput):

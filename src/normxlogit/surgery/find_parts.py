@@ -1,4 +1,4 @@
-"""Finding the parts of a model by watching one small forward pass, and proving what was found."""
+"""Find the parts of a model by recording one small forward pass, and prove them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ __all__ = ["find_parts"]
 
 
 def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: int) -> Parts:
-    """Watch a copy of the model answer `inputs` and find its trunk, head, embedding output and final norm.
+    """Record a copy's forward pass over `inputs` and find its trunk, head, embedding output and final norm.
 
     A model without a head that reproduces its logits has parts, too: what needs the logits only does not need it.
 
@@ -117,7 +117,7 @@ def _with_layers(
 
 
 def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
-    """Return whether the model itself puts padding behind the text, as BigBird does to fill its last block."""
+    """Return whether the model itself pads the text, as BigBird does to fill its last block."""
     integers = (
         call.main_input for call in calls if call.main_input is not None and not call.main_input.is_floating_point()
     )
@@ -128,7 +128,7 @@ def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
 def _proved_token_pooling(
     pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], count: int, filler: int
 ) -> TokenPooling | None:
-    """Find which state stands for which token; None where the trunk gives a state for each.
+    """Find which pooled state belongs to which token; None where the trunk gives a state for each token.
 
     Raises:
         HeadMismatchError: If it gives more or fewer, and they cannot be told.
@@ -149,7 +149,7 @@ def _proved_token_pooling(
 
 
 def _embedding_tap(model: PreTrainedModel, calls: list[Call], embedded: Tensor | None) -> EmbeddingTap | None:
-    """Find a module that is given or returns the embedding layer's output; None if there is none."""
+    """Find a module whose input or output is the embedding layer's output; None if there is none."""
     if embedded is None:  # several streams from the start: what they were made of is the embedding itself
         try:
             words = model.get_input_embeddings()
@@ -190,7 +190,7 @@ def _trunk_candidates(model: PreTrainedModel, calls: list[Call], states: tuple[T
 def _latest_candidates(
     model: nn.Module, calls: list[Call], layers: list[Call], logits: Tensor, shape: torch.Size
 ) -> Iterator[Call]:
-    """Yield the calls of a plain module that could be its trunk's: the last ones first, for the head is what is left.
+    """Yield the calls of a plain module that could be its trunk's, the last ones first: the head follows the trunk.
 
     A call whose output is the answer itself comes last: what is found then is a head that does nothing.
     """

@@ -1,4 +1,4 @@
-"""The frozen network: a model whose own forward pass is affine in what flows through it.
+"""The frozen network: the model's own forward pass with every non-linear factor held constant.
 
 Let f(x) be what a model answers to the vectors x. At a given x, every operation is replaced by a linear map that gives
 the same value: attention probabilities, the denominators of norms, the ratios f(x) / x of activations and the gates of
@@ -58,7 +58,7 @@ class Report:
 
 
 class _Mode(TorchFunctionMode):
-    """Makes each function that is called linear in what flows through it."""
+    """A function mode that makes each call of torch linear in the tensors that depend on the input."""
 
     def __init__(self, report: Report, paths: dict[int, str] | None = None) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _Mode(TorchFunctionMode):
         return result
 
     def fix(self, value: Any) -> Any:
-        """Take a weight for a constant, so that no graph is built for it."""
+        """Detach a weight, so that no graph is built for it."""
         if isinstance(value, Parameter):
             if not value.requires_grad:
                 return value
@@ -127,7 +127,7 @@ class _Mode(TorchFunctionMode):
 
 
 class _Current(threading.local):
-    """The mode that the current thread runs under.
+    """The function mode of the current thread.
 
     Of each thread its own: backward passes on a GPU run on a thread of autograd's, where layers under gradient
     checkpointing run again and are frozen anew.
@@ -140,7 +140,7 @@ _current = _Current()
 
 
 class FrozenNetwork:
-    """A model whose own forward pass can be made affine in what flows through it.
+    """A model whose own forward pass can be made affine in the hidden states.
 
     Inside `frozen()`, put a tensor that requires a gradient through the model's forward, in evaluation mode and without
     `inference_mode`; what the model answers is then affine in it, and `torch.autograd.grad` gives the slope. Weights
@@ -189,7 +189,7 @@ class FrozenNetwork:
             yield mode.report
 
     def cut_at(self, paths: Iterable[str]) -> None:
-        """Name the layers of which a sparing pass keeps nothing but what they are given.
+        """Name the layers that a sparing pass runs under gradient checkpointing.
 
         Args:
             paths: Of modules none of which is inside another.
@@ -252,7 +252,7 @@ class FrozenNetwork:
         return done, mode.report
 
     def _one_step(self, module: nn.Module) -> None:
-        """Let an activation module written in several operations be one, with f(x) / x held."""
+        """Treat an activation module made of several operations as one, with f(x) / x held."""
         original, name = module.forward, name_of(module)
 
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -271,7 +271,7 @@ class FrozenNetwork:
         module.__dict__["forward"] = forward
 
     def _two_ways(self, module: nn.Module, other: Callable[..., Any]) -> None:
-        """Let a module be run with its autograd functions seen through, where the proof needs it."""
+        """Let a module run with its custom autograd functions opened, where the proof needs it."""
         original = module.forward
 
         def forward(*args: Any, **kwargs: Any) -> Any:
@@ -355,7 +355,7 @@ def _running(mode: _Mode) -> Iterator[None]:
 
 
 def _begin(site: Site, mode: _Mode, stack: ExitStack) -> Replace:
-    """Return what begins to freeze a pass with what a module returns at one of its calls."""
+    """Return the replacement that starts freezing a pass at a module's output at one of its calls."""
     calls = itertools.count(1)
 
     def begin(output: Any, _: Any, __: Any) -> Any:

@@ -73,7 +73,7 @@ def _group_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: di
 
 
 def _batch_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Write out what is a multiplication and an addition in evaluation mode."""
+    """Write out the multiplication and addition of evaluation mode."""
     arguments = _given("input running_mean running_var weight bias training momentum eps", args, kwargs)
     x, mean, var = (arguments.get(name) for name in ("input", "running_mean", "running_var"))
     live = arguments.get("use_input_stats" if "instance" in function.__name__ else "training", False)
@@ -93,7 +93,7 @@ def _batch_norm(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: di
 
 
 def _convolution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold a kernel that was worked out from the input."""
+    """Hold a kernel that was computed from the input."""
     transposed = "transpose" in function.__name__
     last = "output_padding groups dilation" if transposed else "dilation groups"
     arguments = _given(f"input weight bias stride padding {last}", args, kwargs)
@@ -120,7 +120,7 @@ def _convolution(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: d
 
 
 def _choice(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a pooling, in which the choice of what is pooled is held."""
+    """Run a pooling with the choice of the pooled elements held."""
     x = args[0] if args else kwargs.get("input")
     if not isinstance(x, Tensor) or not flows(x) or kwargs.get("return_indices"):
         return function(*args, **kwargs)
@@ -129,7 +129,7 @@ def _choice(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def _padding(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a padding that repeats what it is given; torch's backward of any other reads nothing."""
+    """Run a padding that repeats its input; torch's backward of other paddings reads no input."""
     plain = _given("input pad mode", args, kwargs).get("mode", "constant") == "constant"
     return function(*args, **kwargs) if plain else _choice(frozen, function, args, kwargs)
 

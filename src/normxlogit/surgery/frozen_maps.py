@@ -1,4 +1,4 @@
-"""The linear maps that stand for operations which are not linear: the same value, a constant for a slope.
+"""Linear maps for non-linear operations: the same value, with a constant slope.
 
 Each forward pass is the operation's own fast kernel. Each backward pass uses what was saved and nothing that depends on
 the input, so the gradient has no gradient.
@@ -48,7 +48,7 @@ class _Ratio(Function):
 
 
 def off_zero(x: Tensor, kind: str) -> Tensor:
-    """Return x with a tiny number in the place of zeros where f(x) / x has a limit: rounding decides what is zero.
+    """Replace zeros of x by a tiny number where f(x) / x has a limit.
 
     Args:
         x: What flows.
@@ -58,7 +58,7 @@ def off_zero(x: Tensor, kind: str) -> Tensor:
 
 
 def ratio(x: Tensor, value: Tensor, kind: str) -> Tensor:
-    """Give `value` = f(x), with f(x) / x for the slope.
+    """Return `value` = f(x), with the constant slope f(x) / x.
 
     Args:
         x: What flows.
@@ -83,7 +83,7 @@ class _Shifted(Function):
 
 
 def shifted(x: Tensor, value: Tensor) -> Tensor:
-    """Give `value`, which differs from x by something held, such as the normaliser of a log-softmax."""
+    """Return `value`, which differs from x by a held constant, such as the normaliser of a log-softmax."""
     result: Tensor = _Shifted.apply(x, [value])  # type: ignore[no-untyped-call]
     return result
 
@@ -107,7 +107,7 @@ class _LayerNorm(Function):
 
 
 def layer_norm(x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """Normalise with the standard deviation held; the mean flows."""
+    """Normalise with the standard deviation held; gradients flow through the mean."""
     result: Tensor = _LayerNorm.apply(x, list(shape), weight, bias, eps)  # type: ignore[no-untyped-call]
     return result
 
@@ -123,7 +123,7 @@ def rms_norm(x: Tensor, shape: list[int], weight: Tensor | None, eps: float | No
 
 
 def grouped_norm(x: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float) -> Tensor:
-    """Normalise each group of channels with its standard deviation held; the mean flows.
+    """Normalise each group of channels with its standard deviation held; gradients flow through the mean.
 
     Args:
         x: (B, C, ...).
@@ -160,7 +160,7 @@ class _Local(Function):
 
 
 def local(x: Tensor, run: Callable[[Tensor], Tensor]) -> Tensor:
-    """Run what is linear, or linear once a choice is held (max-pooling), though torch's own backward reads x."""
+    """Run an operation that is linear, or linear for a held choice (max-pooling), whose backward in torch reads x."""
     result: Tensor = _Local.apply(x, run)  # type: ignore[no-untyped-call]
     return result
 
@@ -182,7 +182,7 @@ class _Measured(Function):
 
 
 def measured(x: Tensor, leaf: Tensor, width: tuple[int, ...], held: Callable[[], Held]) -> Tensor:
-    """Give x itself, with <gradient, x> for the gradient of a leaf.
+    """Return x itself, with <gradient, x> as the gradient of a leaf.
 
     Args:
         x: What flows.
@@ -212,7 +212,7 @@ class _Convolution(Function):
 
 
 def convolved(x: Tensor, weight: Tensor, settings: tuple[Any, ...], run: Callable[[], Tensor]) -> Tensor:
-    """Convolve with a backward pass of its own: torch's would read x, on which it does not depend.
+    """Convolve with a custom backward pass: torch's own reads x, on which the gradient does not depend.
 
     Args:
         x: (B, C, ...).
@@ -261,14 +261,14 @@ class _Attended(Function):
 def _mask_part(
     key_count: int, mask: Tensor | None, options: dict[str, Any], part: slice, device: torch.device
 ) -> Tensor | None:
-    """Return the rows of an attention mask that belong to some queries, over the first keys, so many as are seen."""
+    """Return the rows of an attention mask for some queries, over the first `key_count` keys."""
     if options.get("is_causal"):
         return torch.arange(part.start, part.stop, device=device)[:, None] >= torch.arange(key_count, device=device)
     return mask if mask is None or mask.shape[-2] == 1 else mask[..., part, :]
 
 
 def _attention(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any]) -> Tensor:
-    """Work out attention weights once more, (..., T, S)."""
+    """Recompute attention weights, (..., T, S)."""
     scale = options.get("scale")
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     if q.ndim > 3 and k.shape[-3] != q.shape[-3]:
@@ -283,7 +283,7 @@ def _attention(q: Tensor, k: Tensor, mask: Tensor | None, options: dict[str, Any
 
 
 def attended(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, options: dict[str, Any]) -> Tensor:
-    """Attend with the fused kernel; the backward pass goes through the values only, with the weights worked out anew.
+    """Attend with the fused kernel; backpropagate through the values only, with recomputed attention weights.
 
     Args:
         q: (..., T, D).

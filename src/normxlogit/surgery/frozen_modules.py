@@ -1,4 +1,4 @@
-"""Which modules of a model are one step of the frozen network, and the model's own autograd functions.
+"""Activation modules, each treated as one operation of the frozen network, and the model's own autograd functions.
 
 No architecture is named. An activation module that is written in several operations is found by trying it. A function
 of autograd that a model brings along is run as what it is written as, so that its operations can be seen.
@@ -49,12 +49,12 @@ def is_activation(module: nn.Module) -> bool:
 
 
 def _bent(probe: Tensor, value: Tensor) -> bool:
-    """Tell whether values are not just a multiple of what was given."""
+    """Return whether values are not just a multiple of the input."""
     return not torch.allclose(value, probe * (value.flatten()[0] / probe.flatten()[0]))
 
 
 def _straight(module: nn.Module) -> bool:
-    """Tell whether a function of each element is straight far from zero."""
+    """Return whether an elementwise function is linear far from zero."""
     steps = torch.tensor([[far * side * step for step in (1, 2, 3)] for far in _FAR for side in (-1, 1)])  # (4, 3)
     value = module.forward(steps[None])[0]  # (4, 3)
     return bool((value[:, 2] - 2 * value[:, 1] + value[:, 0]).abs().max() < 1e-3)
@@ -66,7 +66,7 @@ def name_of(module: nn.Module) -> str:
 
 
 def opened(module: nn.Module) -> Callable[..., Any] | None:
-    """Copy a module's forward so that the autograd functions that it applies are seen through.
+    """Copy a module's forward so that autograd differentiates inside the custom functions that it applies.
 
     Returns:
         None where it applies none.
@@ -86,13 +86,13 @@ def opened(module: nn.Module) -> Callable[..., Any] | None:
 
 
 class _Opened:
-    """Stands for a function of autograd; applies its forward and leaves the backward to autograd."""
+    """Replaces a custom autograd function: runs its forward, and leaves the backward pass to autograd."""
 
     def __init__(self, function: type[Function]) -> None:
         self.function = function
 
     def apply(self, *args: Any) -> Any:
-        """Run the forward; where nothing flows out of it, as from a kernel of another package, apply the function."""
+        """Run the forward; if its result has no gradient, as from a kernel of another package, apply the function."""
         function_class = self.function
         if any(map(_flows, args)):
             separate = function_class.setup_context is not Function.setup_context
@@ -103,7 +103,7 @@ class _Opened:
 
 
 class _Context:
-    """What a function of autograd writes to in its forward; nothing of it is read again."""
+    """The context that a custom autograd function writes to in its forward; it is never read."""
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.needs_input_grad = tuple(map(_flows, args))

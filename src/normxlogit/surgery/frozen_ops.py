@@ -1,4 +1,4 @@
-"""What is done to each of torch's functions to make it linear in what flows through it.
+"""The rule for each torch function that makes it linear in the tensors that depend on the input.
 
 A function is looked up once, by its name; one without a rule is linear, or is left as it is for the proof to name.
 """
@@ -22,7 +22,7 @@ def _still_all(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any
 
 
 def _first(args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Bring arguments given by name into their places."""
+    """Turn keyword arguments into positional ones."""
     kwargs = dict(kwargs)
     positional = list(args)
     for name in names[len(args) :]:
@@ -84,7 +84,7 @@ def _square(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def _products(first: int, matrices: bool) -> Rule:
-    """Make the rule for a product of the arguments at `first` and the place after it."""
+    """Make the rule for a product of the arguments at `first` and `first + 1`."""
 
     def rule(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if len(args) < first + 2:
@@ -130,7 +130,7 @@ _FACTORS = {
 
 
 def _linear(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hold a kernel that was worked out from the input."""
+    """Hold a weight that was computed from the input."""
     args, kwargs = _first(args, kwargs, "input", "weight")
     if flows(args[0]) and flows(args[1]):
         frozen.note(function.__name__, "the kernel")
@@ -195,12 +195,12 @@ def _einsum(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[s
 
 
 def _always_on(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Let gradients stay on where a model turns them off: what it computes there is part of its answer too."""
+    """Keep gradients on where a model switches them off: that computation is part of its answer too."""
     return None
 
 
 def _composite(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run a function that is written in Python with the mode on inside it."""
+    """Run a function that is written in Python under the mode."""
     return frozen.inside(_opened(function), args, kwargs)
 
 
@@ -208,7 +208,7 @@ _OPENED: dict[Any, Any] = {}
 
 
 def _opened(function: Any) -> Any:
-    """Copy a function of torch that does not ask for modes first: what it calls does."""
+    """Copy a torch function without its dispatch to modes; the functions that it calls dispatch."""
     if function not in _OPENED:
         names = {name: _nobody for name in function.__code__.co_names if name.startswith("has_torch_function")}
         copy = types.FunctionType(

@@ -78,7 +78,7 @@ def held_factor(left: Tensor, right: Tensor, matrices: bool | None = False) -> t
 
 
 def signal_of(factors: list[Tensor], elementwise: bool) -> int:
-    """Decide which of several factors flows: each is compared with the one that is left of those before it.
+    """Decide which of several factors is the signal, by comparing them in turn.
 
     Args:
         factors: Of an `einsum`.
@@ -102,7 +102,7 @@ def same(left: Tensor, right: Tensor) -> bool:
 
 
 def activated(tensor: Tensor) -> tuple[int, str]:
-    """Find the activation whose result a tensor is, but for its shape, a constant factor or a constant added.
+    """Find the activation that a tensor is the result of, up to its shape, a constant factor and a constant addend.
 
     Returns:
         2 for a gate, 1 for any other activation, 0 for none; and the activation's name.
@@ -144,7 +144,7 @@ def _computed_from(late: Tensor, early: Tensor) -> bool:
 
 
 def _source(tensor: Tensor) -> tuple[Any, int]:
-    """Find the operation that made a tensor, before it was given another shape."""
+    """Find the operation that made a tensor, before any reshaping."""
     node, output = tensor.grad_fn, tensor.output_nr
     while node is not None and _stem(node) in _KEEPING:
         above, number = node.next_functions[0]
@@ -161,7 +161,7 @@ def _stem(node: Any) -> str:
 
 
 def _broadcast(left: Tensor, right: Tensor) -> tuple[bool, bool]:
-    """Tell which of two factors are stretched to the shape of the product."""
+    """Return which of two factors are broadcast to the shape of the product."""
     count = max(left.ndim, right.ndim)
     shapes = [(1,) * (count - t.ndim) + tuple(t.shape) for t in (left, right)]
     stretched = tuple(
@@ -171,7 +171,7 @@ def _broadcast(left: Tensor, right: Tensor) -> tuple[bool, bool]:
 
 
 def _vectors(left: Tensor, right: Tensor) -> tuple[bool, bool]:
-    """Tell which of two matrices are a single vector that the other one is read with."""
+    """Return which of two matrices are a single row or column vector."""
     row = left.ndim == 1 or left.shape[-2] == 1
     column = right.ndim == 1 or right.shape[-1] == 1
     inner = left.shape[-1] > 1

@@ -1,4 +1,4 @@
-"""The proof that what a frozen pass gives is affine: the gradient has no gradient."""
+"""The proof that a frozen pass is affine: its gradient has no gradient."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,7 @@ BLOCKED = ("WarnNotImplemented", "NotImplemented")
     when="first use of frozen-gradient; nothing more to compute",
 )
 def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, str]] | None = None) -> list[str]:
-    """Name the operations on the way to an answer through which no gradient flows.
+    """Name the operations in the graph of an answer through which no gradient flows.
 
     Args:
         answer: What was worked out, with its graph.
@@ -46,7 +46,7 @@ def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, 
     when="first use of frozen-gradient; nothing more to compute",
 )
 def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple[str, str]]) -> list[str]:
-    """Name the functions on the way to an answer that bring a backward of their own.
+    """Name the custom autograd functions in the graph of an answer.
 
     What such a function does forward cannot be frozen, and what its slope depends on need not show: a kernel that works
     it out leaves no trace for autograd, so that no gradient of the gradient would tell.

@@ -1,4 +1,4 @@
-"""What a rule of the frozen network is, and what the rules share."""
+"""The type of the rules of the frozen network, and their common helpers."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ __all__ = ["PASS", "Frozen", "Rule", "flows", "still"]
 
 
 class Frozen(Protocol):
-    """What a rule needs of the mode that it runs under."""
+    """The part of the function mode that rules use."""
 
     def note(self, function: str, held: str) -> None:
         """Count something that was held."""
@@ -22,7 +22,7 @@ Rule = Callable[[Frozen, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def PASS(frozen: Frozen, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: N802
-    """Stand for a function that returns no values, such as a shape: it is not even looked at."""
+    """Mark a function that returns no values, such as a shape: it needs no rule."""
     return function(*args, **kwargs)
 
 

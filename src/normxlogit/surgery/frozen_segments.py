@@ -1,4 +1,4 @@
-"""Frozen passes in bounded memory: of each layer only its input is kept, and it runs again in the backward pass."""
+"""Gradient checkpointing of frozen passes: each layer keeps only its input, and runs again in the backward pass."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +13,7 @@ __all__ = ["run_again_in_the_backward_pass"]
 def run_again_in_the_backward_pass(
     module: nn.Module, sparing: Callable[[], bool], frozen: Callable[[], AbstractContextManager[Any]]
 ) -> None:
-    """Let a module keep nothing but its input in a sparing pass (gradient checkpointing).
+    """Run a module under gradient checkpointing in a sparing pass.
 
     Args:
         module: A layer of a clone, which is given another `forward`.

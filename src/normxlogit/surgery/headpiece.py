@@ -1,4 +1,4 @@
-"""The head-on-top as a callable, found by trial and kept only when proved.
+"""The headpiece: a model's head as a callable, found by trial and proved.
 
 The head is the model's own code, run on a copy in which the trunk is skipped: it returns the hidden states that it is
 given. So scaling, capping, biases and adapters are the model's own.
@@ -62,7 +62,7 @@ class Headpiece:
     copies: int = 1
 
     def by_text(self, hidden: Tensor) -> Tensor:
-        """Return what the trunk gives as (B, T, H); the same turns it back."""
+        """Swap the trunk's axes to (B, T, H), or back."""
         return hidden.transpose(0, 1) if self.time_first else hidden
 
 
@@ -79,7 +79,7 @@ class Head:
     piece: Headpiece
 
     def whole(self, hidden: Tensor, inputs: Inputs) -> Tensor:
-        """Apply the head to whole sequences: what the model itself would answer.
+        """Apply the head to full sequences, as the model itself does.
 
         Args:
             hidden: The trunk's output, (B, T, H).
@@ -107,7 +107,7 @@ class Head:
         return self.each(hidden, {self.piece.rows: partial(_chosen_rows, rows)})  # (N, R)
 
     def each(self, hidden: Tensor, instead: Mapping[str, Instead] | None = None) -> Tensor:
-        """Apply the head to each token, (N, H), with something else called instead of some of its modules."""
+        """Apply the head to each token, (N, H), with some of its modules replaced."""
         count, piece = len(hidden), self.piece
         alone = hidden[:, None].expand(-1, piece.copies, -1)  # (N, 1, H)
         mask = hidden.new_ones((count, 1), dtype=torch.long)
@@ -145,7 +145,7 @@ def output_embedding(model: PreTrainedModel) -> str | None:
 
 
 def _pass_through(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
-    """Return hidden states as the trunk returns them."""
+    """Return given hidden states in the form of the trunk's output."""
     output = form.holding(hidden)
     pooler = getattr(trunk.__self__, "pooler", None)
     if form.pooled and isinstance(output, ModelOutput) and pooler is not None:

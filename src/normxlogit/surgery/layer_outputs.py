@@ -1,4 +1,4 @@
-"""Where the output of each layer passes by: which module returns it, at which of its calls."""
+"""The module, and which of its calls, that returns the output of each layer."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ __all__ = ["LayerOutput", "embedding_output", "layer_outputs"]
 
 @dataclass(frozen=True)
 class LayerOutput:
-    """Where a layer's output passes by.
+    """The module call that returns a layer's output.
 
     Attributes:
         path: The module that returns it.

@@ -1,4 +1,4 @@
-"""Telling a lack of memory from every other error."""
+"""Recognise out-of-memory errors, and keep them apart from all others."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ def refuse_to_hide(error: BaseException) -> None:
 
 
 def result_or_none(work: Callable[[], Result]) -> Result | None:
-    """Return the result of some work, None if memory ran out; by then everything that the work held is free again."""
+    """Return the result of some work, None if memory ran out, with the work's own memory freed."""
     try:
         return work()
     except (RuntimeError, MemoryError) as error:
@@ -43,7 +43,7 @@ def result_or_none(work: Callable[[], Result]) -> Result | None:
 
 @contextmanager
 def enough_memory(what: str) -> Iterator[None]:
-    """Say of something that cannot be done in smaller batches that there was too little memory for it.
+    """Turn an out-of-memory error of work that cannot be split into a message that names the work.
 
     Args:
         what: What was to be done, as a verb and its object.

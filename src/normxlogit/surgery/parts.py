@@ -19,7 +19,7 @@ __all__ = ["EmbeddingTap", "Parts"]
 
 @dataclass(frozen=True)
 class EmbeddingTap:
-    """A module that is given, or returns, the embedding layer's output.
+    """A module whose input or output is the embedding layer's output.
 
     Attributes:
         path: Where the module is.
@@ -33,7 +33,7 @@ class EmbeddingTap:
 
     @property
     def site(self) -> Site:
-        """What `run` records of it."""
+        """The site that `run` records."""
         return Site(self.path, is_input=self.is_input)
 
     def read(self, held: Tensor, length: int) -> Tensor:
@@ -129,12 +129,12 @@ class Parts:
 
     @property
     def lacks_head(self) -> HeadMismatchError:
-        """The error of a model without a proved head: a new one each time, for an error keeps its traceback."""
+        """The error of a model without a proved head, new each time because an error keeps its traceback."""
         return HeadMismatchError(self.no_head)
 
     @property
     def trunk_site(self) -> Site | None:
-        """What `run` records of the trunk: its output at every call."""
+        """The site of the trunk for `run`: its output at every call."""
         return None if self.trunk is None else Site(self.trunk, call=0)
 
     def hidden(self, model: nn.Module, returned: Any) -> Tensor:
@@ -148,7 +148,7 @@ class Parts:
         return self.head.by_text(hidden)
 
     def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
-        """Return the embedding layer's output, (B, T, H), T being `length`, of what was recorded at the tap.
+        """Return the embedding layer's output, (B, T, H) with T = `length`, from a recording at the tap.
 
         Returns:
             None where nothing was recorded; the error where the layers read fewer positions than tokens.

@@ -1,4 +1,4 @@
-"""Any module that maps token ids to logits, called and asked as a transformers model is."""
+"""Any module that maps token ids to logits, with the interface of a transformers model."""
 
 import functools
 import inspect
@@ -19,7 +19,7 @@ __all__ = ["as_task_model", "logits_of"]
 
 
 def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
-    """Let a clone of a plain module be called by name, answer by name, and say where its embeddings are.
+    """Give a clone of a plain module the interface of a transformers model: named inputs and outputs, and embeddings.
 
     Its forward gets the token ids as `input_ids`, or as its first argument, and of the other inputs those that it has
     names for.
@@ -54,7 +54,7 @@ def as_task_model(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 def logits_of(output: Any) -> Tensor:
-    """Return the logits in whatever a module answers: a tensor, a tuple, a mapping or an object with `logits`.
+    """Return the logits in a module's output: a tensor, a tuple, a mapping or an object with `logits`.
 
     Start and end logits, (B, T) each, are put side by side, (B, T, 2); one number for each text becomes (B, 1).
 

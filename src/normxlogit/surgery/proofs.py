@@ -1,4 +1,4 @@
-"""Every proof that the library makes of a model: what is compared, how close it must be, why, and when.
+"""All proofs on models: what is compared, the tolerance, the reason, and when they run.
 
 The numbers are right because each step is compared with the model's own answer, on the caller's own input. A comparison
 returns whether it holds, or None where it does and the difference where it does not. Those here compare two answers;
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Proof:
-    """A line of the table.
+    """A row of the table of proofs.
 
     Attributes:
         name: Of the function.
@@ -64,7 +64,7 @@ def proof(*, compares: str, tolerance: str, why: str, when: str) -> Callable[[F]
 
 
 def tolerance_for(logits: Tensor) -> float:
-    """Return the difference that rounding explains, for logits of this size and precision."""
+    """Return the largest difference that rounding explains, for logits of this size and precision."""
     rounding = 1e-5 if logits.dtype in (torch.float32, torch.float64) else 8 * torch.finfo(logits.dtype).eps
     return float(rounding * _size(logits))
 
@@ -97,7 +97,7 @@ def _size(logits: Tensor) -> float:
 
 
 def beyond_rounding(actual: Tensor, expected: Tensor, times: float = 1.0) -> float | None:
-    """Return the difference where it is more than rounding, NaN included."""
+    """Return the difference if it is larger than rounding or NaN, else None."""
     difference = apart(actual, expected)
     return None if difference <= times * tolerance_for(expected) else difference
 
@@ -204,7 +204,7 @@ def nothing_bypasses(slope: Tensor | None) -> bool:
     when="first batch of several lengths, and again beyond the lengths that were tried; a pass for each length",
 )
 def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
-    """Return whether what is read of a text is the same alone and beside another, (T, H) or (T, C)."""
+    """Return whether a text's states or logits are the same alone and in a batch, (T, H) or (T, C)."""
     rounding, alone, batched = tolerance_for(alone), alone.float(), batched.float()
     unmasked = alone.abs() < EXCLUDED
     if not unmasked.any():
@@ -219,7 +219,7 @@ def padding_changes_nothing(alone: Tensor, batched: Tensor) -> bool:
     when="explaining a generation, and again beyond the lengths that were tried; a pass for each length",
 )
 def later_tokens_change_nothing(alone: Tensor, followed: Tensor) -> bool:
-    """Return whether a text's beginning has the states by itself that it has in the text, (C, H)."""
+    """Return whether a prefix of a text has the same states by itself as in the text, (C, H)."""
     rounding = STATES_AGREE if followed.dtype in (torch.float32, torch.float64) else 0.05
     alone, followed = alone.float(), followed.float()
     return bool((alone - followed).norm() <= rounding * followed.norm())

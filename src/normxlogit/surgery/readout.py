@@ -1,4 +1,4 @@
-"""Reading each token's contribution, and holding attention sinks, where a hidden state passes in a frozen network.
+"""Read each token's contribution at a hidden state of a frozen pass, and hold attention sinks there.
 
 A hidden state h flows on beside a leaf with one number for each token, whose gradient is <g, h>, the token's
 contribution, summed over the width: no gradient as wide as a state is kept, whatever the number of layers.
@@ -20,7 +20,7 @@ PLAIN: Axes = (0, 1, 2)
 
 @dataclass
 class Readout:
-    """What is read where one hidden state passes.
+    """The contributions read at one hidden state.
 
     Attributes:
         leaf: Its gradient is the contribution of each token, (B, T), or (T, B) where the module holds time first. T
@@ -42,7 +42,7 @@ class Readout:
     positions: int = 1
 
     def contributions(self, gradient: Tensor) -> Tensor:
-        """Bring the leaf's gradient, or several in front of each other, into the order (..., B, T) of the text."""
+        """Return the leaf's gradient, or several stacked, in the order (..., B, T) of the text."""
         tokens = gradient.transpose(-2, -1) if self._time_first else gradient.flatten(-self.positions)
         return tokens[..., : self.length]
 

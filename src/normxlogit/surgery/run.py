@@ -1,4 +1,4 @@
-"""The one way into a forward pass: record, replace, call something instead, and stop at modules of a copy.
+"""Run a forward pass of a copy with hooks: record, replace or stop at modules, or call something instead.
 
 Hooks are registered here and nowhere else, for one pass, and are removed when it ends, also by an error. So nothing of
 one pass is seen by another, and no thread needs a state of its own: a copy is run by one thread at a time (see `pool`).
@@ -29,7 +29,7 @@ RUNNING = "_normxlogit_running"
 
 @dataclass(frozen=True)
 class Site:
-    """What is recorded of a module.
+    """A module's input or output, at one or all of its calls.
 
     Attributes:
         path: Where the module is in the copy.
@@ -44,7 +44,7 @@ class Site:
 
 @dataclass
 class Pass:
-    """What a forward pass left.
+    """The output and the recorded values of a forward pass.
 
     Attributes:
         output: What the model returned; None where the pass was stopped.
@@ -55,7 +55,7 @@ class Pass:
     recorded: dict[Site, Any] = field(default_factory=dict)
 
     def last(self, site: Site | None) -> Any:
-        """Return what was recorded, of several calls the last; None if there is nothing."""
+        """Return the recorded value, of several calls the last; None if there is none."""
         value = None if site is None else self.recorded.get(site)
         return value[-1] if site is not None and site.call == 0 and value else value
 
@@ -129,7 +129,7 @@ def run(
 
 
 def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
-    """Merge what `run` is to replace; an output that is replaced by several is replaced by one after the other."""
+    """Merge several `replace=` of `run`; replacements of one output are applied one after the other."""
     merged: dict[str, Replace] = {}
     for mapping in replace:
         for path, function in mapping.items():
@@ -138,7 +138,7 @@ def in_turn(*replace: Mapping[str, Replace]) -> dict[str, Replace]:
 
 
 def _both(first: Replace, second: Replace, output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Replace an output, and then what took its place."""
+    """Apply two replacements of one output in turn."""
     other = first(output, args, kwargs)
     last = second(output if other is None else other, args, kwargs)
     return other if last is None else last

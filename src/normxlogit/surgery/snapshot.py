@@ -1,4 +1,4 @@
-"""Whether a module tree is still what it was: its modules, weights, hooks, adapters and settings."""
+"""Snapshots of a module tree, to detect changed modules, weights, hooks, adapters and settings."""
 
 import copy
 import dataclasses
@@ -43,7 +43,7 @@ class _Anything:
 
 
 class Snapshot:
-    """The attributes of every module of a tree at one moment, to be compared with what they are later.
+    """The attributes of every module of a tree at one moment, to be compared with later ones.
 
     Weights are compared by identity, not by value: what shares them follows their values. The comparison is one
     comparison of dictionaries, in C: 0.1 ms for the 231 modules of BERT-base.
@@ -72,7 +72,7 @@ class Snapshot:
         self._settings_then = copy.deepcopy(self._settings)
 
     def unchanged(self) -> bool:
-        """Return whether everything is as it was, but for modes, values of weights and transformers' own recorders."""
+        """Return whether nothing changed except modes, values of weights and transformers' own recording hooks."""
         if any(value.data_ptr() != address for value, address in self._stored):
             return False
         try:
@@ -109,7 +109,7 @@ def _kept(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _nested(states: list[dict[str, Any]]) -> list[Any]:
-    """List what is inside the containers and objects that modules hold: it may be changed in place, however deep.
+    """List the contents of containers and objects that modules hold, at any depth, since they may change in place.
 
     Objects are compared by their attributes; what is inside those is listed too where the object holds settings.
     """
@@ -169,7 +169,7 @@ def _same(name: str, now: Any, then: Any) -> bool:
 
 
 def _same_weight(now: Tensor | None, then: Tensor | None) -> bool:
-    """Return whether it is one tensor, or both only stand for one that is elsewhere (accelerate makes them anew)."""
+    """Return whether two weights are one tensor, or both placeholders of an offloaded one (accelerate remakes them)."""
     if now is then:
         return True
     if now is None or then is None or not now.is_meta or not then.is_meta:

@@ -1,4 +1,4 @@
-"""Which of a shortening trunk's states stands for which token.
+"""Trunks that pool tokens: which state belongs to which token.
 
 Some trunks pool: they read T tokens and give fewer states. With its layers skipped, which mix the tokens, such a trunk
 only pools, and then a state changes with a token exactly when the token is pooled into it.
@@ -60,7 +60,7 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
 def token_places(
     pool: Pool[PreTrainedModel], trunk: str, pooling: TokenPooling, length: int, device: torch.device
 ) -> Tensor:
-    """Return which state stands for each token, (T,); tokens that the trunk drops go with the one before them.
+    """Return the index of each token's state, (T,); a token that the trunk drops has the state of the token before.
 
     Args:
         pool: Lends copies of the model.

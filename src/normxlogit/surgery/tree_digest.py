@@ -216,7 +216,7 @@ def _elements(value: Tensor) -> Iterator[bytes | memoryview]:
 
 
 def _offloaded(model: nn.Module, name: str) -> Any:
-    """Return a weight that accelerate keeps elsewhere, in memory or on disk; None if it is not to be found."""
+    """Return a weight that accelerate offloaded to memory or disk; None if it cannot be found."""
     path = name.split(".")
     for cut in reversed(range(len(path))):
         hook = model.get_submodule(".".join(path[:cut])).__dict__.get("_hf_hook")
@@ -228,14 +228,14 @@ def _offloaded(model: nn.Module, name: str) -> Any:
 
 
 def _settled(config: Any) -> Any:
-    """Return a configuration without what says where it was loaded from."""
+    """Return a configuration without the fields that say where it was loaded from."""
     if isinstance(config, dict):
         return {name: _settled(value) for name, value in config.items() if name not in CONFIG_LEFT_OUT}
     return [_settled(value) for value in config] if isinstance(config, list) else config
 
 
 def _name(value: Any) -> str:
-    """Return what a value is called: types, modules and functions have names of their own."""
+    """Return the qualified name of a value, or of its type."""
     named = value if isinstance(value, type | types.FunctionType | types.BuiltinFunctionType) else type(value)
     if isinstance(value, types.ModuleType):
         return f"module {value.__name__}"
@@ -273,7 +273,7 @@ def _installed(kind: type) -> bool:
 
 
 def _machinery(kind: type) -> bool:
-    """Return whether objects of a class have no part in an answer: Python's, such as loggers, and this library's."""
+    """Return whether objects of a class cannot affect an answer: Python's, such as loggers, and this library's."""
     if kind in (types.SimpleNamespace, argparse.Namespace) or is_dataclass(kind):
         return False
     return kind.__module__.split(".")[0] == "normxlogit" or (_lies_in(kind, PYTHON) and not _lies_in(kind, PACKAGES))

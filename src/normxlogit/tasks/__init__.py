@@ -1,4 +1,4 @@
-"""What models are for: one file a task, which says everything that differs by it."""
+"""Tasks: one file for each, with everything that differs by task."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -148,7 +148,7 @@ def task_name(class_name: str) -> TaskName | None:
 
 
 def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
-    """Return the tasks of a model class by its name, the first one first: BART's is of two."""
+    """Return the tasks of a model class by its name, in order of preference: BART's has two."""
     headed = [task for task in TASKS.values() if task.mapping]
     names = tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
     ended = tuple(task.name for task in headed if class_name.endswith(task.ending))

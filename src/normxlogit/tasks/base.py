@@ -1,4 +1,4 @@
-"""The base of all tasks: everything that differs by what a model is for."""
+"""The base class of tasks: everything that differs between them."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, ClassVar, Literal
@@ -44,7 +44,7 @@ NO_ID = -1
 
 
 class Task:
-    """What a model is for, and everything that follows from it.
+    """A task: how inputs are encoded and a model called, and what its outputs mean.
 
     A subclass overrides what is different: how an input is encoded, how the model is called, where its answer is read,
     what a target can be, how a prediction is described and which result is made. All class attributes describe what
@@ -124,7 +124,7 @@ class Task:
 
     @classmethod
     def as_task_model(cls, model: nn.Module, pooling: Any = None, before: nn.Module | None = None) -> nn.Module:
-        """Return the caller's model as a task model: itself, unless the task puts something around it.
+        """Return the caller's model as a task model: itself, unless the task wraps it.
 
         Args:
             model: The caller's model.
@@ -168,7 +168,7 @@ class Task:
     # How the model is called
 
     def adapt(self, module: PreTrainedModel) -> bool:
-        """Let a copy of the model be called with token ids of (B, T).
+        """Make a copy of the model callable with token ids of (B, T).
 
         Returns:
             Whether that could change its answer: it is then compared with the answer of the caller's model.
@@ -219,7 +219,7 @@ class Task:
         raise InputError(f"position= chooses a token of token classifiers and masked language models{hint}")
 
     def check_explains_inputs(self, model: Model) -> None:
-        """Refuse models that give a text no answer of its own.
+        """Refuse models whose answer to a single text cannot be explained.
 
         Raises:
             UnsupportedModelError: If this is one.
@@ -336,11 +336,11 @@ class Task:
         """
 
     def default_target(self, logits: Tensor) -> Tensor:
-        """Return the output that is explained where the caller names none, (B, 1), of logits (B, C)."""
+        """Return the default target, (B, 1), for logits (B, C)."""
         return logits.argmax(-1, keepdim=True)
 
     def output_index(self, name: str) -> int:
-        """Return the index of the output that a name means.
+        """Return the index of the output with a name.
 
         Raises:
             TargetError: If there is none, or more than one.

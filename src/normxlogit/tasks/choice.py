@@ -22,7 +22,7 @@ Question = tuple[str, Sequence[str]]
 
 
 class Alternatives(NamedTuple):
-    """One input: pairs of texts of which the model takes one.
+    """One input: pairs of texts, of which the model chooses one.
 
     Attributes:
         names: What the pairs are called, C of them.
@@ -34,7 +34,7 @@ class Alternatives(NamedTuple):
 
 
 class Comparing(Task):
-    """What tasks share that read several pairs of texts for an input, and answer with one of them."""
+    """The base of tasks that compare several pairs of texts for one input."""
 
     compares = True
     head_reads_tokens = False

@@ -21,7 +21,7 @@ __all__ = ["CausalLM", "LanguageTask", "MaskedLM", "special_tokens"]
 
 
 class LanguageTask(Task):
-    """What all language models share: targets and predictions are tokens."""
+    """The base of language tasks: targets and predictions are tokens."""
 
     vocabulary = True
     per_token = True
@@ -33,7 +33,7 @@ class LanguageTask(Task):
         return "token"
 
     def check_answer(self, logits: Tensor, name: str) -> None:
-        """Refuse an answer of far fewer numbers than the tokenizer knows tokens."""
+        """Refuse logits with far fewer entries than the tokenizer has tokens."""
         count, tokens = logits.shape[-1], len(self.tokenizer)
         # Some vocabularies are larger than the head, by tokens that are only read.
         if count < tokens / 2:

@@ -1,4 +1,4 @@
-"""What a task may use of the model that it belongs to, and of its forward passes."""
+"""The interfaces of models and forward passes that tasks may use."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,7 +20,7 @@ __all__ = ["Explained", "Model"]
 
 
 class Model(Protocol):
-    """What a task may use of the model that it belongs to; `TaskModel` has more."""
+    """The interface of a model that tasks may use; `TaskModel` has more."""
 
     name: str
     tokenizer: Any
@@ -80,7 +80,7 @@ class Model(Protocol):
 
 
 class Explained(Protocol):
-    """What a task reads of a forward pass; see `ForwardPass`."""
+    """The interface of a forward pass that tasks may use; see `ForwardPass`."""
 
     @property
     def batch(self) -> Batch:

@@ -1,4 +1,4 @@
-"""Predictions kept as numbers until they are looked at."""
+"""Predictions stored as numbers, and described when they are accessed."""
 
 import math
 from collections.abc import Sequence

@@ -43,7 +43,7 @@ NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
 
 @dataclass(frozen=True)
 class Steps:
-    """What an embedding model does around its trunk.
+    """The steps of an embedding model around its trunk.
 
     Attributes:
         modes: The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side.
@@ -128,7 +128,7 @@ def pooled(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
 
 
 def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
-    """Return an embedding model of a bare one, with the steps that its files or the caller say.
+    """Make an embedding model of a bare trunk, with the steps that its files or the caller name.
 
     Args:
         model: A bare model of transformers, or a `SentenceTransformer`.
@@ -219,7 +219,7 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
 
 
 def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
-    """Return the embedding model that a `SentenceTransformer` is; None if the module is none."""
+    """Return a `SentenceTransformer` as an embedding model; None for other modules."""
     if not is_sentence_transformer(model):
         return None
     modules = list(model.children())
@@ -279,7 +279,7 @@ def _check_order(kinds: Sequence[str]) -> None:
 
 
 def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the ways to pool of a pooling's configuration, of any version.
+    """Return the pooling modes of a configuration, of any version.
 
     Raises:
         UnsupportedModelError: If one is not linear in the states, or a prompt is left out.

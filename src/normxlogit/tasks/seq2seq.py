@@ -1,4 +1,4 @@
-"""Encoder-decoder language models: the decoder, with what the encoder made of the source beside it."""
+"""Encoder-decoder language models: the decoder, with the encoder's states of the source as a further input."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ __all__ = ["Seq2Seq"]
 
 @dataclass
 class _Encoded(BaseModelOutput):
-    """An encoder's states, with what mixtures of experts look for beside them."""
+    """An encoder's states, with the fields that mixtures of experts expect."""
 
     router_logits: Any = None
     router_probs: Any = None
@@ -154,7 +154,7 @@ def _as_decoder(
     source_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder: its token ids are the decoder's; the encoder has run already, or reads `source`."""
+    """Call a model as a decoder: token ids are the decoder's; the encoder has run already, or reads `source`."""
     inputs.pop("attention_mask", None)  # padding stands behind the text, where a decoder does not look
     if source_mask is not None:
         inputs["attention_mask"] = source_mask[..., 0]

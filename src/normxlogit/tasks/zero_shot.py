@@ -21,7 +21,7 @@ TEMPLATE = "This example is {}."
 
 @dataclass(frozen=True)
 class Hypotheses:
-    """What a zero-shot pipeline asks a model of natural language inference.
+    """The hypotheses of a zero-shot pipeline, and the indices of entailment and contradiction.
 
     Attributes:
         labels: The candidate labels.
@@ -39,7 +39,7 @@ class Hypotheses:
 
 
 class ZeroShot(Comparing):
-    """A classifier of pairs with the hypotheses that it is asked.
+    """A classifier of pairs of a text and a hypothesis for each label.
 
     The text and the hypothesis of a label are one pair, whose logit for entailment is explained; where each label is
     right or wrong by itself, less that for contradiction.
@@ -97,13 +97,13 @@ class ZeroShot(Comparing):
         return values.sigmoid() if self.hypotheses.independent else super().chances(values)
 
     def pair_options(self) -> dict[str, Any]:
-        """Return entailment as the target, less contradiction where labels are independent."""
+        """Return entailment as the target, with contradiction as the contrast where labels are independent."""
         contrast = self.hypotheses.contradiction if self.hypotheses.independent else None
         return {"target": self.hypotheses.entailment, "contrast": contrast, "token_predictions": False}
 
 
 def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses | None:
-    """Return what a zero-shot pipeline asks; None for any other pipeline, and for models.
+    """Return the hypotheses of a zero-shot pipeline; None for other pipelines and models.
 
     Args:
         pipeline: A pipeline of transformers, or a model.

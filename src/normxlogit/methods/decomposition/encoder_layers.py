@@ -1,4 +1,4 @@
-"""The parts of post-LayerNorm encoders by family: what the decomposition methods need, and nothing else does."""
+"""The parts of post-LayerNorm encoders by family, for the decomposition methods only."""
 
 import itertools
 from collections.abc import Container, Iterator
@@ -141,7 +141,7 @@ FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
 
 @dataclass(frozen=True)
 class EncoderLayer:
-    """What one layer did with B texts of T tokens, in float32, and its parts.
+    """One layer's internal states for B texts of T tokens, in float32, and its parts.
 
     Attributes:
         number: From 1.
@@ -176,7 +176,7 @@ class EncoderLayer:
         when="each call of alti, decompx, globenc and rollout; arithmetic on one layer",
     )
     def prove_layer_of_family(self, mask: Tensor, *, feed_forward: bool) -> None:
-        """Refuse a layer that does something else than its family's: its parts would not say what it did.
+        """Refuse a layer whose computation differs from that of its family.
 
         Args:
             mask: True at real tokens, (B, T).
@@ -205,7 +205,7 @@ class EncoderLayer:
 
     @property
     def exact(self) -> bool:
-        """Whether it works in full precision, so that a difference is not rounding."""
+        """Whether it works in full precision, in which a difference is not due to rounding."""
         maps = (part for name, part in self.parts.items() if name != "attention")
         return self.dtype in (torch.float32, torch.float64) and all(map(floating, maps))
 
@@ -233,7 +233,7 @@ def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]
 
 
 def _offloaded_norm(norm: nn.Module, weight: Tensor, epsilon: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the weight (H,) and bias (H,) of a LayerNorm whose weights are there for one call of it only."""
+    """Return the weight (H,) and bias (H,) of a LayerNorm whose offloaded weights are loaded for each call."""
     signs = 1 - 2 * (torch.arange(len(weight), device=device) % 2).float()  # (H,), none of them their mean
     normed = (signs - signs.mean()) / (signs.var(correction=0) + epsilon).sqrt()  # (H,)
     bias = norm(torch.zeros(1, len(weight), device=device, dtype=weight.dtype))[0].float()  # (H,)
@@ -246,7 +246,7 @@ def _applied(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
 
 
 def floating(module: nn.Module) -> bool:
-    """Return whether a module's weights are no rounded ones."""
+    """Return whether a module's weights are not quantised."""
     weight = getattr(getattr(module, "base_layer", module), "weight", None)
     return isinstance(weight, Tensor) and weight.is_floating_point()
 
@@ -297,7 +297,7 @@ def head_paths(model: TaskModel) -> HeadPaths:
 
 
 def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> Iterator[EncoderLayer]:
-    """Run the encoder once, then its layers again one by one, watching what happens inside.
+    """Run the encoder once, then each layer again, recording its internal states.
 
     One layer at a time is kept: the attention probabilities of all would be large. They come from the eager kernel,
     set on a clone: the others return none.

@@ -1,4 +1,4 @@
-"""GlobEnc: norms of what each token adds to another through attention, residual and both LayerNorms."""
+"""GlobEnc: norms of each token's contribution to another through attention, residual and both LayerNorms."""
 
 from collections.abc import Collection, Iterator
 

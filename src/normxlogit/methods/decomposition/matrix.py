@@ -1,4 +1,4 @@
-"""What the methods that give a (tokens x tokens) matrix for each layer have in common."""
+"""The base of methods that give a (tokens x tokens) matrix for each layer."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator
@@ -24,7 +24,7 @@ LARGE = 1e20
 
 
 class MatrixMethod(Method):
-    """A method that says for each layer how much position i takes from position j.
+    """A method that gives for each layer how much position i takes from position j.
 
     The score of token j is the entry (p, j), p the position whose prediction is explained. Where a head reads several
     positions (mean pooling), it is the mean over them.
@@ -63,7 +63,7 @@ class MatrixMethod(Method):
 
 
 def _finite(product: Tensor) -> Tensor:
-    """Scale a text's matrix (T, T) down before the next product could leave single precision; ranks stay."""
+    """Scale a text's matrix (T, T) down before the next product could overflow float32; ranks stay."""
     largest = product.amax((1, 2), keepdim=True)  # (B, 1, 1)
     return torch.where(largest > LARGE, product / largest, product)
 
@@ -74,7 +74,7 @@ def refused(name: str, error: UnsupportedModelError, *, per_layer: bool = False)
 
 
 def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
-    """Return the positions whose final states the explained answers are read from, as weights, (B, K, T).
+    """Return weights of the positions whose last states determine the explained logits, (B, K, T).
 
     For answers about a token that is its position. For answers about the text, a head's own gradient tells what it
     reads: the first token (BERT), the last one (Llama), or all (mean pooling).
@@ -107,14 +107,14 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
 
 
 def _turned(hidden: Tensor, token: int) -> Tensor:
-    """Return states (B, T, H) with the coordinates of those at one place in another order."""
+    """Return states (B, T, H) with the coordinates at one token permuted."""
     turned = hidden.clone()
     turned[:, token] = turned[:, token].roll(1, -1)
     return turned
 
 
 def head_mixes(layer: EncoderLayer, budget: int) -> Iterator[tuple[slice, slice, Tensor]]:
-    """Yield what attention carries from token j to token i, with the residual, before LayerNorm.
+    """Yield the contribution of token j to position i by attention and residual, before LayerNorm.
 
     u_ij = sum_h a_ij^h O^h v_j^h + [i=j] h_i  (value bias inside v, output bias left out)
 

@@ -16,7 +16,7 @@ __all__ = ["AttentionRollout"]
 
 @register("attention-rollout", paper="Abnar and Zuidema, 2020", needs=ENCODERS, per_layer=True, passes="2 forward")
 class AttentionRollout(MatrixMethod):
-    """The product over layers of the mean attention of the heads, half of it given to the residual.
+    """The product over layers of mean attention over heads, averaged with the identity for the residual.
 
     R_l = (A_l + I) R_{l-1}, rows divided by their sum, A_l the mean over heads  (Abnar and Zuidema, 2020)
     """

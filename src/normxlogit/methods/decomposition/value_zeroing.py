@@ -1,4 +1,4 @@
-"""Value Zeroing: how far a position's output moves when another token's value vectors are set to zero."""
+"""Value Zeroing: the change of a position's output when another token's value vectors are set to zero."""
 
 import itertools
 from collections.abc import Collection, Iterator
@@ -44,7 +44,7 @@ def _layers_with_values(copy: nn.Module) -> dict[str, list[str]]:
 
 @register("value-zeroing", paper=PAPER, needs=NEEDS, per_layer=True, passes="T + 2 forward")
 class ValueZeroing(MatrixMethod):
-    """How far each position's output moves when one token's values are zeroed in a layer, multiplied over layers.
+    """The change of each position's output when one token's values are zeroed in a layer, multiplied over layers.
 
     score_ij = 1 - cos(x'_i, x_i), x'_i the layer's output at i with v_j = 0 in every head (queries, keys and softmax
     as they were), rows divided by their sum  (Mohebbi et al., 2023)
