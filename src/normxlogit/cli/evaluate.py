@@ -20,14 +20,16 @@ from .options import (
     LabelColumn,
     LanguageModel,
     Limit,
+    MaxNewTokens,
+    MethodName,
     Methods,
     Model,
+    MostQuestions,
     Protocol,
     ReportFolder,
     Rounds,
     Seed,
     Split,
-    known_method,
     known_methods,
     load,
     methods_of,
@@ -193,9 +195,9 @@ def generation(
             "explains completions, normxlogit and context-cite."
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 100,
+    limit: MostQuestions = 100,
     sentences: Annotated[int, typer.Option(min=1, help="Sentences of a document made from QNLI's rows.")] = 7,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer.")] = 40,
+    max_new_tokens: MaxNewTokens = 40,
     ablations: Annotated[int, typer.Option(min=2, help="Random ablations of the linear datamodelling score.")] = 32,
     tokens: Annotated[
         int,
@@ -241,19 +243,24 @@ def grounding(
     data: Annotated[
         str,
         typer.Option(
-            help='JSON lines with "question", "documents", "supported" (true or false) and optionally "answer"; or '
-            "QNLI's rows, each with and without the sentence that answers."
+            help='JSON lines with "question", "documents", "supported" (true or false) and optionally "answer" and '
+            '"evidence"; or QNLI\'s rows, each with and without the sentence that answers.'
         ),
     ] = "",
+    training: Annotated[
+        str | None,
+        typer.Option(help="Other questions, on which the threshold is chosen and logistic regressions are fitted."),
+    ] = None,
+    training_limit: MostQuestions = 50,
     model: LanguageModel = "",
     gguf_file: GGUFFile = None,
-    method: Annotated[
-        str | None,
-        typer.Option(callback=known_method, help="A method whose scores add up; frozen-gradient by default."),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Most questions.")] = 300,
+    method: MethodName = None,
+    limit: MostQuestions = 300,
     samples: Annotated[int, typer.Option(min=0, help="Ablations of ContextCite; 0 leaves it out.")] = 32,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of an answer that is generated.")] = 16,
+    ablated: Annotated[
+        int | None, typer.Option(min=1, help="Questions that ContextCite is measured on: the first; by default all.")
+    ] = None,
+    max_new_tokens: MaxNewTokens = 16,
     seed: Seed = 0,
     device: Device = AUTO,
     dtype: DType = None,
@@ -264,18 +271,27 @@ def grounding(
     required(data, "name a JSONL file of questions with --data")
     check_folder(output)
     with quiet():
-        from ..evaluation.grounding import evaluate_grounding, grounding_table, load_cases
+        from ..evaluation.grounding import compare_signals, evaluate_grounding, grounding_table
+        from ..evaluation.grounding_cases import load_cases
         from ..evaluation.report import report
+        from ..results.schema import plain
 
-        cases = load_cases(data, limit, seed)
+        cases, texts = load_cases(data, limit, seed)
+        fitted = [] if training is None else load_cases(training, training_limit, seed)[0]
         explainer = load(model, device, dtype, gguf_file)
-        folder = None if output is None else output / "cases"
-        options: dict[str, Any] = {"samples": samples, "max_new_tokens": max_new_tokens, "seed": seed, "folder": folder}
+        options: dict[str, Any] = {"method": method, "max_new_tokens": max_new_tokens, "seed": seed}
+        options["folder"] = None if output is None else output / "cases"
         with progress(1) as step:
-            result = evaluate_grounding(explainer, cases, method=method, on_progress=step, **options)
-        about = {"data": Path(data).name, "model": explainer._model.name, "cases": f"{len(result[2])} of {len(cases)}"}
-        signals = [signal._asdict() for signal in result[0]]
-        text = report(about, grounding_table(*result), output, "grounding", signals=signals)
+            trained = evaluate_grounding(explainer, fitted, samples=0, on_progress=step, **options)
+            options |= {"samples": samples, "ablated": None if ablated is None else 2 * ablated}
+            answers = evaluate_grounding(explainer, cases, texts, on_progress=step, **options)
+        comparisons = compare_signals(answers, trained, seed)
+        about = {"data": Path(data).name, "model": explainer._model.name, "cases": len(cases), "answers": len(answers)}
+        if training is not None:
+            about |= {"training": Path(training).name, "training answers": len(trained)}
+        table = grounding_table(comparisons, answers, trained)
+        results = {title: [signal._asdict() for signal in signals] for title, signals in comparisons}
+        text = report(about, table, output, "grounding", comparisons=plain(results))
     write_report(text)
 
 

@@ -153,6 +153,7 @@ Split = Annotated[str, typer.Option(help="Which split: choose settings on train,
 Columns = Annotated[str | None, typer.Option(help="The text column, or two separated by a comma.")]
 LabelColumn = Annotated[str, typer.Option(help="The column of gold labels.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first texts.")]
+MostQuestions = Annotated[int, typer.Option(min=1, help="Most questions.")]
 Rounds = Annotated[int, typer.Option(min=1, help="Of the timing; a third of them where a method is slow.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the bootstrap, and of what is drawn at random.")]
 

@@ -1,62 +1,60 @@
 """Does an answer rest on its documents? Signals are compared on questions with and without the evidence."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError, InputError
+from ..errors import DataError
 from ..explainer import Explainer
-from ..inputs.documents import documents_by_name
-from ..methods import Method, method_named
+from ..methods import Method
 from ..methods.defaults import named_or_default
 from ..models.model_digest import model_digest
-from ..pipeline.ablations import Ablations
-from ..pipeline.cite import ask
-from ..pipeline.options import Options
-from ..pipeline.sources import explain_sources, sources_and_parts
-from .questions import read_questions
+from .grounding_cases import Case, answers_from_evidence, swap_evidence
+from .grounding_signals import LENS, PASSES, SHARE, Figures, SignalReader
 from .report import markdown_table
 from .runs import Progress, ResultCache
-from .statistics import Interval, interval_text
+from .statistics import RESAMPLES, Interval, interval_text
 
 __all__ = [
-    "Case",
+    "Comparison",
+    "MeasuredAnswer",
     "Signal",
     "choose_threshold",
+    "compare_signals",
     "evaluate_grounding",
-    "grounding_cases",
     "grounding_table",
-    "load_cases",
 ]
-
-SENTENCES = 3
-"""Sentences of the documents made from QNLI."""
-
-RESAMPLES = 2000
-"""Resamples of the bootstrap."""
 
 Array = npt.NDArray[np.float64]
 
+Evidence = Literal["there", "missing", "swapped"]
 
-class Case(NamedTuple):
-    """A question with documents that hold the evidence for its answer or do not.
+REGRESSION = "logistic regression of the signals"
+
+
+@dataclass(frozen=True)
+class MeasuredAnswer:
+    """An answer with its signals.
 
     Attributes:
-        question: The question.
-        documents: Texts by name.
-        supported: Whether they hold the evidence.
-        answer: The answer; None lets the model generate one.
+        case: The question with its documents.
+        evidence: Whether they hold the evidence, lack it, or have other numbers or names in it.
+        figures: What was measured.
     """
 
-    question: str
-    documents: Mapping[str, str]
-    supported: bool
-    answer: str | None = None
+    case: Case
+    evidence: Evidence
+    figures: Figures
+
+    @property
+    def right(self) -> bool:
+        """Whether the evidence is there and the answer has a word of it that nothing else has."""
+        return self.evidence == "there" and answers_from_evidence(self.case, self.figures.answer)
 
 
 class Signal(NamedTuple):
@@ -66,221 +64,280 @@ class Signal(NamedTuple):
         name: What is measured of an answer.
         auroc: Area under the ROC curve, with its 95% bootstrap interval.
         precision: Average precision, with its interval.
+        lead: The AUROC of the documents' share on the same answers less this one, with its interval.
         passes: Its cost in forward passes; a backward pass counts as two.
+        answers: Answers with evidence, and without it.
     """
 
     name: str
     auroc: Interval
     precision: Interval
+    lead: Interval
     passes: float
+    answers: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What was measured of a case; empty where the model gives no answer.
+class Comparison(NamedTuple):
+    """The signals on some of the answers.
 
     Attributes:
-        values: The signals, by name.
+        title: Which answers.
+        signals: The signals, best first.
     """
 
-    values: dict[str, float]
-
-
-def load_cases(path: str | Path, limit: int, seed: int = 0) -> list[Case]:
-    """Read cases from JSON lines.
-
-    Args:
-        path: Lines with "question", "documents" (as `cite` takes them), "supported" (true or false) and, if the answer
-            was written elsewhere, "answer"; or QNLI's rows ("question", "sentence", "label"), two cases each.
-        limit: Most questions.
-        seed: Draws among QNLI's rows.
-
-    Raises:
-        DataError: If the file cannot be read; names file and line.
-    """
-    cases, pairs = read_questions(path, _case)
-    cases = cases[: 2 * limit] or grounding_cases(pairs, limit, seed)
-    if len({case.supported for case in cases}) < 2:
-        raise DataError(f"{path}: needs supported and unsupported cases")
-    return cases
-
-
-def _case(row: Mapping[str, Any]) -> Case:
-    question, supported, answer = row["question"], row["supported"], row.get("answer")
-    if not (isinstance(question, str) and isinstance(supported, bool) and isinstance(answer, str | None)):
-        raise TypeError("question and answer are texts, supported is true or false")
-    return Case(question, documents_by_name(row["documents"]), supported, answer)
-
-
-def grounding_cases(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0) -> list[Case]:
-    """Make two cases of each question of QNLI: with the sentence that answers it among others, and without it.
-
-    Args:
-        rows: QNLI's rows; label 0 means that the sentence answers the question.
-        count: Most questions.
-        seed: Draws the questions, the other sentences and the place of the evidence.
-    """
-    random = np.random.default_rng(seed)
-    answerable = [i for i, row in enumerate(rows) if row["label"] == 0]
-    cases = []
-    for i in random.permutation(answerable)[:count].tolist():
-        question, evidence = rows[i]["question"], _one_line(rows[i]["sentence"])
-        drawn = (rows[j] for j in random.permutation(len(rows)).tolist())
-        others = (_one_line(row["sentence"]) for row in drawn if row["question"] != question)
-        sentences = [text for text, _ in zip(dict.fromkeys(others), range(SENTENCES), strict=False) if text != evidence]
-        place = int(random.integers(len(sentences)))
-        with_evidence = [*sentences[:place], evidence, *sentences[place + 1 :]]
-        cases += [
-            Case(question, {"text": "\n\n".join(texts)}, supported)
-            for texts, supported in ((with_evidence, True), (sentences, False))
-        ]
-    return cases
-
-
-def _one_line(text: str) -> str:
-    return " ".join(str(text).split())
+    title: str
+    signals: list[Signal]
 
 
 def evaluate_grounding(
     explainer: Explainer,
     cases: Sequence[Case],
+    texts: Sequence[str] = (),
     *,
     method: str | Method | None = None,
     samples: int = 32,
+    ablated: int | None = None,
     max_new_tokens: int = 16,
     seed: int = 0,
     folder: Path | None = None,
     on_progress: Progress | None = None,
-) -> tuple[list[Signal], Array, list[bool]]:
-    """Measure how well signals tell answers that rest on evidence from answers without it.
+) -> list[MeasuredAnswer]:
+    """Measure the signals of answers to questions whose documents hold the evidence, lack it, or have it swapped.
 
     Args:
         explainer: Of a causal language model.
         cases: Questions with documents.
+        texts: Where the numbers and names of swapped evidence are drawn from.
         method: A method whose scores add up; `frozen-gradient` by default.
         samples: Ablations of ContextCite; 0 leaves it out.
+        ablated: On how many of the first cases; None for all.
         max_new_tokens: Most tokens of an answer that the model generates.
-        seed: Seed of the bootstrap.
+        seed: Draws the numbers and names.
         folder: Keeps what was measured, so that a stopped run continues.
         on_progress: Called with what is done, cases done and cases in all.
 
     Returns:
-        The signals, best first; the documents' share of each case; and which cases hold evidence. Cases that the model
-        gives no answer to are left out.
+        The answers in the order of the cases, each followed by that of its swapped evidence; none for a case that the
+        model gives no answer to.
 
     Raises:
-        DataError: If cases of one kind only are left.
         InputError: If the scores of the method do not add up.
     """
+    model = explainer._language_model
     chosen = named_or_default(method, "completions")
-    model = explainer._language_model
-    shared = [] if folder is None else [model_digest(model), chosen.spec, samples, max_new_tokens]
+    reader = SignalReader(model, chosen, max_new_tokens)
+    shared = [] if folder is None else [model_digest(model), chosen.spec, max_new_tokens]
     cache = ResultCache(folder, shared, Figures)
-    measured, supported = [], []
-    for number, case in enumerate(cases, start=1):
-        measure = partial(_measure, explainer, case, chosen, samples, max_new_tokens)
-        figures = cache.cached(measure, "case", case.question, dict(case.documents), case.answer)["values"]
-        if figures:
-            measured.append(figures)
-            supported.append(case.supported)
+    answers: list[MeasuredAnswer] = []
+
+    def measure(case: Case, evidence: Evidence, samples: int) -> Figures:
+        request = (case.question, dict(case.documents), case.answer, samples)
+        figures = Figures(**cache.cached(partial(reader.read, case, samples), "case", *request))
+        if figures.values:
+            answers.append(MeasuredAnswer(case, evidence, figures))
+        return figures
+
+    for number, case in enumerate(cases):
+        ablations = samples if ablated is None or number < ablated else 0
+        figures = measure(case, "there" if case.supported else "missing", ablations)
+        if case.supported and case.evidence and figures.values:
+            swapped = swap_evidence(case, figures.answer, texts, seed)
+            if swapped is not None:
+                measure(swapped, "swapped", ablations)
         if on_progress is not None:
-            on_progress("cases", number, len(cases))
-    if len(set(supported)) < 2:
+            on_progress("cases", number + 1, len(cases))
+    return answers
+
+
+def compare_signals(
+    answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = (), seed: int = 0
+) -> list[Comparison]:
+    """Compare how well the signals tell answers with evidence from those without it, and from those with it swapped.
+
+    Args:
+        answers: What `evaluate_grounding` returns.
+        training: The same of other questions, on which logistic regressions are fitted; none for no regression.
+        seed: Seed of the bootstrap.
+
+    Raises:
+        DataError: If answers of one kind only are there.
+    """
+    scores = [dict(answer.figures.values) for answer in answers]
+    if training:
+        for name, values in _regressions(training, answers).items():
+            for score, value in zip(scores, values.tolist(), strict=True):
+                score[name] = value
+    right = {answer.case.question for answer in answers if answer.right}
+    known = [answer.case.evidence for answer in answers if answer.evidence == "there"]
+    swapped = {answer.case.question for answer in answers if answer.evidence == "swapped"}
+    titles: list[tuple[str, Evidence, set[str] | None]] = [
+        ("all questions, with the evidence or without it", "missing", None)
+    ]
+    if any(known):
+        count = sum(answer.right for answer in answers)
+        titles.append((f"questions answered from the evidence, {count} of {len(known)}", "missing", right))
+    if swapped:
+        titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
+    comparisons = []
+    for title, other, questions in titles:
+        chosen = [
+            (answer, score)
+            for answer, score in zip(answers, scores, strict=True)
+            if answer.evidence in ("there", other) and (questions is None or answer.case.question in questions)
+        ]
+        if len({answer.evidence for answer, _ in chosen}) == 2:
+            comparisons.append(Comparison(title, _signals(chosen, seed)))
+    if not comparisons or comparisons[0].title != titles[0][0]:
         raise DataError("the model answers no supported or no unsupported case")
-    names = list(measured[0])
-    values = {name: np.array([figures[name] for figures in measured]) for name in names}
-    labels = np.array(supported)
-    signals = [_signal(name, values[name], labels, PASSES.get(name, 1.0 + samples), seed) for name in names]
-    return sorted(signals, key=lambda signal: -signal.auroc[0]), values[SHARE], supported
+    return comparisons
 
 
-SHARE = "the documents' share"
-PASSES = {SHARE: 3.0, "documents, per token": 3.0, "nats lost without the documents": 2.0, "log-probability": 1.0}
+def _signals(chosen: Sequence[tuple[MeasuredAnswer, dict[str, float]]], seed: int) -> list[Signal]:
+    """Return the signals of answers, best first."""
+    signals = []
+    for name in dict.fromkeys(name for _, score in chosen for name in score):
+        having = [(answer, score) for answer, score in chosen if name in score]
+        labels = np.array([answer.evidence == "there" for answer, _ in having])
+        values = np.array([[score[name], score[SHARE]] for _, score in having], np.float64)  # (N, 2)
+        if len(set(labels.tolist())) < 2:
+            continue
+        passes = [_passes(name, answer.figures) for answer, _ in having]
 
+        def lead(supported: Array, unsupported: Array) -> Array:
+            return _auroc(supported[..., 1], unsupported[..., 1]) - _auroc(supported[..., 0], unsupported[..., 0])
 
-def _measure(explainer: Explainer, case: Case, method: Method, samples: int, max_new_tokens: int) -> dict[str, Any]:
-    """Return the signals of a case by name, as "values"; none if the model gives no answer."""
-    model = explainer._language_model
-    try:
-        completed = ask(model, case.question, case.documents, answer=case.answer, max_new_tokens=max_new_tokens)
-    except InputError:
-        return {"values": {}}
-    tokens = len(completed.encoding) - completed.prompt_tokens
-    scores = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
-    if scores.bias is None:
-        raise InputError(
-            f"the documents' share needs scores that add up, such as frozen-gradient's, not {method.spec}'s"
+        measures = (
+            lambda supported, unsupported: _auroc(supported[..., 0], unsupported[..., 0]),
+            lambda supported, unsupported: _average_precision(supported[..., 0], unsupported[..., 0]),
+            lead,
         )
-    parts = [float(part.sum()) for part in (scores.table, scores.rest, scores.written)]
-    sources, _ = sources_and_parts(completed, completed.named_sources, None)
-    present = np.stack([np.ones(len(sources), bool), np.zeros(len(sources), bool)])  # (2, S)
-    with_documents, without = Ablations(model, completed, sources)(present).sum(1)  # nats
-    figures = {
-        SHARE: parts[0] / (np.abs(parts).sum() or 1.0),
-        "documents, per token": parts[0] / tokens,
-        "nats lost without the documents": (with_documents - without) / tokens,
-        "log-probability": with_documents / tokens,
-    }
-    if samples:
-        ablated = method_named(f"context-cite:samples={samples}")
-        cited = explain_sources(model, completed, Options(method=ablated), completed.named_sources)
-        figures[f"ContextCite, {samples} ablations"] = float(cited.scores.sum()) / tokens
-    return {"values": figures}
+        first, second, third = (_interval(measure, labels, values, seed) for measure in measures)
+        counts = int(labels.sum()), int((~labels).sum())
+        signals.append(Signal(name, first, second, third, float(np.mean(passes)), counts))
+    return sorted(signals, key=lambda signal: -signal.auroc[0])
 
 
-def _signal(name: str, values: Array, labels: npt.NDArray[np.bool_], passes: float, seed: int) -> Signal:
-    from sklearn.metrics import average_precision_score, roc_auc_score
-
-    return Signal(
-        name,
-        _interval(roc_auc_score, labels, values, seed),
-        _interval(average_precision_score, labels, values, seed),
-        passes,
-    )
+def _passes(name: str, figures: Figures) -> float:
+    if name == REGRESSION:  # one for the nats, and one for the three others
+        return figures.passes[SHARE] + 2
+    return figures.passes[name] if name in figures.passes else PASSES[name]
 
 
-def _interval(measure: Callable[..., float], labels: npt.NDArray[np.bool_], values: Array, seed: int) -> Interval:
+def _auroc(supported: Array, unsupported: Array) -> Array:
+    """Return the probability that a supported answer has the higher value, half of it where both are equal.
+
+    Args:
+        supported: (..., P).
+        unsupported: (..., N).
+    """
+    from scipy.stats import rankdata
+
+    count = supported.shape[-1]
+    ranks = rankdata(np.concatenate([supported, unsupported], -1), axis=-1)[..., :count]  # (..., P)
+    area: Array = (ranks.mean(-1) - (count + 1) / 2) / unsupported.shape[-1]
+    return area
+
+
+def _average_precision(supported: Array, unsupported: Array) -> Array:
+    """Return the mean over supported answers of the precision among those of at least their value; as `_auroc`."""
+    from scipy.stats import rankdata
+
+    everything = rankdata(-np.concatenate([supported, unsupported], -1), "max", axis=-1)[..., : supported.shape[-1]]
+    precision: Array = (rankdata(-supported, "max", axis=-1) / everything).mean(-1)
+    return precision
+
+
+def _interval(
+    measure: Callable[[Array, Array], Array], labels: npt.NDArray[np.bool_], values: Array, seed: int
+) -> Interval:
     """Return a measure of a ranking with its 95% bootstrap interval; either kind of cases is drawn anew by itself."""
     from scipy.stats import bootstrap
 
-    def measured(supported: Array, unsupported: Array) -> float:
-        kinds = np.repeat([True, False], [len(supported), len(unsupported)])
-        return float(measure(kinds, np.concatenate([supported, unsupported])))
+    def measured(supported: npt.NDArray[np.intp], unsupported: npt.NDArray[np.intp], axis: int = -1) -> Array:
+        return measure(values[supported], values[unsupported])
 
-    samples = values[labels], values[~labels]
-    value = measured(*samples)
-    if min(map(len, samples)) < 2:
+    supported, unsupported = np.flatnonzero(labels), np.flatnonzero(~labels)
+    value = float(measured(supported, unsupported))
+    if min(len(supported), len(unsupported)) < 2:
         return value, value, value
-    options: dict[str, Any] = {"n_resamples": RESAMPLES, "vectorized": False, "method": "percentile"}
-    ends = bootstrap(samples, measured, rng=np.random.default_rng(seed), **options).confidence_interval
+    options: dict[str, Any] = {"n_resamples": RESAMPLES, "vectorized": True, "method": "percentile", "batch": 100}
+    resampled = bootstrap((supported, unsupported), measured, rng=np.random.default_rng(seed), **options)
+    ends = resampled.confidence_interval
     return value, float(ends.low), float(ends.high)
 
 
-def choose_threshold(shares: Array, supported: Sequence[bool]) -> tuple[float, float, float]:
+def _regressions(training: Sequence[MeasuredAnswer], answers: Sequence[MeasuredAnswer]) -> dict[str, Array]:
+    """Return what logistic regressions say of answers; training answers whose evidence is there or missing fit them."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    fitted = [answer for answer in training if answer.evidence != "swapped"]
+    labels = [answer.evidence == "there" for answer in fitted]
+    names = [name for name in fitted[0].figures.values if name in (*PASSES, SHARE)]
+    features: dict[str, Callable[[Figures], list[float]]] = {
+        REGRESSION: lambda figures: [figures.values[name] for name in names],
+        LENS: lambda figures: figures.heads,
+    }
+    predicted = {}
+    for name, read in features.items():
+        if read(fitted[0].figures):
+            classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+            classifier.fit([read(answer.figures) for answer in fitted], labels)
+            predicted[name] = classifier.decision_function([read(answer.figures) for answer in answers])
+    return predicted
+
+
+def choose_threshold(answers: Sequence[MeasuredAnswer]) -> float:
     """Return the share from which on an answer is called supported: that of the highest balanced accuracy.
 
     Args:
-        shares: The documents' share of each case, (N,).
-        supported: Whether it holds evidence.
-
-    Returns:
-        The threshold, and the shares of supported and of unsupported cases that it gets right.
+        answers: Answers whose evidence is there or missing; others do not count.
     """
-    labels = np.array(supported)
-
-    def right(threshold: float) -> tuple[float, float]:
-        return float((shares[labels] >= threshold).mean()), float((shares[~labels] < threshold).mean())
-
-    best = max(np.unique(shares).tolist(), key=lambda threshold: sum(right(threshold)))
-    return best, *right(best)
+    shares, labels = _shares(answers)
+    candidates: list[float] = np.unique(shares).tolist()
+    return max(candidates, key=lambda threshold: sum(_accuracies(shares, labels, threshold)))
 
 
-def grounding_table(signals: Sequence[Signal], shares: Array, supported: Sequence[bool]) -> str:
-    """Return the signals as a Markdown table, with the threshold of the documents' share."""
-    rows = [[s.name, f"{s.passes:g}", interval_text(s.auroc), interval_text(s.precision)] for s in signals]
-    threshold, right, left = choose_threshold(shares, supported)
-    return (
-        markdown_table(["signal", "passes", "AUROC ↑", "average precision ↑"], rows)
-        + f"\nThreshold of the documents' share with the best balanced accuracy here: {threshold:.3f} "
+def _shares(answers: Sequence[MeasuredAnswer]) -> tuple[Array, npt.NDArray[np.bool_]]:
+    rows = [(a.figures.values[SHARE], a.evidence == "there") for a in answers if a.evidence != "swapped"]
+    return np.array([share for share, _ in rows]), np.array([label for _, label in rows])
+
+
+def _accuracies(shares: Array, labels: npt.NDArray[np.bool_], threshold: float) -> tuple[float, float]:
+    """Return which part of supported and of unsupported answers a threshold gets right."""
+    return float((shares[labels] >= threshold).mean()), float((shares[~labels] < threshold).mean())
+
+
+def grounding_table(
+    comparisons: Sequence[Comparison], answers: Sequence[MeasuredAnswer], training: Sequence[MeasuredAnswer] = ()
+) -> str:
+    """Return the signals as Markdown tables, with the threshold of the documents' share and what it gets right.
+
+    Args:
+        comparisons: What `compare_signals` returns.
+        answers: The answers that they are of.
+        training: The answers that the threshold is chosen on; the same answers if there are none.
+    """
+    text = ""
+    for title, signals in comparisons:
+        rows = [
+            [
+                s.name,
+                f"{s.passes:.3g}",
+                "{} + {}".format(*s.answers),
+                interval_text(s.auroc),
+                interval_text(s.precision),
+                "" if s.name == SHARE else interval_text(s.lead),
+            ]
+            for s in signals
+        ]
+        columns = ["signal", "passes", "answers", "AUROC ↑", "average precision ↑", "AUROC of the share less this"]
+        text += f"{title[0].upper()}{title[1:]}:\n\n{markdown_table(columns, rows)}\n"
+    threshold = choose_threshold(training or answers)
+    right, left = _accuracies(*_shares(answers), threshold)
+    where = "on the training questions" if training else "here"
+    return text + (
+        f"Threshold of the documents' share with the best balanced accuracy {where}: {threshold:.3f} "
         f"(supported answers {right:.2f} right, unsupported ones {left:.2f}).\n"
     )

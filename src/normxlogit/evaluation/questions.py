@@ -3,15 +3,16 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ..errors import DataError, InputError
 from ..inputs.documents import documents_by_name
 
-__all__ = ["Asked", "load_questions", "qnli_questions", "read_questions"]
+__all__ = ["Asked", "QNLIDocument", "load_questions", "qnli_documents", "qnli_questions", "read_questions"]
 
 SENTENCES = 7
 """Sentences of a document made from QNLI: the one that answers and others."""
@@ -99,14 +100,28 @@ def read_questions(
     return questions, pairs
 
 
-def qnli_questions(
-    rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = SENTENCES
-) -> list[Asked]:
-    """Make questions with documents of several sentences out of QNLI: the sentence that answers among others.
+class QNLIDocument(NamedTuple):
+    """A question of QNLI with sentences, one of which answers it.
+
+    Attributes:
+        question: The question.
+        sentences: The sentence that answers, among others.
+        place: Its place among them.
+        spare: One more sentence that does not answer; empty where the rows have no more.
+    """
+
+    question: str
+    sentences: list[str]
+    place: int
+    spare: str
+
+
+def qnli_documents(rows: Sequence[Mapping[str, Any]], count: int, seed: int, sentences: int) -> list[QNLIDocument]:
+    """Draw questions of QNLI with the sentence that answers each among others.
 
     Args:
         rows: QNLI's rows; label 0 means that the sentence answers the question.
-        count: How many at most.
+        count: How many at most; fewer are the first of more.
         seed: Chooses questions, the other sentences, and the order.
         sentences: Sentences of a document.
 
@@ -117,13 +132,25 @@ def qnli_questions(
     answered = [i for i, row in enumerate(rows) if row["label"] == 0]
     if not answered or len(rows) < sentences:
         raise DataError(f"a document of {sentences} sentences needs as many rows, and one with label 0")
-    questions = []
+    documents = []
     for i in random.permutation(answered)[:count].tolist():
-        chosen = [" ".join(str(rows[i]["sentence"]).split())]
-        for other in random.permutation(len(rows)).tolist():
-            sentence = " ".join(str(rows[other]["sentence"]).split())
-            if sentence not in chosen and len(chosen) < sentences:
-                chosen.append(sentence)
+        question, evidence = str(rows[i]["question"]), _one_line(str(rows[i]["sentence"]))
+        drawn = [rows[other] for other in random.permutation(len(rows)).tolist()]
+        others = (_one_line(str(row["sentence"])) for row in drawn if row["label"] != 0 or row["question"] != question)
+        distinct = list(islice(dict.fromkeys(text for text in others if text != evidence), sentences))
+        chosen, spare = [evidence, *distinct[: sentences - 1]], distinct[sentences - 1 :]
         order = random.permutation(len(chosen)).tolist()
-        questions.append(Asked(str(rows[i]["question"]), {"text": "\n\n".join(chosen[k] for k in order)}))
-    return questions
+        documents.append(QNLIDocument(question, [chosen[k] for k in order], order.index(0), "".join(spare)))
+    return documents
+
+
+def qnli_questions(
+    rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0, sentences: int = SENTENCES
+) -> list[Asked]:
+    """Make questions with one document of several sentences out of QNLI; see `qnli_documents`."""
+    documents = qnli_documents(rows, count, seed, sentences)
+    return [Asked(each.question, {"text": "\n\n".join(each.sentences)}) for each in documents]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
