@@ -115,6 +115,16 @@ def attribute(
         int | None,
         typer.Option(min=1, help="Let the model generate the completions, each of at most this many tokens."),
     ] = None,
+    answer_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of answers to questions: cite the documents that each sentence rests on. The text column is "
+            'then "question" by default.'
+        ),
+    ] = None,
+    documents_column: Annotated[
+        str | None, typer.Option(help='Column of the documents of answers; "documents" by default.')
+    ] = None,
     keep: Annotated[list[str] | None, typer.Option(help="Column to copy into the results; may be repeated.")] = None,
     keep_text: Annotated[bool, typer.Option("--keep-text", help="Write the texts too.")] = False,
     target: Targets = None,
@@ -179,6 +189,8 @@ def attribute(
             parts=None if parts is None else parts.value,
             completion_column=completion_column,
             max_new_tokens=max_new_tokens,
+            answer_column=answer_column,
+            documents_column=documents_column,
             max_errors=max_errors,
             engine=engine.value,
             progress=True,

@@ -11,6 +11,7 @@ from .console import Format, check_run_output, deliver, format_for
 from .options import OutputFile, OutputFormat
 
 if TYPE_CHECKING:
+    from ..corpus.answer_summary import AnswerSummary
     from ..corpus.summary import Summary
 
 __all__ = ["summarize"]
@@ -25,7 +26,7 @@ def summarize(
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Show which words get high scores over a whole corpus."""
+    """Show which words get high scores over a whole corpus; of answers, what they rest on."""
     kind = output_format or format_for(output)
     if kind is Format.csv:
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")
@@ -36,7 +37,7 @@ def summarize(
     deliver(_written(summary, kind, to_file=output is not None), output)
 
 
-def _written(summary: "Summary", kind: Format, *, to_file: bool) -> str:
+def _written(summary: "Summary | AnswerSummary", kind: Format, *, to_file: bool) -> str:
     if kind is Format.json:
         return json.dumps(summary.to_dict(), indent=1) + "\n"
     from ..corpus.summary_page import page
@@ -45,7 +46,7 @@ def _written(summary: "Summary", kind: Format, *, to_file: bool) -> str:
     return page(summary) if kind is Format.html else _tables(summary, color=not to_file and wants_color(sys.stdout))
 
 
-def _tables(summary: "Summary", *, color: bool) -> str:
+def _tables(summary: "Summary | AnswerSummary", *, color: bool) -> str:
     from ..corpus.summary_page import cards
     from ..render.blocks import Paragraph
     from ..render.terminal import text_of_blocks

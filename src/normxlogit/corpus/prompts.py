@@ -1,4 +1,4 @@
-"""The shard function for prompts and completions: which sources each completion rests on."""
+"""The shard function for prompts and completions, and for answers: which sources each rests on."""
 
 import json
 from dataclasses import dataclass
@@ -8,12 +8,14 @@ from ..errors import InputError
 from ..inputs.chat import Prompt
 from ..methods import method_named
 from ..models.task_model import TaskModel
+from ..pipeline.cite import ask
 from ..pipeline.completed import Completed
 from ..pipeline.options import Options
 from ..pipeline.sources import explain_sources, sources_and_parts
 from ..pipeline.writing import generate_each, opened, read_completion
+from ..results.citations import Citations
 from ..results.sources import Sources
-from ..results.spans import SourceKind
+from ..results.spans import PartSpec, SourceKind, SourceSpec
 from .halving import Halving
 from .settings import Settings
 from .shards import Shard
@@ -89,7 +91,7 @@ class PromptWorker:
         """
         columns = shard.table.to_pydict()
         problems = {row: reason for row, reason in enumerate(columns["problem"]) if reason is not None}
-        texts = zip(columns["text"], columns["messages"], strict=True)
+        texts = zip(columns["text"], columns.get("messages", [False] * len(columns["text"])), strict=True)
         prompts: dict[int, Prompt] = {
             row: json.loads(text) if chat else text for row, (text, chat) in enumerate(texts) if row not in problems
         }
@@ -99,12 +101,15 @@ class PromptWorker:
         def read(rows: list[int]) -> list[Any]:
             (row,) = rows
             try:
-                if self.settings.max_new_tokens is None:
+                if self.settings.columns.documents is not None:
+                    documents = json.loads(columns["documents"][row])
+                    completed[row] = ask(self.model, columns["text"][row], documents, answer=columns["completion"][row])
+                elif self.settings.max_new_tokens is None:
                     completed[row] = read_completion(self.model, prompts[row], columns["completion"][row])
                 else:
                     opened(self.model, prompts[row])
             except InputError as error:
-                if columns["messages"][row] and not template:
+                if "messages" in columns and columns["messages"][row] and not template:
                     raise  # the model's fault and not the row's
                 problems[row] = str(error)
             return []
@@ -121,7 +126,7 @@ class PromptWorker:
             NormXLogitError: If the model or the settings are at fault, not single rows.
         """
         settings, problems = self.settings, dict(prepared.problems)
-        options = Options(method=method_named(settings.method))
+        options, answers = Options(method=method_named(settings.method)), settings.columns.documents is not None
         completed = dict(prepared.completed)
         sources: dict[int, Sources] = {}
 
@@ -133,12 +138,16 @@ class PromptWorker:
 
         def explain(rows: list[int]) -> list[Any]:
             for row in rows:
+                one = completed[row]
+                kinds: SourceSpec = one.named_sources if answers else self._sources
+                parts: PartSpec = "sentence" if answers else settings.parts
                 try:
-                    sources_and_parts(completed[row], self._sources, settings.parts)
+                    sources_and_parts(one, kinds, parts)
                 except InputError as error:  # the row's fault, however many there are
                     report(row, str(error))
                     continue
-                sources[row] = explain_sources(self.model, completed[row], options, self._sources, settings.parts)
+                explained = explain_sources(self.model, one, options, kinds, parts)
+                sources[row] = _cited(explained, prepared.prompts[row]) if answers else explained
             return []
 
         def report(row: int, reason: str) -> None:
@@ -153,3 +162,7 @@ class PromptWorker:
         rows = sorted(sources)
         tokens = sum(len(completed[row].encoding) for row in rows)
         return ExplainedPrompts(prepared.shard, rows, [sources[row] for row in rows], tokens, problems)
+
+
+def _cited(sources: Sources, question: Prompt) -> Citations:
+    return Citations(**vars(sources), question=str(question))

@@ -63,6 +63,8 @@ def attribute(
     parts: PartKind | None = None,
     completion_column: str | None = None,
     max_new_tokens: int | None = None,
+    answer_column: str | None = None,
+    documents_column: str | None = None,
     max_errors: int | None = None,
     engine: Engine = "local",
     cluster: "Cluster | None" = None,
@@ -72,7 +74,8 @@ def attribute(
     """Explain a corpus: any number of texts in, Parquet shards out.
 
     With `sources` the texts are prompts, and what is explained is which sources of them a completion rests on, one
-    from the input or one that the model generates.
+    from the input or one that the model generates. With `answer_column` the texts are questions, and it is which
+    sentences of their documents each sentence of an answer rests on, as in `Explainer.cite`.
 
     A run that was stopped, however it was stopped, goes on where it was when it is started again with the same
     arguments; each row of the input ends up once, among the results or among the errors.
@@ -83,7 +86,7 @@ def attribute(
             set, a table of pandas, Polars, Arrow or DuckDB, or an iterable of mappings such as {"text": "..."}.
         output: Folder or URL to write to: `shards/`, `errors/` and `manifest.json`.
         text_column: The column of the texts, "text" by default; or of the prompts, texts or lists of chat messages,
-            "prompt" by default.
+            "prompt" by default; or of the questions, "question" by default.
         pair_column: The column of second texts, for models of pairs.
         id_column: The column of ids; the row numbers by default.
         target_column: A column with the label, token or index to explain in each row.
@@ -103,6 +106,9 @@ def attribute(
             "paragraph"; by default it is explained as a whole.
         completion_column: The column of the completions, "completion" by default.
         max_new_tokens: Let the model write the completions, of at most as many tokens, instead.
+        answer_column: The column of answers that are cited.
+        documents_column: The column of their documents, "documents" by default: texts, mappings of them by name, or
+            lists of what retrievers return.
         max_errors: Stop when more rows than this have no result.
         engine: "local", or "ray" for Ray Data.
         cluster: What the Ray engine runs on.
@@ -124,10 +130,19 @@ def attribute(
     if isinstance(keep, str):
         raise InputError(f"keep= takes a list of columns, such as keep=[{keep!r}]")
     source = open_source(inputs, input_format)
-    if sources is not None and max_new_tokens is None:
-        completion_column = completion_column or "completion"
+    completion_column, documents_column = _of_completions(
+        sources is not None, completion_column, max_new_tokens, answer_column, documents_column
+    )
+    sources = "sentence" if answer_column is not None and sources is None else sources
     columns = InputColumns(
-        text_column or "", pair_column, id_column, target_column, tuple(keep), completion_column, sources is not None
+        text_column or "",
+        pair_column,
+        id_column,
+        target_column,
+        tuple(keep),
+        completion_column,
+        sources is not None,
+        documents_column,
     )
     model = explainer._model
     if method is None:
@@ -203,6 +218,23 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
         manifest.done = {}
         return False
     return before.complete and len(manifest.done) == len(before.done)
+
+
+def _of_completions(
+    prompts: bool, completion: str | None, max_new_tokens: int | None, answer: str | None, documents: str | None
+) -> tuple[str | None, str | None]:
+    """Return the column of completions or answers, and that of the documents of answers.
+
+    Raises:
+        InputError: If these arguments do not go together.
+    """
+    if answer is None:
+        if documents is not None:
+            raise InputError("documents are for answers: give answer_column, too")
+        return completion or ("completion" if prompts and max_new_tokens is None else None), None
+    if completion is not None or max_new_tokens is not None:
+        raise InputError("answer_column is for answers that are there: leave out completion_column, max_new_tokens")
+    return answer, documents or "documents"
 
 
 def _default_method(explainer: Explainer, layers: Layers) -> Method:

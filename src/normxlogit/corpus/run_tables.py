@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DataError
-from ..results.columns import CORPUS_TEXTS
+from ..results.citations import Citations
+from ..results.columns import CORPUS_CITATIONS, CORPUS_TEXTS
 from ..results.tables import optional_module
 from .folder import MANIFEST, REPAIR, Folder
 from .formats import arrow_module
@@ -27,6 +28,7 @@ class RunTables:
         common: The values that all rows share.
         kinds: The Arrow types of the columns, by their names in the files.
         unit: "words" or "tokens".
+        of_answers: Whether the rows are answers with citations, and not texts.
 
     Raises:
         DataError: If there is no such run, a shard is damaged, or DuckDB is missing.
@@ -49,6 +51,7 @@ class RunTables:
         self.common: Mapping[str, Any] = self.folder.common(self._files[0])
         if self.common.get("kind") == "sources":
             raise DataError(f"{folder}: sources of completions, which have no words to summarise; query the shards")
+        self.of_answers = self.common.get("kind") == Citations.kind
         self._connection = self._duckdb.connect()
         self._connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
@@ -79,7 +82,8 @@ class RunTables:
     def shards(self, kept: str | None = None) -> Any:
         """Return the shards with the run's own columns and at most one that was kept, which may be of any type."""
         arrow = arrow_module()
-        kinds = {name: kind for name, kind in self.kinds.items() if name in (*CORPUS_TEXTS, kept)}
+        columns = CORPUS_CITATIONS if self.of_answers else CORPUS_TEXTS
+        kinds = {name: kind for name, kind in self.kinds.items() if name in (*columns, kept)}
         if kept is not None and arrow.types.is_floating(kinds[kept]):
             kinds[kept] = arrow.float64()  # DuckDB does not read half precision
         return self._dataset(arrow.schema(list(kinds.items())))

@@ -88,6 +88,8 @@ class Settings:
             )
         if self.parts is not None and self.parts not in get_args(PartKind):
             raise InputError(f"parts must be {', '.join(map(repr, get_args(PartKind)))} or None, not {self.parts!r}")
+        if self.columns.documents is not None and (self.sources, self.parts) != ("sentence", None):
+            raise InputError("answers are cited by sentence: leave out parts, and sources or give 'sentence'")
         if (self.columns.completion is None) == (self.max_new_tokens is None):
             raise InputError("completions come from a column or from the model: give their column or max_new_tokens")
         if self.max_new_tokens is not None:

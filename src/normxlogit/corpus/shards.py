@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
-from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS
+from ..errors import DataError, InputError
+from ..inputs.documents import documents_by_name
+from ..results.columns import CORPUS_CITATIONS, CORPUS_SOURCES, CORPUS_TEXTS
 from ..results.schema import Index
 from .formats import Block, arrow_module, check_columns
 from .reading import Source
@@ -33,6 +34,7 @@ class InputColumns:
         target: The target of each row.
         keep: Columns that are copied to the results.
         prompts: Whether the texts are prompts: strings, or lists of chat messages.
+        documents: The documents, where the texts are questions and the completions answers.
     """
 
     text: str
@@ -42,11 +44,12 @@ class InputColumns:
     keep: tuple[str, ...] = ()
     completion: str | None = None
     prompts: bool = False
+    documents: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Return every column that is read, once."""
-        named = [self.text, self.pair, self.completion, self.id, self.target, *self.keep]
+        named = [self.text, self.documents, self.pair, self.completion, self.id, self.target, *self.keep]
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -78,9 +81,9 @@ class Shard:
     Attributes:
         index: Its number.
         first: The number of its first row.
-        table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `target` and, behind `KEPT`, kept
-            columns; of prompts `messages`, true where the text is JSON of chat messages; `problem` says why a row
-            cannot be read.
+        table: `row`, `id`, `text`, and of the input `text_pair`, `completion`, `documents` (JSON of texts by name),
+            `target` and, behind `KEPT`, kept columns; of prompts `messages`, true where the text is JSON of chat
+            messages; `problem` says why a row cannot be read.
         digest: Of everything that results depend on.
         fraction: Share of the input read with it.
     """
@@ -102,6 +105,7 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
     chosen = columns
     if not columns.text:
         default = "prompt" if columns.prompts and names != ["text"] else "text"
+        default = "question" if columns.documents else default
         if names and default not in names:
             what = f"{default}s"
             raise DataError(f"which column holds the {what}? give --text-column, one of {', '.join(names)}")
@@ -113,9 +117,15 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
     if names:
         check_columns(names, chosen.all)
     for name in chosen.keep:
-        if name in (CORPUS_SOURCES if columns.prompts else CORPUS_TEXTS):
+        if name in _result_columns(columns):
             raise DataError(f"column {name!r} cannot be kept: the results have one of that name; rename it")
     return chosen
+
+
+def _result_columns(columns: InputColumns) -> Mapping[str, Any]:
+    if columns.documents is not None:
+        return CORPUS_CITATIONS
+    return CORPUS_SOURCES if columns.prompts else CORPUS_TEXTS
 
 
 def read_shards(source: Source, columns: InputColumns, size: int) -> Iterator[Shard]:
@@ -239,11 +249,13 @@ def _normalised(arrow: Any, block: Block, columns: InputColumns, first: int, kep
     table: dict[str, Any] = {"row": rows, "id": rows.cast(arrow.string())}
     if columns.id is not None:
         table["id"] = arrow.compute.coalesce(_named(arrow, block.columns[columns.id], columns.id), table["id"])
-    if columns.prompts:
+    if columns.documents is not None:
+        table["documents"] = read(columns.documents, _documents)
+    elif columns.prompts:
         table["text"] = read(columns.text, _prompt)
         table["messages"] = arrow.array([isinstance(value, list) for value in _values(block.columns[columns.text])])
     for name, column in (
-        ("text", None if columns.prompts else columns.text),
+        ("text", None if "text" in table else columns.text),
         ("text_pair", columns.pair),
         ("completion", columns.completion),
     ):
@@ -294,6 +306,20 @@ def _prompt(value: Any, name: str) -> str:
     return json.dumps(
         [{k: v for k, v in m.items() if v is not None} if isinstance(m, dict) else m for m in value], default=str
     )
+
+
+def _documents(value: Any, name: str) -> str:
+    """Return documents as JSON of texts by name.
+
+    Raises:
+        ValueError: If they are none.
+    """
+    if isinstance(value, Mapping):  # a struct of Arrow has the fields of all rows, null where one has none
+        value = {key: document for key, document in value.items() if document is not None}
+    try:
+        return json.dumps(documents_by_name(value))
+    except InputError as error:
+        raise ValueError(f"column {name!r}: {error}") from None
 
 
 def _array(arrow: Any, column: Any) -> Any:

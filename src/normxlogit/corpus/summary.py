@@ -11,6 +11,7 @@ from ..pipeline.arguments import checked_arguments
 from ..results.columns import CORPUS_TEXTS
 from ..results.gold import read_gold
 from ..results.schema import plain
+from .answer_summary import AnswerSummary, summarize_answers
 from .formats import arrow_module
 from .run_tables import RunTables
 from .units import Mass, Rate, Unit
@@ -77,8 +78,11 @@ def summarize(
     against: str | Path | None = None,
     top: int = 20,
     min_count: int = 5,
-) -> Summary:
+) -> Summary | AnswerSummary:
     """Sum up a corpus run.
+
+    Of answers (`attribute` with `answer_column`) the summary says which documents they use and which of their
+    sentences nothing supports.
 
     Args:
         folder: What `attribute` wrote.
@@ -89,11 +93,18 @@ def summarize(
 
     Raises:
         DataError: If there is no such run, or a column is missing.
+        InputError: If answers are to be compared with labels or another run.
     """
     with closing(_Run(folder)) as run:
+        if run.of_answers:
+            if gold is not None or against is not None:
+                raise InputError("gold and against are for texts with labels, not for answers")
+            return summarize_answers(run, top)
         if against is None:
             return run.summary(gold, None, top, min_count)
         with closing(_Run(against)) as other:
+            if other.of_answers:
+                raise DataError(f"{against}: answers, which have no words to compare with")
             return run.summary(gold, other, top, min_count)
 
 

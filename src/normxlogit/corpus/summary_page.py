@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from ..render.blocks import Bar, Card, Cell, Column, Header, Paragraph, Table, cell
 from ..render.describe import model_text
 from ..render.html import page as drawn_page
+from .answer_summary import AnswerSummary
 from .summary import Summary
 from .units import Unit
 
@@ -28,13 +29,17 @@ class Line(NamedTuple):
     examples: Sequence[str] = ()
 
 
-def page(summary: Summary) -> str:
+def page(summary: Summary | AnswerSummary) -> str:
     """Return a summary as a self-contained HTML page."""
-    return drawn_page(cards(summary), f"What the model looks at: {summary.folder}")
+    of_answers = isinstance(summary, AnswerSummary)
+    what = "What the answers rest on" if of_answers else "What the model looks at"
+    return drawn_page(cards(summary), f"{what}: {summary.folder}")
 
 
-def cards(summary: Summary) -> list[Card]:
+def cards(summary: Summary | AnswerSummary) -> list[Card]:
     """Return what drawings of a summary consist of."""
+    if isinstance(summary, AnswerSummary):
+        return _answer_cards(summary)
     facts = [("texts", f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
     notes = [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
@@ -47,6 +52,30 @@ def cards(summary: Summary) -> list[Card]:
         rows = [[cell(i, anchor=places[i]), cell(text)] for i, text in summary.texts.items()]
         drawn.append(Card([Table([Column("id"), Column("text")], rows)], "Texts", result=False))
     return drawn
+
+
+def _answer_cards(summary: AnswerSummary) -> list[Card]:
+    share = summary.unsupported / max(summary.sentences, 1)
+    facts = [
+        ("answers", f"{summary.rows:,}"),
+        ("sentences", f"{summary.sentences:,}"),
+        ("not supported by the documents", f"{summary.unsupported:,} ({share:.1%})"),
+        ("documents that no answer cites", f"{summary.never_used:,}"),
+        ("method", summary.method),
+        ("model", model_text(summary.model)),
+    ]
+    notes = [f"a sentence is supported from a documents' share of {summary.threshold:g} on"]
+    notes += [f"{summary.errors:,} rows have no result"] if summary.errors else []
+    notes += [] if summary.complete else ["the run is not finished"]
+    used = [Line([d.name, f"{d.answers:,}", f"{d.cited:,}"], d.cited / d.answers) for d in summary.documents]
+    worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
+    found = [Card([Header("", facts, notes)], "Answers", result=False)]
+    for heading, names, lines in (
+        ("Documents, the least used first", ["document", "answers", "citing it"], used),
+        ("Answers with unsupported sentences", ["id", "unsupported sentences", "answer"], worst),
+    ):
+        found.append(Card([_table(heading, names, lines, {})], heading, result=False))
+    return found
 
 
 def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line]]]:

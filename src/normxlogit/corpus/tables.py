@@ -15,7 +15,16 @@ from ..models.task_model import TaskModel
 from ..pipeline.explain import ScoreColumns, sink_note
 from ..results.attribution import Attribution
 from ..results.base import FloatArray
-from ..results.columns import CORPUS_SOURCES, CORPUS_TEXTS, METADATA, arrow_types, source_row, text_row
+from ..results.citations import Citations
+from ..results.columns import (
+    CORPUS_CITATIONS,
+    CORPUS_SOURCES,
+    CORPUS_TEXTS,
+    METADATA,
+    arrow_types,
+    source_row,
+    text_row,
+)
 from ..results.files import json_text
 from ..results.schema import plain
 from ..results.sources import Sources
@@ -190,27 +199,29 @@ def source_table(model: TaskModel, settings: Settings, explained: ExplainedPromp
         about: Further metadata of the file.
     """
     arrow, method = arrow_module(), method_named(settings.method)
-    absent = [] if settings.keep_text else ["text", "source_texts"]
-    absent += [] if settings.keep_text or settings.sources == "message" else ["sources"]
-    types = arrow_types(CORPUS_SOURCES, absent)
+    absent = [] if settings.keep_text else ["text", "source_texts", "question"]
+    answers = settings.columns.documents is not None
+    absent += [] if settings.keep_text or settings.sources == "message" or answers else ["sources"]
+    types = arrow_types(CORPUS_CITATIONS if answers else CORPUS_SOURCES, absent)
     table = explained.shard.table.take(arrow.array(explained.rows, arrow.int64()))
     columns: dict[str, Any] = {name: [] for name in types}
     columns |= {"row": table["row"], "id": table["id"]}
     for result in explained.sources:
-        values = source_row(result)
+        values = source_row(result) | (_citation_row(result) if isinstance(result, Citations) else {})
         for name in types.keys() & values.keys():
             columns[name].append(values[name])
     kept_columns = {name: table[KEPT + name] for name in settings.columns.keep}
     units = {result.unit for result in explained.sources}
     common = {
         "format_version": FORMAT_VERSION,
-        "kind": Sources.kind,
+        "kind": Citations.kind if answers else Sources.kind,
         "version": __version__,
         "unit": units.pop() if units else None,
         "settings": dict(method.settings),
         "signed": method.signed_on(model.task),
         "source_kind": settings.sources,
         "part_kind": settings.parts,
+        **({"verified": {}} if answers else {}),
         **about,
     }
     schema = arrow.schema(
@@ -219,6 +230,16 @@ def source_table(model: TaskModel, settings: Settings, explained: ExplainedPromp
     )
     arrays = [columns[name] if name in ("row", "id") else arrow.array(columns[name], types[name]) for name in types]
     return arrow.table([*arrays, *kept_columns.values()], schema=schema)
+
+
+def _citation_row(result: Citations) -> dict[str, Any]:
+    """Return each sentence's share of the documents, if scores add up, and the names of the sources it rests on."""
+    names = {citation.number: citation.name for citation in result.citations()}
+    return {
+        "question": result.question,
+        "sentence_shares": [] if result.bias is None else [support.share for support in result.support],
+        "sentence_sources": [[names[number] for number in numbers] for numbers in result.marks],
+    }
 
 
 def error_table(explained: Explained | ExplainedPrompts) -> Any:

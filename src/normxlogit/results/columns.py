@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .sources import Sources
 
 __all__ = [
+    "CORPUS_CITATIONS",
     "CORPUS_SOURCES",
     "CORPUS_TEXTS",
     "METADATA",
@@ -104,6 +105,12 @@ CORPUS_SOURCES: Mapping[str, Kind] = {
     "model": "string",
 }
 """The columns of completions with scores of their sources, in their order."""
+
+SUPPORT: Mapping[str, Kind] = {"sentence_shares": FLOATS, "sentence_sources": (STRINGS,)}
+"""Columns of each sentence's share of the documents, and of the sources it rests on: both follow from the others."""
+
+CORPUS_CITATIONS: Mapping[str, Kind] = {**CORPUS_SOURCES, "question": "string", **SUPPORT}
+"""The columns of answers with citations, in their order."""
 
 SAVED_TEXTS: Mapping[str, Kind] = {**CORPUS_TEXTS, "kind": "string", "completion": "string", "rest": "string"}
 SAVED_SOURCES: Mapping[str, Kind] = {**CORPUS_SOURCES, "own": "string"}
@@ -230,8 +237,10 @@ def result_states(table: Any) -> list[dict[str, Any]]:
     """
     common = metadata_of(table.schema)
     of_sources = "part_scores" in table.column_names
-    names = [(CORPUS_TEXTS, SAVED_TEXTS), (CORPUS_SOURCES, SAVED_SOURCES)][of_sources]["shard" not in common]
-    table = table.select([name for name in table.column_names if name in names])
+    answers = common.get("kind") == "citations"
+    of_shards = [CORPUS_TEXTS, CORPUS_CITATIONS if answers else CORPUS_SOURCES][of_sources]
+    names = of_shards if "shard" in common else [SAVED_TEXTS, SAVED_SOURCES][of_sources]
+    table = table.select([name for name in table.column_names if name in names and name not in SUPPORT])
     if of_sources and "text" not in table.column_names:
         raise DataError("these sources were written without their texts; attribute --keep-text keeps them")
     states = []

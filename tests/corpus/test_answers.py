@@ -1,0 +1,129 @@
+"""A corpus of answers from elsewhere: their citations in Parquet, and which documents and sentences have none."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from normxlogit import Attributions, Explainer, attribute, summarize
+from normxlogit.errors import DataError, InputError
+from tests import tiny
+from tests.commands import run
+from tests.test_docs import TEMPLATE
+
+from .corpora import errors, jsonl
+
+CAT = {"text": "the cat sat .", "metadata": {"source": "x.txt"}}
+ROWS = [
+    {
+        "key": "a",
+        "question": "was it good ?",
+        "documents": ["the movie was great .", "the cat sat ."],
+        "answer": "It was. The cat sat.",
+    },
+    {
+        "key": "b",
+        "question": "was it bad ?",
+        "documents": {"x.txt": "the plot is bad . the keys are bad ."},
+        "answer": "a bad plot .",
+    },
+    {"key": "c", "question": "why ?", "documents": [CAT], "answer": "the cat ."},
+    {"key": "d", "question": None, "documents": ["the cat"], "answer": "the cat ."},
+    {"key": "e", "question": "why ?", "documents": [], "answer": "the cat ."},
+    {"key": "f", "question": "why ?", "documents": ["the cat"], "answer": " "},
+    {"key": "g", "question": "why ?", "documents": ["the cat"], "answer": None},
+]
+FAILED = {
+    3: "no text: column 'question' is null",
+    4: "column 'documents': there is no document with a text",
+    5: "the answer is empty",
+    6: "no text: column 'answer' is null",
+}
+
+
+@pytest.fixture(scope="module", params=[None, TEMPLATE])
+def reader(request):
+    tokenizer = tiny.tokenizer_for("llama")
+    tokenizer.chat_template = request.param
+    return Explainer(tiny.model("llama", "CausalLM"), tokenizer, name="reader")
+
+
+def test_answers_are_cited_as_one_by_one_and_summed_up(reader, tmp_path):
+    path, out = jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "out"
+    done = attribute(reader, path, out, answer_column="answer", id_column="key", keep_text=True, shard_rows=3)
+    assert (done.rows, done.errors) == (7, 4)
+    assert errors(out) == FAILED
+    files = sorted((out / "shards").iterdir())
+    loaded = [result for file in files[:1] for result in Attributions.load(file)]
+    written = [row for file in files for row in pq.read_table(file).to_pylist()]
+    used, counts = {}, [0, 0]
+    for row, kept, result in zip(ROWS[:3], written, loaded, strict=True):
+        cited = reader.cite(row["question"], row["documents"], answer=row["answer"])
+        assert result.scores == pytest.approx(cited.scores, abs=1e-5)
+        assert type(result) is type(cited)
+        assert result.support == cited.support or [s.verdict for s in result.support] == [
+            s.verdict for s in cited.support
+        ]
+        assert kept["sentence_shares"] == pytest.approx([s.share for s in cited.support], abs=1e-5)
+        names = {c.number: c.name for c in cited.citations()}
+        assert kept["sentence_sources"] == [[names[n] for n in s.citations] for s in cited.support]
+        assert tuple(kept["sources"]) == cited.names
+        documents = {name.rpartition(":")[0] for name in cited.names}
+        for name in documents:
+            there, citing = used.get(name, (0, 0))
+            used[name] = (
+                there + 1,
+                citing + any(n.rpartition(":")[0] == name for ns in kept["sentence_sources"] for n in ns),
+            )
+        counts[0] += len(cited.support)
+        counts[1] += sum(not s.supported for s in cited.support)
+    summary = summarize(out)
+    assert (summary.rows, summary.errors, summary.complete, summary.model) == (3, 4, True, "reader")
+    assert (summary.sentences, summary.unsupported) == tuple(counts)
+    assert {d.name: (d.answers, d.cited) for d in summary.documents} == used
+    assert set(used) == {"document 1", "document 2", "x.txt"}
+    assert summary.never_used == sum(citing == 0 for _, citing in used.values())
+    assert [d.cited for d in summary.documents] == sorted(d.cited for d in summary.documents)
+    assert sum(answer.unsupported for answer in summary.worst) == summary.unsupported
+    json.dumps(summary.to_dict())
+    with pytest.raises(InputError, match="labels"):
+        summarize(out, gold="key")
+
+
+def test_arguments_that_do_not_go_with_answers_are_refused(reader, tmp_path):
+    for wrong in (
+        {"answer_column": "answer", "completion_column": "answer"},
+        {"answer_column": "answer", "max_new_tokens": 3},
+        {"answer_column": "answer", "sources": "word"},
+        {"answer_column": "answer", "parts": "word"},
+        {"documents_column": "documents"},
+    ):
+        with pytest.raises(InputError):
+            attribute(reader, ROWS, tmp_path / "out", **wrong)
+    with pytest.raises(DataError, match="no column 'reply'"):
+        attribute(reader, jsonl(tmp_path / "in.jsonl", ROWS), tmp_path / "out", answer_column="reply")
+
+
+def test_scores_that_do_not_add_up_have_citations_and_no_summary(reader, tmp_path):
+    attribute(reader, ROWS[:2], tmp_path / "out", answer_column="answer", method="occlusion")
+    (file,) = (tmp_path / "out" / "shards").iterdir()
+    assert pq.read_table(file)["sentence_shares"].to_pylist() == [[], []]
+    with pytest.raises(DataError, match="add up"):
+        summarize(tmp_path / "out")
+
+
+def test_commands_cite_a_file_of_answers_and_sum_it_up(tmp_path, capsys):
+    tiny.model("llama", "CausalLM").save_pretrained(tmp_path / "model")
+    tiny.tokenizer_for("llama").save_pretrained(tmp_path / "model")
+    rows = [{"prompt": r["question"], "context": r["documents"], "reply": r["answer"]} for r in ROWS[:3]]
+    options = ["--model", tmp_path / "model", "--text-column", "prompt", "--documents-column", "context", "--output"]
+    data = jsonl(tmp_path / "in.jsonl", rows)
+    code, _, err = run(capsys, "attribute", data, "--answer-column", "reply", *options, tmp_path / "out")
+    assert code == 0, err
+    code, out, err = run(capsys, "summarize", tmp_path / "out")
+    assert code == 0, err
+    for text in ("sentences 4", "documents that no answer cites", "x.txt", "least used first"):
+        assert text in " ".join(out.split())
+    code, _, err = run(capsys, "summarize", tmp_path / "out", "--output", tmp_path / "page.html")
+    assert code == 0, err
+    assert "What the answers rest on" in (tmp_path / "page.html").read_text()
