@@ -27,6 +27,7 @@ from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit
+from tests.pipeline.test_two_towers import model_and_processor as two_towers
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/**/*.md"))]
@@ -121,6 +122,7 @@ STAND_INS = {
     "a-multiple-choice-model": lambda: encoder("MultipleChoice"),
     "an-image-classifier": lambda: (vit(), PROCESSOR),
     "a-convolutional-classifier": lambda: (resnet(), PROCESSOR),
+    "a-model-with-two-towers": lambda: two_towers(),
     "an-audio-classifier": lambda: hearer(),
 }
 ENTITIES = dict(enumerate(["O", "PER", "LOC"]))

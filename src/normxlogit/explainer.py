@@ -47,6 +47,7 @@ from .tasks.targets import Choice, TargetSpec
 from .tasks.zero_shot import hypotheses_of
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
     from transformers import Pipeline
     from typing_extensions import Unpack
 
@@ -482,30 +483,35 @@ class Explainer:
         return cite(self._language_model, question, documents, method=chosen, **about)
 
     @overload
-    def similarity(  # type: ignore[overload-overlap]  # a string is one text, not its letters
-        self, first: str, second: str, *, method: str | Method | None = ..., matrix: bool = ...
+    def similarity(
+        self, first: Any, second: "str | Image", *, method: str | Method | None = ..., matrix: bool = ...
     ) -> Similarity: ...
     @overload
     def similarity(
-        self, first: str, second: Iterable[str], *, method: str | Method | None = ..., matrix: bool = ...
+        self,
+        first: Any,
+        second: "Iterable[str] | Iterable[Image]",
+        *,
+        method: str | Method | None = ...,
+        matrix: bool = ...,
     ) -> Attributions[Similarity]: ...
 
     @checked_arguments
     def similarity(
         self,
-        first: str,
-        second: str | Iterable[str],
+        first: Any,
+        second: Any,
         *,
         method: str | Method | None = None,
         matrix: bool = False,
     ) -> Similarity | Attributions[Similarity]:
-        """Explain the cosine of two texts, or of a query with each of many documents.
+        """Explain the cosine of two texts, or of a query with each of many documents; or of a text and a picture.
 
         With the frozen gradient the scores of either text's tokens and its bias sum to the cosine, from one forward and
         one backward pass through each text.
 
         Args:
-            first: A text, such as a query.
+            first: A text, such as a query; for models with two towers, such as CLIP and SigLIP, a text or a picture.
             second: Another, or several such as documents, which are read in batches.
             method: By default `frozen-gradient`; perturbation methods take tokens out of one text while the other
                 stays.

@@ -24,7 +24,7 @@ POOLED += [("llama", "last"), ("gemma2", "mean")]
 
 def vectors(model, texts):
     """Return the vectors of texts, at length 1 where the model's files say so."""
-    batch = model.batch(model.task.encode_texts(model, texts), list(range(len(texts))))
+    batch = model.batch(model.task.encode_each(model, texts), list(range(len(texts))))
     with torch.inference_mode():
         logits = model.run(batch).logits
     return torch.nn.functional.normalize(logits, dim=-1) if model.task.steps.normalize else logits
@@ -125,7 +125,7 @@ def test_the_result_is_kept_in_files_and_tables(tmp_path):
     table = many[0].to_pandas()
     assert table["state_cosines"].tolist() == pytest.approx(many[0].state_cosines.tolist())
     state = many[0].to_dict()
-    for broken in ({"first_tokens": 0}, {"matrix": [[0.0]]}, {"own": [1.0]}, {"bias": [1.0]}):
+    for broken in ({"first_tokens": 0}, {"matrix": [[0.0]]}, {"state_cosines": [1.0]}, {"bias": [1.0]}):
         with pytest.raises(DataError, match=next(iter(broken))):
             Similarity.from_dict(state | broken)
     words = many[0].word_matrix()

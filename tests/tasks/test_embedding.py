@@ -17,7 +17,7 @@ def made(declared=10**30, **steps):
 
 
 def texts(model, *given):
-    return [e.text for e in model.task.encode_texts(model, given)]
+    return [e.text for e in model.task.encode_each(model, given)]
 
 
 @pytest.mark.parametrize(("max_length", "limit"), [(None, 40), (6, 6), (50, 40)])

@@ -72,6 +72,7 @@ class TaskModel:
         self.tokenizer = tokenizer
         self._declared = task, labels, hypotheses
         self._lock = threading.RLock()
+        self._towers: dict[str, TaskModel] = {}
         self._pinned = Pinned()
         self._newest = self._copied()
         self.name = (
@@ -386,6 +387,17 @@ class TaskModel:
         if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
         return TaskModel(self.caller_model, self.tokenizer, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
+
+    def reading(self, item: Any) -> "TaskModel":
+        """Return the model that embeds an item: itself, or one of two towers, made once."""
+        part = self.task.part_for(unwrapped(self.caller_model), item)
+        if part is None:
+            return self
+        module, reader = part
+        name = type(reader).__name__
+        if name not in self._towers:
+            self._towers[name] = TaskModel(module, reader, self.name, batch_tokens=self.budget.most)
+        return self._towers[name]
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read.

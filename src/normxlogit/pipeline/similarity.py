@@ -1,6 +1,7 @@
 """Explain the cosine of two texts by their tokens."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,6 @@ from torch import Tensor
 from .._version import __version__
 from ..errors import InputError, MethodError
 from ..inputs.encoding import Encoding
-from ..inputs.texts import read_texts
 from ..methods import Method, Request, check_finite, run_method
 from ..methods.frozen import FrozenGradient
 from ..models.forward_pass import ForwardPass
@@ -70,18 +70,15 @@ def explain_similarity(
         UnsupportedModelError: If the model does not embed texts.
     """
     model.task.check_embeds(model)
-    others, single = read_texts(second)
-    texts = [*read_texts([first])[0], *others]
-    plain = [text for text in texts if isinstance(text, str)]
-    if len(plain) < len(texts):
-        raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
+    others, single = model.task.items_compared(second)
     if not others:
-        raise InputError("there is no text to compare with")
-    results = _explain(model, plain[0], plain[1:], method, matrix)
+        raise InputError("there is no text or picture to compare with")
+    (item,), _ = model.task.items_compared([first])
+    results = _explain(model, item, others, method, matrix)
     return results[0] if single else Attributions(results)
 
 
-def _explain(model: TaskModel, first: str, others: Sequence[str], method: Method, matrix: bool) -> list[Similarity]:
+def _explain(model: TaskModel, first: Any, others: Sequence[Any], method: Method, matrix: bool) -> list[Similarity]:
     """Explain the cosine of a text with each of several others.
 
     The cosine is <p, q> / (|p| |q|), p and q the two vectors. With the frozen network p is a sum over the tokens of its
@@ -104,22 +101,27 @@ def _explain(model: TaskModel, first: str, others: Sequence[str], method: Method
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    texts = [first, *others]
-    encodings = model.task.encode_texts(model, texts)
-    sides = map_batches(model, encodings, lambda places: _read(model, [encodings[i] for i in places]))
-    query, documents = sides[0], sides[1:]
+    reader, *readers = (model.reading(item) for item in (first, *others))
+    other_reader = readers[0]
+    if any(each is not other_reader for each in readers):
+        raise InputError("compare with texts or with pictures, one kind at a time")
+    (query,) = _read(reader, reader.task.encode_each(reader, [first]))
+    encodings = other_reader.task.encode_each(other_reader, others)
+    documents = map_batches(other_reader, encodings, lambda places: _read(other_reader, [encodings[i] for i in places]))
     vectors = torch.stack([d.vector for d in documents])[None]  # (1, K, C), a text each
-    (query_shares,) = _score(model, [query], method, vectors)
+    (query_shares,) = _score(reader, [query], method, vectors)
     directions = query.vector[None]  # (1, C)
     rows: Tensor | None = None
     if matrix:
         eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
-        rows = _score(model, [query], method, eye[None])[0].whole().T  # (T1 + 1, C), over the vector's length
+        rows = _score(reader, [query], method, eye[None])[0].whole().T  # (T1 + 1, C), over the vector's length
         directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
     each = map_batches(
-        model,
+        other_reader,
         [d.encoding for d in documents],
-        lambda places: _score(model, [documents[i] for i in places], method, directions.expand(len(places), -1, -1)),
+        lambda places: _score(
+            other_reader, [documents[i] for i in places], method, directions.expand(len(places), -1, -1)
+        ),
         share=method.memory,
     )
     results = []
@@ -127,7 +129,7 @@ def _explain(model: TaskModel, first: str, others: Sequence[str], method: Method
         shares_of_query = Shares(
             query_shares.scores[k], None if query_shares.bias is None else query_shares.bias[k], query_shares.sinks
         )
-        results.append(_result(model, (first, others[k]), (query, document), (shares_of_query, shares), method))
+        results.append(_result(model, (query, document), (shares_of_query, shares), method))
     return results
 
 
@@ -137,7 +139,10 @@ def _read(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
     with torch.inference_mode():
         run = model.run(batch)
         vectors = _unit(run.logits)  # (B, C)
-        states = _unit(model.read(run.hidden, batch))  # (N, C)
+        if isinstance(run.final, Tensor):
+            states = _unit(model.read(run.hidden, batch))  # (N, C)
+        else:  # no head reads a single token
+            states = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
     # Out of inference mode: what follows backpropagates through the model.
     each = states.clone().split([len(e) for e in encodings])
     model.check_finite(vectors.cpu().numpy(), batch)
@@ -173,7 +178,6 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
 
 def _result(
     model: TaskModel,
-    texts: tuple[str, str],
     sides: tuple[Side, Side],
     shares: tuple[Shares, Shares],
     method: Method,
@@ -192,7 +196,7 @@ def _result(
     return Similarity(
         scores=_host(scores),
         **fields,
-        text=one.encoding.text,
+        text="" if one.encoding.signal else one.encoding.text,
         text_pair=other.encoding.text,
         prediction=Prediction("cosine", 0, cosine, None),
         target=TargetInfo("value", ("the cosine",), (0,)),
@@ -206,6 +210,7 @@ def _result(
         version=__version__,
         merge=method.word_merge,
         first_tokens=len(one.encoding),
+        grids=tuple((0, 0, 0) if e.signal is None else e.signal.grid for e in (one.encoding, other.encoding)),
         state_cosines=_host(state_cosines),
         bias=bias,
         matrix=_host(second.whole()[1:]) if pairs else None,
@@ -215,12 +220,13 @@ def _result(
 
 def _fields(one: Encoding, other: Encoding) -> dict[str, Any]:
     """Return the fields that describe the tokens of both texts, one after the other."""
-    both = (one, other)
-    have_offsets = one.offsets is not None and other.offsets is not None
-    named = one.word_ids is not None and other.word_ids is not None
+    # Patches have no characters.
+    both = [replace(e, offsets=((0, 0),) * len(e), word_ids=(None,) * len(e)) if e.signal else e for e in (one, other)]
+    have_offsets = all(e.offsets is not None for e in both)
+    named = all(e.word_ids is not None for e in both)
     return {
         "tokens": (*one.tokens, *other.tokens),
-        "token_ids": (*one.ids, *other.ids),
+        "token_ids": () if any(e.signal for e in both) else (*one.ids, *other.ids),
         "offsets": tuple(span for e in both for span in e.offsets or ()) if have_offsets else None,
         "word_ids": tuple(word for e in both for word in e.word_ids or ()) if named else None,
         "sequence_ids": tuple(None if s is None else index for index, e in enumerate(both) for s in e.sequence_ids),

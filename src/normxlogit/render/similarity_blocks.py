@@ -25,7 +25,7 @@ def similarity_blocks(s: Similarity) -> list[Block]:
     Args:
         s: The result.
     """
-    blocks = attribution_blocks(s)
+    blocks = [*attribution_blocks(s), *([_patches(s)] if any(rows for rows, *_ in s.grids) else [])]
     if s.matrix is None or s.state_cosine_matrix is None:
         return blocks
     states = Fold("The cosine of the words' own states", [_states_grid(s)])
@@ -55,6 +55,12 @@ def pairs_grid(s: Similarity) -> Grid:
     """
     table = s.word_matrix() if s.has_words else np.asarray(s.matrix)[:-1, :-1]
     return _grid(f"What each pair adds to the cosine {s.cosine:.3f}", table, _names(s))
+
+
+def _patches(s: Similarity) -> Grid:
+    """Return what the patches of a picture add to the cosine, row by row."""
+    rows, columns = s.grid.shape
+    return _grid("What each patch adds to the cosine", s.grid, ([*map(str, range(rows))], [*map(str, range(columns))]))
 
 
 def _pairs(s: Similarity) -> Table:

@@ -20,7 +20,7 @@ __all__ = ["Similarity"]
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Similarity(Attribution):
-    """Scores of the tokens of two texts, each text's tokens with their shares of the cosine.
+    """Scores of the tokens of two texts, each text's tokens with their shares of the cosine; or of a picture's patches.
 
     The tokens of the first text come first, those of the second follow; `sequence_ids` tells them apart. With the
     frozen gradient the scores of either text and its `bias` sum to the cosine, `prediction.value`.
@@ -28,12 +28,13 @@ class Similarity(Attribution):
     Attributes:
         first_tokens: T1, how many of the T tokens are the first text's, special ones included.
         state_cosines: float32, (T,): the cosine of each token's state with the other text's vector, NormXLogit's form
-            for a similarity.
+            for a similarity; NaN where the head cannot be applied to a single state.
         bias: float32, (2,): the contribution to the cosine that belongs to no token, of either text; None where the
             method does not report it.
         matrix: float32, (T1 + 1, T2 + 1): what each pair of tokens adds to the cosine; its sum is the cosine. The last
             row and column are the biases'. None without `matrix=True`.
         state_cosine_matrix: float32, (T1, T2): the cosine of the states of each pair of tokens; None as `matrix`.
+        grids: Rows and columns of the patches of either side, and the tokens before them; zeros for a text.
     """
 
     kind: ClassVar = "similarity"
@@ -44,6 +45,21 @@ class Similarity(Attribution):
     state_cosines: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     matrix: FloatArray | None = None
     state_cosine_matrix: FloatArray | None = None
+    grids: tuple[tuple[Index, Index, Index], ...] = ()
+
+    @property
+    def grid(self) -> FloatArray:
+        """The scores of the patches of the picture that was compared, (rows, columns).
+
+        Raises:
+            DataError: If none of the two is a picture whose patches form a grid, or both are.
+        """
+        pictures = [(side, *grid) for side, grid in enumerate(self.grids) if grid[0]]
+        if len(pictures) != 1:
+            raise DataError("there is no picture, or there are two, or its patches do not form a grid")
+        ((side, rows, columns, first),) = pictures
+        start = side * self.first_tokens + first
+        return self.scores[start : start + rows * columns].reshape(rows, columns)
 
     @property
     def cosine(self) -> float:

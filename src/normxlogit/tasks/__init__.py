@@ -20,6 +20,7 @@ from .question_answering import QuestionAnswering
 from .sentence_embedding import SentenceEmbedding, is_sentence_transformer
 from .seq2seq import Seq2Seq
 from .tagging import TokenClassification
+from .two_towers import PictureTower, TextTower, Tower, TwoTowers
 from .zero_shot import Hypotheses, ZeroShot
 
 __all__ = [
@@ -47,6 +48,7 @@ TASKS: dict[TaskName, type[Task]] = {
         AudioClassification,
         Seq2Seq,
         Embedding,
+        TwoTowers,
     )
 }
 """All tasks; the first one first where a class of models has several, as BART's does."""
@@ -73,6 +75,8 @@ def choose_task(
         if labels is not None:
             raise InputError("labels= names the outputs of a classifier, and an embedding model has none: leave it out")
         return Embedding
+    if isinstance(model, Tower):
+        return TextTower if model.side == "text" else PictureTower
     if pooling is not None:
         raise InputError("pooling= is for embedding models; give task='embedding' with it")
     plain = unwrapped(model)

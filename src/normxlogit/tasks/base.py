@@ -12,6 +12,7 @@ from ..inputs.batching import Batch, collate
 from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
+from ..inputs.texts import read_texts
 from ..results.attribution import Attribution, Prediction
 from ..surgery.parts import Parts
 from ..surgery.pool import Pool
@@ -31,6 +32,7 @@ TaskName = Literal[
     "audio-classification",
     "seq2seq-lm",
     "embedding",
+    "zero-shot-image-classification",
 ]
 
 MANY = 20
@@ -248,9 +250,24 @@ class Task:
             "classifier: explain the pair (query, document)"
         )
 
-    def encode_texts(self, model: Model, texts: Sequence[str]) -> list[Encoding]:
-        """Encode texts as an embedding model reads them."""
-        return model.encoder(list(texts))
+    def items_compared(self, items: Any) -> tuple[list[Any], bool]:
+        """Return what is compared by its vectors, and whether it was a single item.
+
+        Raises:
+            InputError: If an item is not a text.
+        """
+        texts, single = read_texts(items)
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
+        return list(texts), single
+
+    def part_for(self, model: nn.Module, item: Any) -> tuple[nn.Module, Any] | None:
+        """Return the part of a model that embeds an item, and what reads its inputs; None for the model itself."""
+        return None
+
+    def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
+        """Encode what is compared, as an embedding model reads it."""
+        return model.encoder(list(items))
 
     def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""

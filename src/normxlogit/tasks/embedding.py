@@ -61,9 +61,9 @@ class Embedding(Task):
     def check_embeds(self, model: Model) -> None:
         """Accept: the model embeds texts."""
 
-    def encode_texts(self, model: Model, texts: Sequence[str]) -> list[Encoding]:
+    def encode_each(self, model: Model, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts as the model's own files say: with its prompt, in lower case."""
-        prompted = [self.steps.prompt + text for text in texts]
+        prompted = [self.steps.prompt + text for text in items]
         return model.encoder([text.lower() for text in prompted] if self.steps.lower else prompted)
 
 

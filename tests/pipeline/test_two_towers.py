@@ -1,0 +1,122 @@
+"""CLIP and SigLIP: the cosine of a text and a picture, from either side."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+
+from normxlogit import Explainer, InputError, Similarity, UnsupportedModelError
+from tests import tiny
+from tests.pipeline.test_signals import picture, shaken
+
+SMALL = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4}
+LENGTH = 24
+PICTURES = CLIPImageProcessorPil(size={"height": 32, "width": 32}, do_center_crop=False)
+TEXT = "the movie is bad"
+
+
+def towers(kind):
+    torch.manual_seed(0)
+    tokenizer = tiny.tokenizer()
+    special = {"eos_token_id": 3, "bos_token_id": 2, "pad_token_id": 0}
+    text = SMALL | special | {"vocab_size": len(tokenizer), "max_position_embeddings": LENGTH}
+    settings = {"text_config": text, "vision_config": SMALL | {"image_size": 32, "patch_size": 8}}
+    if kind == "clip":
+        model = transformers.CLIPModel(transformers.CLIPConfig(**settings, projection_dim=16))
+    else:
+        model = transformers.SiglipModel(transformers.SiglipConfig(**settings))
+    return shaken(model), tokenizer
+
+
+def model_and_processor(kind="clip"):
+    model, tokenizer = towers(kind)
+    return model, transformers.CLIPProcessor(PICTURES, tokenizer)
+
+
+def explained(kind):
+    model, processor = model_and_processor(kind)
+    return model, processor.tokenizer, Explainer(model, processor)
+
+
+def own_cosine(model, tokenizer, text, image):
+    ids = torch.tensor([tokenizer(text)["input_ids"]])
+    if isinstance(model, transformers.SiglipModel):
+        ids = torch.nn.functional.pad(ids, (0, LENGTH - ids.shape[1]), value=tokenizer.pad_token_id)
+    with torch.inference_mode():
+        outputs = model(input_ids=ids, pixel_values=PICTURES(image, return_tensors="pt")["pixel_values"])
+    return float(torch.nn.functional.cosine_similarity(outputs.text_embeds, outputs.image_embeds))
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip"])
+def test_words_and_patches_add_up_to_the_cosine_from_either_side(kind):
+    model, tokenizer, explainer = explained(kind)
+    texts, images = [TEXT, "a great film"], [picture(0), picture(1)]
+    result = explainer.similarity(TEXT, images[0])
+    words, patches = result.scores[: result.first_tokens], result.scores[result.first_tokens :]
+    cosine = own_cosine(model, tokenizer, TEXT, images[0])
+    assert result.cosine == pytest.approx(cosine, abs=1e-5)
+    assert words.sum() + result.bias[0] == pytest.approx(cosine, abs=1e-5)
+    assert patches.sum() + result.bias[1] == pytest.approx(cosine, abs=1e-5)
+    assert result.grid.shape == (4, 4)
+    assert [word.text for word in result.words_of(0)] == TEXT.split()
+    for image, each in zip(images, explainer.similarity(TEXT, images), strict=True):
+        assert each.cosine == pytest.approx(own_cosine(model, tokenizer, TEXT, image), abs=1e-5)
+        alone = explainer.similarity(TEXT, image)
+        np.testing.assert_allclose(each.scores, alone.scores, rtol=1e-3, atol=1e-6)
+    for text, each in zip(texts, explainer.similarity(images[0], texts), strict=True):
+        assert each.cosine == pytest.approx(own_cosine(model, tokenizer, text, images[0]), abs=1e-5)
+        alone = explainer.similarity(text, images[0])
+        np.testing.assert_allclose(each.grid, alone.grid, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(each.scores[: each.first_tokens].sum() + each.bias[0], each.cosine, atol=1e-5)
+
+
+def test_pairs_of_words_and_patches_add_up_to_the_cosine():
+    _, _, explainer = explained("clip")
+    result = explainer.similarity(TEXT, picture(), matrix=True)
+    assert result.matrix.sum() == pytest.approx(result.cosine, abs=1e-5)
+    np.testing.assert_allclose(result.matrix.sum(1)[:-1], result.scores[: result.first_tokens], atol=1e-5)
+    np.testing.assert_allclose(result.matrix.sum(0)[:-1], result.scores[result.first_tokens :], atol=1e-5)
+
+
+def test_a_result_survives_a_file_and_is_drawn(tmp_path):
+    _, _, explainer = explained("clip")
+    result = explainer.similarity(picture(), TEXT)
+    result.save(tmp_path / "why.json")
+    assert Similarity.load(tmp_path / "why.json") == result
+    result.to_html(tmp_path / "why.html")
+    assert "each patch adds to the cosine" in (tmp_path / "why.html").read_text()
+    assert [word.text for word in result.words_of(1)] == TEXT.split()
+    assert "movie" in str(result)
+
+
+def test_the_callers_model_is_untouched_and_followed():
+    model, tokenizer, explainer = explained("clip")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    explainer.similarity(TEXT, picture())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert "forward" not in vars(model)
+    with torch.no_grad():
+        model.visual_projection.weight.add_(0.5)
+    cosine = own_cosine(model, tokenizer, TEXT, picture())
+    assert explainer.similarity(TEXT, picture()).cosine == pytest.approx(cosine, abs=1e-5)
+
+
+def test_what_cannot_be_compared_is_refused():
+    _, _, explainer = explained("clip")
+    with pytest.raises(InputError, match="one kind at a time"):
+        explainer.similarity(TEXT, [picture(), "a film"])
+    with pytest.raises(InputError, match="texts and pictures, not int"):
+        explainer.similarity(TEXT, [7])
+    with pytest.raises(InputError, match="no text or picture"):
+        explainer.similarity(TEXT, [])
+    with pytest.raises(UnsupportedModelError, match="similarity"):
+        explainer(picture())
+
+
+def test_a_folder_with_its_processor(tmp_path):
+    model, tokenizer = towers("clip")
+    model.save_pretrained(tmp_path)
+    transformers.CLIPProcessor(PICTURES, tokenizer).save_pretrained(tmp_path)
+    result = Explainer.from_pretrained(tmp_path).similarity(TEXT, picture())
+    assert result.cosine == pytest.approx(own_cosine(model, tokenizer, TEXT, picture()), abs=1e-5)
