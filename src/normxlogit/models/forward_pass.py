@@ -1,4 +1,4 @@
-"""What is kept of one forward pass."""
+"""The record of one forward pass."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ class FrozenPass:
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """What one run of the model left behind.
+    """The inputs, states and logits of one run of the model.
 
     A model without a proved head has no `hidden`, one that squeezes the text before its layers no `embedded`: what
     asks for them gets the error that says why. The logits are always there.
@@ -81,7 +81,7 @@ class ForwardPass:
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """The precision of the pass; None where it kept no state."""
+        """The precision of the pass; None if it recorded no state."""
         return next((state.dtype for state in (self.final, self.first) if isinstance(state, Tensor)), None)
 
     def row(self, index: int) -> "ForwardPass":

@@ -1,4 +1,4 @@
-"""A task model frozen at its forward pass: what each token contributes to its answers, proved on the first text."""
+"""The frozen form of a task model: each token's contribution to its logits, proved on the first text."""
 
 import inspect
 import itertools
@@ -71,7 +71,7 @@ class FrozenModel:
 
     @classmethod
     def of(cls, model: TaskModel) -> "Self":
-        """Return the frozen form of a model, made once and anew when the model was taken apart anew."""
+        """Return the frozen form of a model, cached until the model is copied anew."""
         cached = model.__dict__.get("_frozen_model")
         if type(cached) is not cls or cached.module is not model.module:
             cached = model.__dict__["_frozen_model"] = cls(model)
@@ -300,7 +300,7 @@ class FrozenModel:
             self._opened, self._proved = network.opened, True
 
     def _find_token_tables(self, inputs: dict[str, Tensor]) -> tuple[str, ...]:
-        """Find what a model looks its token ids up in beside the word embeddings, before it is proved."""
+        """Find the tables beside the word embeddings in which token ids are looked up, before the proof."""
         if self._embeddings is None or "input_ids" not in inputs:
             return ()
         return find_token_tables(self.model, inputs)
@@ -308,7 +308,7 @@ class FrozenModel:
     def _from_leaf(
         self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the answer to one text, and what flowed to it: word embeddings, or the first output of a layer."""
+        """Return the logits of one text, and their leaf: the word embeddings, or the first output of a layer."""
         words = self._embeddings
         if words is not None:
             ids = inputs["input_ids"]
@@ -338,7 +338,7 @@ class FrozenModel:
     def _readers(
         self, places: Sequence[int], batch: Batch, threshold: float | None, readouts: dict[int, Readout]
     ) -> dict[str, Replace]:
-        """Return what reads contributions at places, and at all layers above if sinks are to be held."""
+        """Return the `replace=` that reads contributions at places, and at all layers above if sinks are to be held."""
         outputs, layers = self.model.parts.outputs, set(places)
         if threshold is not None and outputs is not None:
             layers |= set(range(max(min(places, default=0), 1), len(outputs) + 1))
@@ -359,7 +359,7 @@ def readers(
     threshold: float | None,
     readouts: dict[int, Readout],
 ) -> dict[str, Replace]:
-    """Return what `run` is to replace for contributions to be read at layers' outputs.
+    """Return the `replace=` of `run` with which contributions are read at layers' outputs.
 
     Args:
         outputs: By place, where the outputs are returned.
@@ -401,7 +401,7 @@ def _frozen(run: ForwardPass) -> FrozenPass:
 
 
 def _word_embeddings(model: TaskModel) -> WordEmbeddings | None:
-    """Return the word embeddings of a model; None where it reads none, as of pictures, sounds or characters."""
+    """Return the word embeddings of a model; None if it has none, such as models of pictures, sounds or characters."""
     try:
         return model.embeddings
     except UnsupportedModelError:

@@ -1,4 +1,4 @@
-"""An encoder-decoder language model frozen at its forward pass: contributions of the source and of the decoder."""
+"""The frozen form of an encoder-decoder language model: contributions of the source's and the decoder's tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -94,7 +94,7 @@ class FrozenSeq2Seq(FrozenModel):
         return replace(run, frozen=FrozenPass(readouts, hidden, lease))
 
     def encoder_layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
-        """Return the layers of the encoder that a setting means, 0 for the word embeddings.
+        """Return the layers of the encoder for a value of `read_at`, 0 for the word embeddings.
 
         Args:
             batch: A text to find the layers with.
@@ -128,7 +128,7 @@ class FrozenSeq2Seq(FrozenModel):
     def _from_leaf(
         self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the answer to one text, and the word embeddings of both sides in one row."""
+        """Return the logits of one text, and the word embeddings of both sides in one row."""
         both = self.sides(inputs)
         leaf = torch.cat([vectors.flatten() for vectors in both]).requires_grad_()  # (S H + T H,)
         parts = leaf.split([vectors.numel() for vectors in both])
@@ -137,7 +137,7 @@ class FrozenSeq2Seq(FrozenModel):
             return self.model.answer(inputs, position, rows, replace=words, on=network.model), leaf
 
     def _tables_of_sides(self) -> list[nn.Module]:
-        """Return what the encoder and the decoder look their tokens up in; it may be one module.
+        """Return the embedding tables of encoder and decoder, which may be one module.
 
         Raises:
             UnsupportedModelError: If there is none.
@@ -159,7 +159,7 @@ class FrozenSeq2Seq(FrozenModel):
         threshold: float | None,
         readouts: dict[int, Readout],
     ) -> dict[str, Replace]:
-        """Return what reads contributions at layers of the encoder, and sinks of both sides above them."""
+        """Return the `replace=` that reads contributions at encoder layers, and sinks of both sides above them."""
         held = threshold is not None
         above = range(max(min(layers), 1), len(outputs) + 1) if held else ()
         read = {SOURCE + layer: outputs[layer - 1] for layer in {*layers, *above} - {0}}
@@ -169,7 +169,7 @@ class FrozenSeq2Seq(FrozenModel):
 
     @contextmanager
     def _replaced(self, inputs: Mapping[str, Tensor], vectors: Sequence[Tensor]) -> Iterator[dict[str, Replace]]:
-        """Let one pass read vectors where it would read the embeddings of both sides.
+        """Replace the word embeddings of both sides by other vectors in one pass.
 
         Yields:
             What `run` is to replace in a pass in this block.
@@ -196,7 +196,7 @@ class FrozenSeq2Seq(FrozenModel):
             )
 
     def _encoder_layers(self, batch: Batch) -> tuple[LayerOutput, ...]:
-        """Return the modules that return the outputs of the encoder's layers, found once, and listen; () if unknown."""
+        """Return the modules that return the outputs of the encoder's layers; () if unknown."""
         if self._layers is not None:
             return self._layers
         reference = private_clone(self.model.copy.reference)

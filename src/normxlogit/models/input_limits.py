@@ -1,4 +1,4 @@
-"""What a model can read: how long a text, how large a token id, and which inputs beside the token ids."""
+"""Limits of a model's inputs: length, token ids, and the names of further inputs."""
 
 import inspect
 import math
@@ -41,7 +41,7 @@ def position_limit(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) 
 
 
 def _table_limits(model: nn.Module) -> Iterator[int]:
-    """Yield the positions of every position table that text passes by."""
+    """Yield the number of positions of each position table that is used for text."""
     top = getattr(model, "config", None)
     if not isinstance(top, PretrainedConfig):
         return
@@ -76,7 +76,7 @@ def _declared(config: PretrainedConfig) -> list[int]:
 
 
 def _rows(path: list[str], module: nn.Module) -> Iterator[tuple[int, bool]]:
-    """Yield the number of positions in each table that a module itself holds, and whether it surely is one.
+    """Yield the number of positions of each table that a module itself holds, and whether it certainly is one.
 
     Args:
         path: The last names on the way to the module.

@@ -1,4 +1,4 @@
-"""Which layers a caller means."""
+"""Resolve a caller's layers to numbers."""
 
 import operator
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ ReadAt = int | Literal["first-half", "middle", "all"]
 
 
 def layer_numbers(layers: Layers, model: TaskModel) -> tuple[int, ...]:
-    """Return the layers asked for as numbers from 1.
+    """Return the caller's layers as numbers from 1.
 
     Raises:
         MethodError: If the model has no such layer, or these are no layers.

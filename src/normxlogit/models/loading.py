@@ -135,7 +135,7 @@ def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> 
 
 @contextmanager
 def _base_of(adapter: Adapter | None) -> Iterator[None]:
-    """Say of a base model that cannot be loaded which adapter needs it.
+    """Name the adapter in the error of a base model that cannot be loaded.
 
     Raises:
         InputError: In the place of the error about the base model.
@@ -187,7 +187,7 @@ def _source(name: str | Path | None) -> str:
 
 @contextmanager
 def _one_line(source: str, part: str) -> Iterator[None]:
-    """Turn whatever a broken file leads to into one line: readers of many formats raise errors of many types.
+    """Turn the error of any reader of a broken file into one of one line.
 
     Args:
         source: Where the model is.
@@ -205,7 +205,7 @@ def _one_line(source: str, part: str) -> Iterator[None]:
 
 
 def _cause(error: Exception, source: str, part: str) -> str:
-    """Return what went wrong, and what to do where that is known."""
+    """Return the cause of an error, and what to do if that is known."""
     line = _first_line(error)
     if isinstance(error, ImportError) and "gguf" in str(error).casefold():
         return "GGUF files need the package gguf; run: pip install gguf"
@@ -223,7 +223,7 @@ def _cause(error: Exception, source: str, part: str) -> str:
 
 
 def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
-    """Return what to install where a tokenizer is only there as a SentencePiece file; None for any other error.
+    """Return what to install if a tokenizer exists only as a SentencePiece file; None for any other error.
 
     Without the package transformers takes the file for one of tiktoken's, and asks for that.
     """
@@ -251,7 +251,7 @@ def _only_pickles(source: str, line: str) -> bool:
 
 
 def _broken_file(source: str) -> str | None:
-    """Return what is visibly wrong with a file of a folder, None if nothing is."""
+    """Return the first broken file of a folder and its defect, None if there is none."""
     for file in sorted(Path(source).glob("*")) if Path(source).is_dir() else []:
         if not file.is_file() or file.suffix not in (".json", ".safetensors", ".bin", ".model", ".txt", ".gguf"):
             continue
@@ -265,7 +265,7 @@ def _broken_file(source: str) -> str | None:
 
 
 def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any], added: Container[str] = ()) -> None:
-    """Refuse random numbers in the place of weights, but for those that an adapter has.
+    """Refuse weights that are missing and therefore random, except those that an adapter has.
 
     Raises:
         InputError: If some weights were not in the checkpoint, or in another shape.
@@ -329,7 +329,7 @@ def _some(keys: list[str]) -> str:
 
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:
-    """Refuse a tokenizer that transformers made up because there was none.
+    """Refuse the empty tokenizer that transformers builds when the files are missing.
 
     Raises:
         InputError: If it knows nothing but its special tokens.

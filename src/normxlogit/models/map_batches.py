@@ -1,4 +1,4 @@
-"""Feeding a model many encodings: batches that it can take, smaller ones when memory runs out."""
+"""Run a model over many encodings in batches, which shrink when memory runs out."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -111,7 +111,7 @@ def map_batches(
 
 
 def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
-    """Return whether a text's states stay as they are beside a longer one; tried with the shortest and the longest.
+    """Return whether padding leaves a text's states unchanged; tried with the shortest and the longest text.
 
     A trial holds for all lengths between them, see `ProvedLengths`.
     """
@@ -133,7 +133,7 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
 
 
 def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
-    """Return whether each text has the states beside the longest, the last of them, that it has alone."""
+    """Return whether each text has the same states alone and padded to the longest, which is the last."""
     every = model.batch(encodings, list(range(len(encodings))))
     for index, encoding in enumerate(encodings[:-1]):
         row = slice(index, index + 1)
@@ -145,7 +145,7 @@ def _ignores_padding(model: TaskModel, encodings: list[Encoding]) -> bool:
 
 
 def _seen(model: TaskModel, batch: Batch) -> list[Tensor]:
-    """Return what is read of one text: its tokens' states, (T, H), and, except for vocabularies, the head's logits."""
+    """Return the states of one text's tokens, (T, H), and, except for vocabularies, the head's logits."""
     with torch.inference_mode():
         model.prepare(batch)
         headless = model.parts.trunk is None

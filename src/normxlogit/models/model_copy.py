@@ -1,4 +1,4 @@
-"""What is made of the caller's model at one moment: copies of its structure, and the parts found in them."""
+"""Copies of the caller's model at one moment, and the parts found in them."""
 
 import threading
 from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ class ModelCopy:
 
     @property
     def current(self) -> bool:
-        """Whether the caller's model is still what was copied."""
+        """Whether the caller's model is unchanged since it was copied."""
         return self._snapshot.unchanged()
 
     @cached_property
@@ -83,7 +83,7 @@ class ModelCopy:
 
     @cached_property
     def recorders(self) -> Pool[PreTrainedModel]:
-        """Lends copies for layers: transformers leaves hooks on such a model, which would slow every other pass."""
+        """A pool for passes that return all layers: the hooks that transformers adds for them slow other passes."""
         return model_pool(self.module)
 
     def run(
@@ -124,7 +124,7 @@ class ModelCopy:
 
     @property
     def known_parts(self) -> Parts:
-        """The parts, there after the first batch.
+        """The parts, known after the first batch.
 
         Raises:
             UnsupportedModelError: Before it.

@@ -1,4 +1,4 @@
-"""For which lengths a property of a model was proved."""
+"""The lengths for which a property of a model was proved."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ __all__ = ["ProvedLengths", "lengths_to_try"]
 
 
 class ProvedLengths:
-    """Ranges of lengths at whose two ends a model was seen to behave alike.
+    """Ranges of lengths at whose two ends the property was proved.
 
     What changes with the length of a text or of a batch (rotary embeddings that stretch, attention that turns sparse)
     changes from some length on, so what is alike at the ends of a range is alike within it. It need not be alike beyond
@@ -27,13 +27,13 @@ class ProvedLengths:
         return any(low <= shortest and longest <= high for low, high in self._ranges)
 
     def add(self, shortest: int, longest: int) -> None:
-        """Note that the property holds from one length to another."""
+        """Record that the property holds from one length to another."""
         inside = [(low, high) for low, high in self._ranges if shortest <= low and high <= longest]
         self._ranges = (*(one for one in self._ranges if one not in inside), (shortest, longest))
 
 
 def lengths_to_try(lengths: Iterable[int]) -> list[int]:
-    """Return which texts to try beside the longest: by their lengths, the shortest first.
+    """Return the lengths of the texts to try in a batch with the longest, the shortest first.
 
     A text of few tokens shows little: its only token has the same state with any rotary embedding. So texts are tried
     whose lengths are close to twice each other; whatever the length from which states are others, one of more than half

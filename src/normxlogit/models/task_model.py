@@ -119,12 +119,12 @@ class TaskModel:
 
     @property
     def reference(self) -> PreTrainedModel:
-        """A copy that nothing was changed on: it answers as the caller's model does."""
+        """An unmodified copy, which answers as the caller's model does."""
         return self.copy.reference
 
     @property
     def embeddings(self) -> WordEmbeddings:
-        """The word embeddings and what may stand in their place.
+        """The word embeddings, which can be replaced in a pass.
 
         Raises:
             UnsupportedModelError: If the model has no table of them.
@@ -138,7 +138,7 @@ class TaskModel:
 
     @property
     def batch_tokens(self) -> int:
-        """Most tokens in one forward pass: what the caller set, or fewer since memory ran out."""
+        """Most tokens in one forward pass: the caller's setting, or fewer after memory ran out."""
         return self.budget.tokens
 
     @property
@@ -163,12 +163,12 @@ class TaskModel:
 
     @property
     def parts(self) -> Parts:
-        """The parts that were found; there after the first batch."""
+        """The parts that were found; known after the first batch."""
         return self.copy.known_parts
 
     @property
     def head(self) -> Head:
-        """The proved head, there after the first batch: `tokens` applies it to single tokens, `whole` to texts.
+        """The proved head, known after the first batch: `tokens` applies it to single tokens, `whole` to texts.
 
         Raises:
             HeadMismatchError: If no head was found that reproduces the model's logits.
@@ -176,7 +176,7 @@ class TaskModel:
         return self.copy.head
 
     def refresh(self) -> bool:
-        """Copy the model anew if it is no longer what was copied: other modules, hooks, adapters or settings.
+        """Copy the model anew if its modules, hooks, adapters or settings have changed.
 
         Returns:
             Whether it was.
@@ -191,7 +191,7 @@ class TaskModel:
         return True
 
     def batch(self, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True) -> Batch:
-        """Bring encodings, and their places in the caller's list, into tensors for this model as it is now.
+        """Collate encodings and their indices in the caller's list to tensors for this model.
 
         Of encoder-decoder models the encoder runs now, or with the decoder where `encode_sources` is False.
         """
@@ -323,7 +323,7 @@ class TaskModel:
         logits: Tensor | None,
         predict: bool = True,
     ) -> ForwardPass:
-        """Make a forward pass out of what a run of the model left.
+        """Make a `ForwardPass` from the output of a run of the model.
 
         Args:
             batch: What was read.
@@ -355,7 +355,7 @@ class TaskModel:
         return ForwardPass(batch, final, embedded, states, logits.float(), each, positions, everywhere)
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
-        """Refuse scores or logits of a batch that are no numbers, on the host, where looking at them waits for nothing.
+        """Refuse scores or logits of a batch that are NaN or infinite, checked on the host to avoid a transfer.
 
         Raises:
             UnsupportedModelError: If there is NaN or infinity among them; says at which layer it began.
@@ -380,7 +380,7 @@ class TaskModel:
         return self.copy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def generating(self) -> "TaskModel":
-        """Return the model as what it generates with.
+        """Return the model as a language model that generates.
 
         BART and similar models are masked language models and encoder-decoder models in one class.
         """

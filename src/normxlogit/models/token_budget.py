@@ -1,4 +1,4 @@
-"""How many tokens go into one forward pass: as many as the caller said, fewer while memory does not suffice."""
+"""The number of tokens in one forward pass: the caller's setting, or fewer after memory ran out."""
 
 __all__ = ["GROWS_AFTER", "TokenBudget"]
 
@@ -35,11 +35,11 @@ class TokenBudget:
         self.tokens, self._failed, self._fitted = tokens, failed, 0
 
     def restore(self, tokens: int) -> None:
-        """Set the budget back to what it was."""
+        """Restore the original budget."""
         self.tokens, self._fitted = tokens, 0
 
     def fitted(self, tokens: int) -> bool:
-        """Note that a batch of so many tokens fitted into memory.
+        """Record that a batch of this many tokens fitted into memory.
 
         Returns:
             Whether the budget has grown.

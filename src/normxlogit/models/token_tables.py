@@ -14,7 +14,7 @@ __all__ = ["find_token_tables", "replaced_rows"]
 
 
 def replaced_rows(paths: Iterable[str], ids: Tensor, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
-    """Return what `run` is to replace for a model to read other rows than it looks up.
+    """Return the `replace=` of `run` with which a model reads other rows than it looks up.
 
     Args:
         paths: Of the tables, see `find_token_tables`.
@@ -30,7 +30,7 @@ def replaced_rows(paths: Iterable[str], ids: Tensor, change: Callable[[Tensor], 
 
 @torch.no_grad()
 def find_token_tables(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """Find the tables that a model looks its token ids up in, but for the word embeddings.
+    """Find the tables other than the word embeddings in which a model looks up its token ids.
 
     They are tried with two texts, for positions or segments may be the same numbers as the tokens of one.
 

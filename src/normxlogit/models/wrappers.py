@@ -1,4 +1,4 @@
-"""The module and the tokenizer inside what a caller has: a pipeline, or an object of sentence-transformers or SetFit.
+"""The module and tokenizer inside a pipeline, a sentence-transformers object or a SetFit model.
 
 The objects are known by their attributes: neither package is needed.
 """
@@ -48,7 +48,7 @@ class SetFitForSequenceClassification(PreTrainedModel):
         return self.body.get_input_embeddings()
 
     def get_output_embeddings(self) -> None:
-        """Return nothing: no vocabulary is answered with."""
+        """Return None: the outputs are not a vocabulary."""
         return
 
     def forward(self, **inputs: Any) -> SequenceClassifierOutput:
@@ -65,7 +65,7 @@ class SetFitForSequenceClassification(PreTrainedModel):
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and what reads its inputs, also of a pipeline, a `CrossEncoder` or a `SetFitModel`.
+    """Return the module and its tokenizer or processor, also from a pipeline, a `CrossEncoder` or a `SetFitModel`.
 
     Raises:
         InputError: If there is no module, or nothing that reads its inputs.
@@ -125,7 +125,7 @@ def _unpacked(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
 
 
 def _check_plain(model: Any, more: object) -> None:
-    """Refuse an object that does more than its transformers model and its head do.
+    """Refuse an object that computes more than its transformers model and its head.
 
     Raises:
         UnsupportedModelError: If it does.

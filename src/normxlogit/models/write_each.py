@@ -1,4 +1,4 @@
-"""Letting a language model continue several prompts at once, where each gets the tokens that it gets alone."""
+"""Batched generation, where each prompt gets the same tokens as by itself."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -47,7 +47,7 @@ STEPS = 2
 def write_each(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[int]]:
-    """Let a model continue prompts, and return the token ids that it wrote after each.
+    """Continue prompts, and return the token ids that are generated after each.
 
     Greedy prompts of like lengths go together, padded on the left, where what the model finds likely after a padded
     prompt is what it finds likely after the prompt alone; otherwise prompts of one length, where that is so for them.
@@ -70,7 +70,7 @@ def write_each(
 
 
 def _together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig) -> list[list[int]]:
-    """Return what a model writes after each prompt, together if a trial shows that each gets what it gets alone.
+    """Return the tokens generated after each prompt, in a batch if a trial shows that each gets the same as alone.
 
     The trial is made afterwards, for then it is known how long the texts have become: a rotary embedding that stretches
     does so at some length of prompt and completion.
@@ -92,7 +92,7 @@ def _together(model: TaskModel, prompts: Sequence[Encoding], config: GenerationC
 def _written(
     model: TaskModel, prompts: Sequence[Encoding], config: GenerationConfig, options: Mapping[str, Any]
 ) -> list[list[int]]:
-    """Return what a model writes after each prompt, all of one length: padding after the end of shorter ones."""
+    """Return the tokens generated after each prompt, padded to one length."""
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
     output = _generated(model, texts, config, options)
     start = 1 if prompts[0].source is not None else max(map(len, prompts))
@@ -129,7 +129,7 @@ def _ends(config: GenerationConfig) -> set[int]:
 
 
 def _until(ids: list[int], ends: set[int]) -> list[int]:
-    """Return what a row holds up to its end-of-sequence token; what follows waited for the others."""
+    """Return a row up to its end-of-sequence token; the rest is padding."""
     for index, token in enumerate(ids):
         if token in ends:
             return ids[: index + 1]
@@ -137,13 +137,13 @@ def _until(ids: list[int], ends: set[int]) -> list[int]:
 
 
 def _by_length(prompts: Sequence[Encoding]) -> Iterator[list[int]]:
-    """Yield the places of the prompts of each length."""
+    """Yield the indices of the prompts of each length."""
     for length in sorted({len(prompt) for prompt in prompts}):
         yield [index for index, prompt in enumerate(prompts) if len(prompt) == length]
 
 
 def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, proved: ProvedLengths) -> bool:
-    """Try some prompts beside another text, once for all lengths between the shortest and the one reached.
+    """Compare generation in a batch and alone, once for all lengths between the shortest and the one reached.
 
     Args:
         model: The model.
@@ -171,14 +171,14 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], reached: int, 
 
 
 def _same_beside(model: TaskModel, ids: list[int], length: int) -> bool:
-    """Return whether the model finds the same tokens likely after a prompt alone and beside a text of some length."""
+    """Return whether a prompt's next-token logits are the same alone and in a batch with a text of some length."""
     return prompts_are_continued_as_alone(
         _first_logits(model, [ids]), _first_logits(model, [ids, [model.filler] * length])
     )
 
 
 def _first_logits(model: TaskModel, texts: Sequence[list[int]]) -> Tensor:
-    """Return the logits of the first two tokens that are written after the first of some prompts, (2, V)."""
+    """Return the logits of the first two tokens generated after the first of some prompts, (2, V)."""
     config = GenerationConfig(
         max_new_tokens=STEPS,
         min_new_tokens=STEPS,

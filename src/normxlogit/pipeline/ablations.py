@@ -1,4 +1,4 @@
-"""What an answer loses when sources of its prompt are left out: perturbation methods over sources, and verification."""
+"""Ablations of sources: the answer's loss of log-probability, for perturbation methods and verification."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -34,7 +34,7 @@ PLACES_AT_ONCE = 256
 
 
 class Ablations:
-    """Measures an answer with some of its sources only, each ablation once.
+    """Measures the log-probability of an answer with some of its sources removed, each ablation once.
 
     The tokens of a source that is left out are removed and the text closes up; the answer is read as it stands.
 
@@ -127,7 +127,7 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
 
 
 def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | None = None) -> Array:
-    """Return what each part of the answer loses without each source, in nats: (K, S).
+    """Return the loss of each part of the answer without each source, in nats: (K, S).
 
     d_j = log p(y | all sources) - log p(y | all but source j); a pass for each source and one for all.
 
@@ -145,7 +145,7 @@ def leave_one_out(ablations: Ablations, weights: Array, places: Sequence[int] | 
 
 
 def verified(ablations: Ablations, weights: Array, scores: Array) -> dict[int, float]:
-    """Measure what an answer loses without its first sources, until the others can no longer come first.
+    """Measure an answer's loss without its first sources, until no other source can rank first.
 
     The sources are left out one at a time in the order of their scores, two in a batch. A source that was not measured
     yet is taken to be worth at most `MARGIN` times its score in nats, by the largest number of nats for a unit of score

@@ -1,4 +1,4 @@
-"""Inputs of several texts whose answers are compared: the tokens of one of them are explained."""
+"""Explain tasks that compare several texts for an input, such as multiple choice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ __all__ = ["explain_choices"]
 
 
 def explain_choices(model: TaskModel, inputs: Any, options: Options) -> Attribution | Attributions[Attribution]:
-    """Explain which of several texts a model takes.
+    """Explain which of several texts a model chooses.
 
     Args:
         model: The model, whose task compares.

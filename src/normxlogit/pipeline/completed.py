@@ -30,7 +30,7 @@ class Completed:
     named_sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def joined(self) -> "Completed":
-        """Return the same with the source of an encoder-decoder model on a line before what the decoder reads.
+        """Return a copy with the source of an encoder-decoder model on a line before the decoder's text.
 
         The prompt is then the source and the decoder's first token.
         """
@@ -60,7 +60,7 @@ class Completed:
         )
 
     def without(self, out: Collection[int]) -> Encoding:
-        """Return what the model reads when tokens of the prompt (of an encoder-decoder model: the source) are out.
+        """Return the model's input without some tokens of the prompt (of an encoder-decoder model: the source).
 
         Args:
             out: Their places in `joined`.
@@ -96,7 +96,7 @@ class Completed:
         )
 
     def with_sources(self, sources: Mapping[str, Sequence[int]] | None) -> "Completed":
-        """Return the same with named sources of the prompt.
+        """Return a copy with named sources of the prompt.
 
         Args:
             sources: Character spans (start, end) of the prompt; of a prompt of messages (message, start, end), counted

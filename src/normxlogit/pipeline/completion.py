@@ -1,4 +1,4 @@
-"""Completions of language models, and which tokens each of their tokens rests on."""
+"""Explain the tokens of language models' completions."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -48,7 +48,7 @@ NO_SOURCE = (
 
 
 class Explained(NamedTuple):
-    """A completion with what is wanted of it.
+    """A completion with its options and targets.
 
     Attributes:
         completed: The completion.
@@ -75,7 +75,7 @@ class Explained(NamedTuple):
         return self.completed.encoding.ids[self.start :]
 
     def part(self, first: int, last: int) -> "Explained":
-        """Return the same of some of the generated tokens, those before them being the prompt's."""
+        """Return a part of the completion, with the tokens before it as the prompt."""
         sequence, end = self.completed.encoding, self.start + last
         completed = replace(self.completed, encoding=sequence.take(range(end)), prompt_tokens=self.start + first)
         return self._replace(completed=completed, context=sequence.take(range(end - 1)), ids=self.ids[first:last])
@@ -126,7 +126,7 @@ def explain_completions(
 
 
 def explained(model: TaskModel, completed: Completed, options: Options) -> Explained:
-    """Return a completion with what is wanted of it.
+    """Return a completion with its options and targets.
 
     Raises:
         TargetError: If a token asked for does not exist.
@@ -137,7 +137,7 @@ def explained(model: TaskModel, completed: Completed, options: Options) -> Expla
 
 
 def _parts(batch: list[Explained], vocabulary: int) -> Iterator[list[Explained]]:
-    """Cut a batch where the logits of all its places would be too many."""
+    """Split a batch whose logits would need too much memory."""
     part: list[Explained] = []
     for one in batch:
         if part and (sum(len(p.ids) for p in part) + len(one.ids)) * vocabulary > LOGITS_AT_ONCE:
@@ -243,7 +243,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
 
 
 def _rows(run: ForwardPass, values: Tensor) -> list[Tensor]:
-    """Return what belongs to the real tokens of each text, of (B, T, ...)."""
+    """Return the values at the real tokens of each text, from (B, T, ...)."""
     return [states[mask.to(states.device)] for states, mask in zip(values, run.batch.mask, strict=True)]
 
 
@@ -353,7 +353,7 @@ def _target(model: TaskModel, ids: Tensor, contrast: int | None, run: ForwardPas
 
 
 def _at_once(model: TaskModel, run: ForwardPass, one: Explained, layers: tuple[int, ...]) -> Scores:
-    """Score all tokens for every wanted entry, (G, L, T - 1): the method runs once, on the distinct entries."""
+    """Score all tokens for every target, (G, L, T - 1): the method runs once, on the distinct entries."""
     distinct = list(dict.fromkeys(one.ids))
     target = _target(model, torch.tensor([distinct]), one.contrast, run)
     request = Request(model, run, target, layers)

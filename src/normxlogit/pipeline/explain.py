@@ -26,7 +26,7 @@ __all__ = ["ScoreColumns", "explain_batch", "score_batch", "sink_note", "to_host
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """What a method and a model say of B texts of N tokens, as arrays on the host.
+    """Scores and predictions of B texts of N tokens, as arrays on the host.
 
     Attributes:
         scores: (N, K, L): K labels, L layers (one where no layers are asked for).

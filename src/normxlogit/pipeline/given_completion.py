@@ -1,4 +1,4 @@
-"""Completions that the caller's own `generate` wrote: explained from the states that it left, without another pass."""
+"""Explain completions from the hidden states that the caller's own `generate` returned, without another pass."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ WANTED = "return_dict_in_generate=True, output_hidden_states=True, output_logits
 def explain_generation(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any], options: Options
 ) -> Attributions[GenerationAttribution]:
-    """Explain what the caller's model wrote, from the hidden states of that run; only the embedding layer runs again.
+    """Explain generated text from the hidden states of the caller's run; only the embedding layer runs again.
 
     Args:
         model: A causal language model.
@@ -73,7 +73,7 @@ def explain_generation(
 def _checked(
     model: TaskModel, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> tuple[Tensor, list[Tensor], Tensor, list[list[int]]]:
-    """Return the prompts (B, P), every layer's states (B, P + G - 1, H), the logits (B, G, V) and what was written."""
+    """Return prompts (B, P), every layer's states (B, P + G - 1, H), logits (B, G, V) and generated tokens."""
     sequences, steps, logits = (outputs.get(name) for name in ("sequences", "hidden_states", "logits"))
     if not isinstance(sequences, Tensor) or not steps or not logits:
         raise InputError(f"the outputs need sequences, hidden states and logits: call generate with {WANTED}")
@@ -121,7 +121,7 @@ def _as_read(model: TaskModel, inputs: Mapping[str, Any], prompts: Tensor, every
 
 
 def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) -> ForwardPass:
-    """Make a forward pass of the states that the caller's run left."""
+    """Make a `ForwardPass` from the states of the caller's run."""
     model.refresh()
     model.prepare(batch)
     length = batch.mask.shape[1]

@@ -1,4 +1,4 @@
-"""What a caller asks of an explanation, checked once."""
+"""The arguments of an explanation, checked once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,12 +44,12 @@ class Options:
     """One call's arguments.
 
     Attributes:
-        target: What to explain.
-        targets: One target for each input instead.
+        target: What to explain, the same for all inputs.
+        targets: A list with one target for each input, instead of `target`.
         contrast: What to subtract.
-        layers: Layers wanted.
+        layers: The layers to explain.
         method: The method.
-        position: The token whose prediction is explained.
+        position: The token whose prediction is explained: one for all inputs, or a list with one for each.
         long_text: What to do with a text beyond the model's length; None for the default.
         token_predictions: Whether to report the head's prediction at each token; None where it is nearly free.
         progress: Whether to show a progress bar; None for one on a terminal.
@@ -105,7 +105,7 @@ class Options:
 
 
 def check_comparison(methods: object, target: object) -> None:
-    """Refuse to compare what cannot stand side by side.
+    """Refuse comparisons of anything but methods on one target.
 
     Raises:
         MethodError: If there is no list of methods.

@@ -1,4 +1,4 @@
-"""Prompts, with completions that are generated or that the caller has, to results."""
+"""Explain prompts with generated or given completions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -68,7 +68,7 @@ def explain_written(model: TaskModel, prompts: Any, completions: Any, options: O
 
 
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
-    """Return what is given for each of several prompts.
+    """Return a list with one value for each of several prompts.
 
     Raises:
         InputError: If there are more or fewer.

@@ -1,4 +1,4 @@
-"""Which sources an answer rests on, at the least cost that a method allows."""
+"""Explain which sources an answer rests on, with as few passes as the method allows."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Language models at work: prompts as they read them, what they write, and completions that were given."""
+"""Encode prompts and completions for a language model, and generate completions."""
 
 import copy
 import operator
@@ -32,7 +32,7 @@ def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Map
 def generate_each(
     model: TaskModel, prompts: Sequence[Prompt], max_new_tokens: int, options: Mapping[str, Any]
 ) -> list[Completed]:
-    """Let the model continue prompts, several at a time where that changes nothing.
+    """Let the model continue prompts, in batches where that gives the same tokens.
 
     Args:
         model: A causal language model.
@@ -69,7 +69,7 @@ def generate_each(
 
 
 def opened(model: TaskModel, prompt: Prompt) -> Completed:
-    """Return a prompt before anything is written.
+    """Encode a prompt, without a completion.
 
     Args:
         model: A causal language model.

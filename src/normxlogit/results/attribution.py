@@ -77,8 +77,8 @@ class Attribution(TokenScores):
             None where it was not computed.
         diagnostics: As in `Result`; a tuple with one number for each label where there is a label axis.
         bias: float32, with the axes of `scores` but the last. `scores.sum(-1) + bias`, and `sink` where there is one,
-            is what is explained: the target's logit (minus the contrast's, or of a vocabulary without one less its
-            mean). None where the scores do not add up to it.
+            is the explained quantity: the target's logit, minus the contrast's or, for a vocabulary without a contrast,
+            minus the mean logit. None where the scores do not add up to it.
     """
 
     kind: ClassVar = "text"
@@ -118,7 +118,7 @@ class Attribution(TokenScores):
         return result if layer is None else replace(result, **result._at_layer(layer))
 
     def centered(self) -> "Attribution":
-        """Return the scores minus their mean over the tokens that are not special: what tells the tokens apart.
+        """Return the scores minus their mean over the tokens that are not special.
 
         Of scores that all have one sign, drawings show little else than what they share. Scores that add up still do:
         what is subtracted goes to the bias.

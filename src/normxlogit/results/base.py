@@ -1,4 +1,4 @@
-"""What all results share: fields, equality, JSON and Parquet files, tables and pages."""
+"""The base class of results: fields, equality, JSON and Parquet files, tables and pages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ __all__ = ["FORMAT_VERSION", "Exports", "FloatArray", "Result", "naming", "read_
 
 
 class Exports(ABC):
-    """What one result and a collection of results have in common: they become files and tables."""
+    """The exports of a result or a collection: files and tables."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -190,7 +190,7 @@ class Result(Exports):
         require(self.sink is None or len(self.sinks) > 0, "sink: without its tokens")
 
     def _provenance(self) -> dict[str, Any]:
-        """Return the fields that a result made of this one has, too."""
+        """Return the fields that a result derived from this one inherits."""
         names = ("method", "settings", "model", "signed", "notes", "version")
         return {name: getattr(self, name) for name in names}
 
@@ -255,7 +255,7 @@ class Result(Exports):
         return text_of_blocks(self._blocks())
 
     def _blocks(self) -> "list[Block]":
-        """Return what drawings of the result consist of."""
+        """Return the blocks that drawings of the result consist of."""
         raise NotImplementedError
 
     def _heading(self) -> str:
@@ -264,7 +264,7 @@ class Result(Exports):
 
 
 def read_state(path: str | Path) -> Any:
-    """Return what a JSON or Parquet file of results holds, as `from_dict` of a result or a collection reads it.
+    """Read a JSON or Parquet file of results into the form that `from_dict` takes.
 
     Raises:
         DataError: If it is not such a file.

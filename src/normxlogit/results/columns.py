@@ -1,4 +1,4 @@
-"""The columns of results in Parquet files, data sets and corpora: stated once, written and read here.
+"""The columns of results in Parquet files, data sets and corpora: declared, written and read here.
 
 A file that `save` writes has the columns of a corpus and a few more, the last of which has the other fields as JSON.
 The file's metadata have as JSON what all rows share. In a corpus the names of the columns that `save` adds are free:
@@ -216,7 +216,7 @@ def _fields(result: Any) -> dict[str, Any]:
 
 
 def metadata_of(schema: Any) -> Mapping[str, Any]:
-    """Return what the metadata of a file say that all its rows share; files of version 2 have none.
+    """Return the values in a file's metadata that all its rows share; files of version 2 have none.
 
     Raises:
         DataError: If they are of a version that this library does not read.

@@ -108,7 +108,7 @@ def write_json(state: Any, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Return what a JSON file holds.
+    """Return the content of a JSON file.
 
     Raises:
         DataError: If the file cannot be read or is not JSON.

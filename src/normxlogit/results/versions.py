@@ -44,7 +44,7 @@ def current(state: Any) -> Mapping[str, Any]:
 
 
 def current_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the metadata of a Parquet file say that all its rows share, as the current version writes it.
+    """Return the common values in a Parquet file's metadata in the form of the current version.
 
     Raises:
         DataError: If the file is of a version that this library does not read.

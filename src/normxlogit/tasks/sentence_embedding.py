@@ -85,7 +85,7 @@ class SentenceEmbedding(PreTrainedModel):
         return self.trunk.get_input_embeddings()
 
     def get_output_embeddings(self) -> None:
-        """Return nothing: no vocabulary is answered with."""
+        """Return None: the outputs are not a vocabulary."""
         return
 
     def forward(
