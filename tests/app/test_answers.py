@@ -88,7 +88,7 @@ def test_generation_and_citation(app):
         (lambda app: app.explain(TEXT, targets=["no such"], methods=["logat", "random"]), TargetError, "^no label"),
         (lambda app: app.explain(TEXT, model="none"), InputError, "no such model folder"),
         (lambda app: app.generate("once", model=""), UnsupportedModelError, "causal language model"),
-        (lambda app: app.generate("once", model="masked"), UnsupportedModelError, "masked does not write"),
+        (lambda app: app.generate("once", model="masked"), UnsupportedModelError, "masked does not generate"),
         (lambda app: app.generate("once", model="writer", new_tokens=6), InputError, "1 to 5 tokens"),
         (lambda app: app.cite("who ?", "\n---\n", model="writer", new_tokens=3), InputError, "document"),
         (lambda app: app.cite("", "text", model="writer"), InputError, "the question is empty"),

@@ -1,11 +1,14 @@
 """The app in a browser, started by its command."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 
@@ -30,8 +33,16 @@ def writer(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address():
     """The app, served by the command in a process of its own."""
+    with served_by_command() as address:
+        yield address
+
+
+@contextmanager
+def served_by_command(**environment):
+    """The address of the app, with variables of its own."""
     command = [sys.executable, "-c", "from normxlogit.cli import main; main()", "app", "--no-open", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    environment = os.environ | environment
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             line = process.stdout.readline()
             assert line.startswith("http://127.0.0.1:"), line
@@ -157,12 +168,33 @@ def test_hostile_text_stays_text(watched, address):
         assert shown.locator("img").count() == 0
 
 
+def test_models_of_this_machine_are_offered_and_generate_at_once(watched, tmp_path, writer):
+    folder = tmp_path / "models--someone--tiny" / "snapshots" / "1"
+    shutil.copytree(writer, folder)
+    (folder.parents[1] / "refs").mkdir()
+    (folder.parents[1] / "refs" / "main").write_text("1")
+    with served_by_command(HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1") as address, watched.page() as page:
+        page.goto(address)
+        page.locator("#model input").click()
+        assert page.get_by_role("option", name="someone/tiny").count() == 1
+        page.keyboard.press("Escape")
+        page.get_by_role("tab", name="Generate").click()
+        page.locator("#writer input").click()
+        offered = page.get_by_role("option").all_inner_texts()
+        assert not any("sentiment" in name for name in offered)
+        page.get_by_role("option", name="someone/tiny").click()
+        page.locator("#new-tokens input[type=number]").fill("3")
+        page.locator("#generate").click()
+        assert "someone/tiny" in result(page, "generated").locator("body").inner_text()
+
+
 def test_generation_and_citation(watched, address, writer):
     with watched.page() as page:
         page.goto(address)
         page.get_by_role("tab", name="Generate").click()
+        page.locator("#writer input, #writer textarea").first.fill("normxlogit/no-such-model")
         page.locator("#generate").click()
-        assert "causal language model" in told(page, "generated")
+        assert "InputError" in told(page, "generated")
         page.locator("#writer input, #writer textarea").first.fill(writer)
         page.locator("#prompt textarea").fill("once upon a time")
         page.locator("#new-tokens input[type=number]").fill("3")
@@ -196,6 +228,10 @@ def test_on_a_phone_and_for_everyone(watched, address):
     for size in ("desktop", "phone"):
         with watched.page(size) as page:
             page.goto(address)
+            page.locator("#explain").wait_for()
+            for tab in ("Generate", "Cite", "Explain"):
+                page.get_by_role("tab", name=tab).click()
+                assert violations(page) == []
             page.locator("#explain").click()
             result(page, "explained").locator("h2").first.wait_for()
             page.wait_for_function(

@@ -13,6 +13,7 @@ from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..evaluation.deletion import DeletionCurve, deletion_curve
 from ..explainer import Explainer
 from ..models.devices import synchronise
+from ..models.local_models import SMALL
 from ..render.collection_blocks import cards
 from ..render.comparison_blocks import curves_card
 from ..render.curves import Curve
@@ -197,8 +198,8 @@ class App:
         if not explainer._model.task.generates:
             model_name = "the model of this app" if not (model or "").strip() else explainer._model.name
             raise UnsupportedModelError(
-                f"type the name or folder of a causal language model: {model_name} does not write, "
-                f"it is for {_task(explainer)}"
+                f"choose a causal language model: {model_name} does not generate text, it is for {_task(explainer)}. "
+                f"A small one: {SMALL}"
             )
         return explainer
 

@@ -43,6 +43,7 @@ written on the server."""
 
 CSS = """
 .dark { --color-accent: #a5b4fc; }
+.min_value, .max_value { color: var(--body-text-color-subdued); }
 .nxl-result { margin: 0; }
 @media (max-width: 48em) { #explained, #generated, #cited { min-height: 90vh; } }
 .nxl-page { display: block; width: 100%; height: 32rem; border: 0; border-radius: 12px; color-scheme: light dark; }

@@ -8,6 +8,8 @@ import gradio as gr
 
 from ..errors import NormXLogitError
 from ..methods import list_methods
+from ..models.local_models import SMALL, LocalModel
+from ..render.describe import model_text
 from ..results.characters import safe
 from .answers import App, Shown
 from .frame import busy, framed, message
@@ -25,12 +27,16 @@ EXAMPLES = (
 )
 
 PROMISE = "Everything is computed on the machine that serves this page; nothing goes elsewhere."
-QUESTION = "What did Lily find?"
+QUESTION = "How long can books be borrowed?"
 DOCUMENTS = (
-    "Lily went to the park with her mom. She found a red ball under the big tree.\n---\nTom has a cat. It is small."
+    "The town library opens at 9 a.m. It is closed on Sundays. Books can be borrowed for four weeks.\n---\n"
+    "The swimming pool was built in 1974 by Karl Brenner. It has eight lanes. Children swim for free."
 )
 
-MODEL_HINT = "A folder, or a name on the hub. Weights are read as safetensors only, and no code of a model is run."
+MODEL_HINT = (
+    "Choose one, or type a folder or a name on the hub. Weights are read as safetensors; no code of a model is run."
+)
+NO_WRITER = f"No language model is on this machine yet. A small one: {SMALL}"
 LOG = logging.getLogger(__name__)
 
 
@@ -47,6 +53,9 @@ def theme() -> gr.themes.Base:
         button_primary_background_fill_dark="*primary_600",
         button_primary_background_fill_hover="*primary_700",
         button_primary_background_fill_hover_dark="*primary_700",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+        block_title_text_color="*neutral_700",
         block_info_text_color="*neutral_600",
         block_info_text_color_dark="*neutral_300",
         input_placeholder_color="*neutral_600",
@@ -54,29 +63,28 @@ def theme() -> gr.themes.Base:
     )
 
 
-def blocks(app: App, methods: Sequence[str], writes: bool) -> gr.Blocks:
+def blocks(app: App, methods: Sequence[str], models: Sequence[LocalModel]) -> gr.Blocks:
     """Build the page.
 
     Args:
         app: What does the work.
         methods: The methods that are chosen at first.
-        writes: Whether the app's own model is a causal language model, which the other two tabs need.
+        models: The models that are offered beside the app's own.
     """
     limits = app.limits
     with gr.Blocks(title=TITLE, analytics_enabled=False) as page:
         gr.Markdown(f"# What a model's answer rests on\n{PROMISE}")
         with gr.Tab("Explain"):
-            _explain_tab(app, methods)
+            _explain_tab(app, methods, models)
         with gr.Tab("Generate"):
-            _generate_tab(app, writes)
+            _generate_tab(app, models)
         with gr.Tab("Cite"):
-            _cite_tab(app, writes)
+            _cite_tab(app, models)
     page.queue(max_size=limits.waiting, default_concurrency_limit=limits.at_once, api_open=False)
     return page
 
 
-def _explain_tab(app: App, chosen: Sequence[str]) -> None:
-    default_name = app.models.name or "the small sentiment model in the package"
+def _explain_tab(app: App, chosen: Sequence[str], models: Sequence[LocalModel]) -> None:
     labels = app.labels(None)
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
@@ -92,7 +100,7 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
                 allow_custom_value=True,
                 elem_id="methods",
             )
-            model = gr.Textbox(label="Model", placeholder=default_name, info=MODEL_HINT, elem_id="model")
+            model = _model_field(app, models, "model")
             target = gr.Dropdown(
                 label="Explain",
                 info="Labels or tokens; the prediction if empty",
@@ -154,17 +162,15 @@ def _explain_tab(app: App, chosen: Sequence[str]) -> None:
     # that typing began may still run; should it end later, it is not shown.
     gr.on([button.click, text.submit], explain, fields, result, trigger_mode="always_last", **event)
     text.input(typed, [live, *fields], result, trigger_mode="always_last", show_progress="hidden", **event)
-    gr.on([model.submit, model.blur], relabel, model, [target, contrast, result], show_progress="minimal", **event)
+    gr.on([model.change], relabel, model, [target, contrast, result], show_progress="minimal", **event)
 
 
-def _generate_tab(app: App, writes: bool) -> None:
+def _generate_tab(app: App, models: Sequence[LocalModel]) -> None:
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
             prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
             button = gr.Button("Write and explain", variant="primary", elem_id="generate")
-            model = gr.Textbox(
-                label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="writer"
-            )
+            model = _model_field(app, models, "writer", generates=True)
             method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="generate-method")
             count = gr.Slider(1, app.limits.new_tokens, 20, step=1, label="Most tokens to write", elem_id="new-tokens")
             chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
@@ -187,7 +193,7 @@ def _generate_tab(app: App, writes: bool) -> None:
     )
 
 
-def _cite_tab(app: App, writes: bool) -> None:
+def _cite_tab(app: App, models: Sequence[LocalModel]) -> None:
     with gr.Row(equal_height=False):
         with gr.Column(scale=2, min_width=300):
             question = gr.Textbox(label="Question", value=QUESTION, elem_id="question")
@@ -200,9 +206,7 @@ def _cite_tab(app: App, writes: bool) -> None:
                 elem_id="documents",
             )
             button = gr.Button("Answer and cite", variant="primary", elem_id="cite")
-            model = gr.Textbox(
-                label="Language model", info=MODEL_HINT, placeholder=_writer(app, writes), elem_id="citer"
-            )
+            model = _model_field(app, models, "citer", generates=True)
             method = gr.Textbox(label="Method", placeholder="frozen-gradient", elem_id="cite-method")
             count = gr.Slider(1, app.limits.new_tokens, 40, step=1, label="Most tokens to write", elem_id="cite-tokens")
             verify = gr.Slider(0, 10, 0, step=1, label="Sources to leave out, one by one", elem_id="verify")
@@ -252,5 +256,23 @@ def _result(empty: str, name: str) -> gr.HTML:
         return gr.HTML(busy(empty), elem_id=name)
 
 
-def _writer(app: App, writes: bool) -> str:
-    return (app.models.name or "") if writes else "Needed: name or folder of a causal language model"
+def _model_field(app: App, models: Sequence[LocalModel], name: str, *, generates: bool = False) -> gr.Dropdown:
+    """Return the field of a model: the app's own and those of this machine, or any that is typed.
+
+    Args:
+        app: What does the work.
+        models: The models of this machine.
+        name: The field's id.
+        generates: Whether only models that continue prompts are offered.
+    """
+    default_name = model_text(app.models.name) if app.models.name else "the small sentiment model in the package"
+    choices = [(default_name, "")] if app.models(None)._model.task.generates or not generates else []
+    choices += [(model.label, model.name) for model in models if model.generates or not generates]
+    return gr.Dropdown(
+        label="Language model" if generates else "Model",
+        info=MODEL_HINT if choices else f"{MODEL_HINT} {NO_WRITER}",
+        choices=choices,
+        value=choices[0][1] if choices else None,
+        allow_custom_value=True,
+        elem_id=name,
+    )

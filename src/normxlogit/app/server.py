@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import DataError, InputError
 from ..explainer import Explainer
 from ..methods.defaults import default_methods
+from ..models.local_models import local_models
 from .answers import App
 from .frame import CSS, HEAD
 from .limits import LIMITS, Limits
@@ -161,11 +162,11 @@ def make(
     task = app.models(None)._model.task
     shown = default_methods("tokens")[:1] if task.vocabulary else default_methods("shown")
     names = [method.spec for method in (limits.chosen(methods) if methods else shown)]
-    writes = app.models(None)._model.task.generates
+    offered = local_models() if host in LOOPBACK else []  # what else is on a machine is nobody else's business
     logging.getLogger("httpx").setLevel(logging.WARNING)
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
-        blocks(app, names, writes),
+        blocks(app, names, offered),
         path="/",
         footer_links=[],
         run_history=False,

@@ -1,5 +1,6 @@
 """Texts to encodings, without changing the user's tokenizer."""
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +22,11 @@ __all__ = ["UNLIMITED", "Encoder", "LongText"]
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
+
+TRUNCATED = (
+    "texts longer than the model reads were truncated; notes and to_pandas(level='text') say which. long_text='window' "
+    "reads them whole, and long_text='truncate' truncates them without this warning"
+)
 
 MOSTLY = 0.5
 """Share of unknown tokens above which a text was hardly read."""
@@ -64,7 +70,7 @@ class Encoder:
         return min((int(limit) for limit in limits if limit is not None), default=None)
 
     def __call__(
-        self, texts: Any, *, long_text: LongText = "truncate", max_length: int | None = None
+        self, texts: Any, *, long_text: LongText | None = "truncate", max_length: int | None = None
     ) -> list[Encoding]:
         """Encode texts or pairs.
 
@@ -79,13 +85,13 @@ class Encoder:
         """
         return self._encode(read_texts(texts)[0], long_text, max_length)
 
-    def read(self, inputs: Any, *, long_text: LongText = "truncate") -> tuple[list[Encoding], bool]:
+    def read(self, inputs: Any, *, long_text: LongText | None = "truncate") -> tuple[list[Encoding], bool]:
         """Encode whatever the user gave.
 
         Args:
             inputs: What `__call__` takes, a tokenizer's output (a mapping with `input_ids`), an encoding or a list
                 of them.
-            long_text: As in `__call__`.
+            long_text: As in `__call__`; None truncates and warns.
 
         Returns:
             The encodings, and whether a single text was given rather than a collection.
@@ -222,8 +228,8 @@ class Encoder:
         """Return the token ids of a target text of an encoder-decoder model, special tokens included."""
         return [int(i) for i in private_tokenizer(self.tokenizer)(text_target=text, verbose=False)["input_ids"]]
 
-    def _encode(self, texts: list[Text], long_text: LongText, max_length: int | None) -> list[Encoding]:
-        if long_text not in get_args(LongText):
+    def _encode(self, texts: list[Text], long_text: LongText | None, max_length: int | None) -> list[Encoding]:
+        if long_text not in (None, *get_args(LongText)):
             raise InputError(f"long_text must be 'truncate', 'window' or 'error', not {long_text!r}")
         if max_length is not None:
             max_length = counted(max_length, "max_length")
@@ -297,7 +303,7 @@ class Encoder:
         if kinds and encoding.text_pair is not None and max(encoding.inputs.get("token_type_ids", [0])) >= kinds:
             raise InputError("the model reads single texts, and a pair was given; pass one string")
 
-    def _fitted(self, encoding: Encoding, index: int, long_text: LongText, max_length: int | None) -> Encoding:
+    def _fitted(self, encoding: Encoding, index: int, long_text: LongText | None, max_length: int | None) -> Encoding:
         """Return as much of a text as may be read, with a note of what was cut."""
         length = len(encoding)
         limit = min(self.limit or length, max_length or length)
@@ -308,6 +314,8 @@ class Encoder:
                 f"the text has {length} tokens and the model reads {limit}; shorten it, or allow "
                 "long_text='window' to read it in windows, or 'truncate' for the first one"
             )
+        if long_text is None:
+            warnings.warn(TRUNCATED, stacklevel=1)  # one place for all calls, so that Python shows it once
         last = getattr(self.tokenizer, "truncation_side", "right") == "left"
         note = f"the text has {length} tokens; only the {'last' if last else 'first'} {limit} were read"
         indices = _fitting(encoding, limit, last=last)

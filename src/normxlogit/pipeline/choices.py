@@ -66,7 +66,7 @@ def _read(model: TaskModel, pairs: Sequence[tuple[str, str]], options: Options) 
     """
     if options.long_text == "window":
         raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
-    encodings = model.encoder(list(pairs), long_text=options.long_text or "truncate")
+    encodings = model.encoder(list(pairs), long_text=options.long_text)
 
     def work(group: list[int]) -> list[tuple[ForwardPass, int]]:
         batch = model.batch([encodings[i] for i in group], group)

@@ -1,8 +1,8 @@
 """The result: one frozen `Attribution` for each explained text."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ..errors import DataError, TargetError
 from .base import require
 from .schema import FloatArray, Index, Number
 from .tables import Columns, Shap, text_pieces
+from .text_rows import text_row
 from .tokens import Token, TokenScores
 from .words import Merge, Word
 
@@ -194,6 +195,26 @@ class Attribution(TokenScores):
             **{name: values * len(rows) for name, values in self._token_columns().items()},
             "score": self.scores.reshape(-1).tolist(),
         }
+
+    def _text_row(self) -> Mapping[str, Any]:
+        if self.scores.ndim != 1:
+            raise DataError("a row for each text needs one score for each token; choose with select(label=, layer=)")
+        plain = zip(self.tokens, self.scores, self.special_tokens_mask, strict=True)
+        tokens = [(token, float(score)) for token, score, special in plain if not special]
+        scored = [(word.text, word.score) for word in self.words()] if self.has_words else tokens
+        pair = {} if self.text_pair is None else {"text_pair": self.text_pair}
+        answer = {"value": self.prediction.value, "probability": self.prediction.probability}
+        target = self.target.labels[0] + (f" rather than {self.target.contrast}" if self.target.contrast else "")
+        return text_row(
+            self.text,
+            self.prediction.label,
+            scored,
+            self.notes,
+            truncated=self.truncated,
+            **pair,
+            **answer,
+            target=target,
+        )
 
     def _shap(self) -> Shap:
         if self.layers is not None:

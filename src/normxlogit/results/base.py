@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, InputError
 from .characters import escaped
 from .files import read_json, write_json, write_text
 from .parquet import read_parquet, to_dataset, write_parquet
@@ -41,6 +41,11 @@ class Exports(ABC):
     def _columns(self) -> Columns:
         """Return the columns of the table, one entry a token."""
 
+    def _text_columns(self) -> Columns:
+        """Return the columns of the table, one entry a result."""
+        rows = [result._text_row() for result in self._results()]
+        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+
     def save(self, path: str | Path) -> None:
         """Write a file: `.json` and `.parquet` can be loaded again, `.csv` is the table of scores.
 
@@ -58,16 +63,25 @@ class Exports(ABC):
             page = "; to_html writes pages" if suffix in (".html", ".htm") else ""
             raise DataError(f"cannot write {path}: the name must end in .json, .parquet or .csv{page}")
 
-    def to_pandas(self) -> "DataFrame":
-        """Return the scores as a pandas table, one row for each token, label and layer.
+    def to_pandas(self, level: Literal["token", "text"] = "token") -> "DataFrame":
+        """Return the scores as a pandas table.
 
         In the table of a collection, `text_index` says which text a row is of. Where there are results of several
         methods, those of one text have one index, and a column says which method a row is of.
 
+        Args:
+            level: "token", a row for each token, label and layer; or "text", a row for each text: the text, the
+                prediction and its probability, the three words with the highest and with the lowest scores, whether the
+                text was truncated, and the notes.
+
         Raises:
-            DataError: If pandas is missing.
+            DataError: If pandas is missing, or a row for each text is asked for and a result has several labels or
+                layers; use `select` on it first.
+            InputError: If there is no such level.
         """
-        return to_pandas(self._columns())
+        if level not in ("token", "text"):
+            raise InputError(f'level must be "token" or "text", not {level!r}')
+        return to_pandas(self._columns() if level == "token" else self._text_columns())
 
     def to_csv(self) -> str:
         """Return the table of `to_pandas` as CSV, without control characters."""
@@ -253,6 +267,10 @@ class Result(Exports):
         from ..render.terminal import text_of_blocks
 
         return text_of_blocks(self._blocks())
+
+    def _text_row(self) -> Mapping[str, Any]:
+        """Return the result as one row of a table."""
+        raise NotImplementedError
 
     def _blocks(self) -> "list[Block]":
         """Return the blocks that drawings of the result consist of."""

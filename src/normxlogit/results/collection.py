@@ -272,6 +272,11 @@ class Attributions(list[R], Exports):
     def __repr__(self) -> str:
         return f"Attributions({len(self)} results)"
 
+    def _text_columns(self) -> Columns:
+        columns = super()._text_columns()
+        methods = [_method(result) for result in self]
+        return {"method": methods, **columns} if len(set(methods)) > 1 else columns
+
     def _columns(self) -> Columns:
         tables = [result._columns() for result in self]
         methods = [_method(result) for result in self]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -265,6 +265,9 @@ class GenerationAttribution(TokenScores):
             require(
                 start <= end and (self.text is None or end <= length), "messages or named_sources: outside the text"
             )
+
+    def _text_row(self) -> Mapping[str, Any]:
+        return {**self.sources("word")._text_row(), "truncated": self.truncated}
 
     def _columns(self) -> Columns:
         tokens = self._token_columns()

@@ -1,8 +1,8 @@
 """Which sources of a prompt an answer rests on: scores summed from tokens to sentences, messages or documents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from .base import Result, require
 from .schema import FloatArray, Index
 from .spans import Piece
 from .tables import Columns
+from .text_rows import text_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,6 +170,11 @@ class Sources(Result):
             for i, source in enumerate(self.sources)
         ]
         return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+
+    def _text_row(self) -> Mapping[str, Any]:
+        names = [self.text[slice(*span)] or name for span, name in zip(self.spans, self.names, strict=True)]
+        prompt = self.text[: len(self.text) - len(self.completion)]
+        return text_row(prompt, self.completion, zip(names, self.scores, strict=True), self.notes)
 
     def _blocks(self) -> "list[Block]":
         from ..render.source_blocks import source_blocks

@@ -1,5 +1,6 @@
 """What results with scores of tokens share: their words, their highest scores, their layers."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,10 @@ from .tables import Columns
 from .words import Merge, Word, merge_words
 
 __all__ = ["Token", "TokenScores"]
+
+
+TRUNCATED = re.compile(r"only the (first|last) \d+ were read")
+"""The note of a text that was cut to the model's length."""
 
 
 class Token(NamedTuple):
@@ -74,6 +79,11 @@ class TokenScores(Result):
         masked = zip(self.special_tokens_mask, self._sequences(), strict=True)
         sequences = [None if special else sequence for special, sequence in masked]
         return merge_words(self.scores, texts, self.offsets, sequences, merge or self.merge)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the model read only a part of the text, because it is longer than the model reads."""
+        return any(TRUNCATED.search(note) for note in self.notes)
 
     def _texts(self) -> tuple[str | None, ...]:
         """Return the texts that offsets point into, by sequence."""

