@@ -54,7 +54,9 @@ def written() -> str:
         more = [*named, *(["[OPTIONS]"] if len(taken) > len(named) else [])]
         usage = "\n".join(" ".join([command, *more]) for command in (name, *others))
         heading = ", ".join([name, *(other.rpartition(" ")[2] for other in others)])
-        parts.append(f"## {heading}\n\n{_cell(inspect.getdoc(function))}\n\n```\n{usage}\n```\n")
+        about, _, example = inspect.getdoc(function).partition("\n\nExample: ")
+        console = f"\n```console\n$ {example.strip()}\n```\n" if example else ""
+        parts.append(f"## {heading}\n\n{_cell(about)}\n\n```\n{usage}\n```\n{console}")
         if taken:
             rows = ["| option | value | default | what it is |", "|---|---|---|---|", *(_row(*one) for one in taken)]
             parts.append("\n".join(rows) + "\n")

@@ -1,6 +1,8 @@
 import csv
 import io
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,36 @@ from normxlogit.cli.console import Format, check_output, format_for
 def test_the_name_says_the_format(name, found):
     assert format_for(Path(name)) is Format(found)
     assert format_for(None) is Format.terminal
+
+
+def commands(app, *names):
+    for entry in app.registered_commands:
+        yield [*names, entry.name or entry.callback.__name__]
+    for group in app.registered_groups:
+        yield from commands(group.typer_instance, *names, group.name)
+
+
+@pytest.mark.parametrize("names", list(commands(cli.app)), ids=" ".join)
+def test_short_help_has_an_example_that_is_that_command(names, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(*names, "-h") == 0
+    shown = capsys.readouterr().out
+    (example,) = re.findall(r"Example: (.*)", shown)
+    words = shlex.split(example)
+    assert words[: len(names) + 1] == ["normxlogit", *names]
+    assert all(option in shown for option in words if option.startswith("--"))
+
+
+def test_errors_are_wrapped_at_spaces_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run("explain", "--method", "no-such-method", "a text") == 2
+    plain = capsys.readouterr().err
+    assert plain.count("\n") == 1, "one line for programs"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert run("explain", "--method", "no-such-method", "a text") == 2
+    drawn = capsys.readouterr().err
+    assert max(map(len, drawn.splitlines())) <= 40
+    assert drawn.split() == plain.split(), "no word is cut"
 
 
 def test_the_file_that_is_read_is_not_written_over(tmp_path, capsys):

@@ -36,8 +36,8 @@ def settings(tokenizer):
 
 
 def read_everything(explainer):
-    explainer([LONG, "bad", tiny.PAIR[0]], target=1)
-    explainer([tiny.PAIR, (LONG, LONG)], target=1)
+    explainer([LONG, "bad", tiny.PAIR[0]], target=1, long_text="truncate")
+    explainer([tiny.PAIR, (LONG, LONG)], target=1, long_text="truncate")
     explainer(LONG, long_text="window", target=1)
     explainer.encode([LONG], max_length=7)
 
@@ -56,7 +56,7 @@ def test_the_tokenizers_own_switches_stay_as_they_were(switched, tmp_path):
     tokenizer.save_pretrained(tmp_path / "after")
     saved = [(tmp_path / name / "tokenizer.json").read_bytes() for name in ("before", "after")]
     assert saved[0] == saved[1]
-    assert len(explainer(LONG)) == 40, "nor do they reach the explanation"
+    assert len(explainer(LONG, long_text="truncate")) == 40, "nor do they reach the explanation"
     assert len(explainer("bad")) == 3
 
 

@@ -1,8 +1,5 @@
 import io
-import os
 import re
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -148,19 +145,6 @@ def test_explicit_color_beats_the_environment(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b[" in to_text(make_attribution(), color=True)
-
-
-def test_terminals_of_256_colors_get_no_more():
-    code = (
-        "from tests.factories import make_attribution as make\n"
-        "from normxlogit.render.terminal import text_of_blocks\n"
-        "print(ascii(text_of_blocks(make()._blocks(), color=True)))"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "COLORTERM"}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    text = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert "48;5;" in text.stdout
-    assert "48;2;" not in text.stdout
 
 
 def test_one_line_for_each_label():

@@ -11,6 +11,7 @@ from ..results.characters import one_line
 from .app import app as serve_app
 from .attribute import attribute
 from .cite import cite
+from .console import wrapped
 from .evaluate import app as evaluate
 from .explain import explain, methods
 from .generate import generate
@@ -24,6 +25,7 @@ app = typer.Typer(
     help="Which tokens a model's answer rests on, from the forward pass it already runs.",
     add_completion=False,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
@@ -48,7 +50,7 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
     try:
         program(args=None if arguments is None else list(arguments), prog_name=name)
     except NormXLogitError as error:
-        sys.stderr.write(f"error: {one_line(str(error))}\n")
+        sys.stderr.write(wrapped(f"error: {one_line(str(error))}") + "\n")
         sys.exit(2)
 
 

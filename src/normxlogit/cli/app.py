@@ -28,7 +28,10 @@ def app(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve at; 0 takes one that is free.")] = 7860,
     browse: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
 ) -> None:
-    """Explain, generate and cite on a page in the browser, served from this machine."""
+    """Explain, generate and cite on a page in the browser, served from this machine.
+
+    Example: normxlogit app --model FOLDER --port 8000
+    """
     with quiet():
         from ..app.server import LOOPBACK, listen, make, serve
         from ..explainer import Explainer

@@ -150,7 +150,10 @@ def attribute(
     num_gpus_per_worker: Annotated[float, typer.Option(min=0, help="Ray: GPUs of each worker.")] = 0,
     ray_address: Annotated[str | None, typer.Option(help="Ray: the cluster; started here if there is none.")] = None,
 ) -> None:
-    """Explain a corpus and write Parquet shards; a stopped run resumes where it was."""
+    """Explain a corpus and write Parquet shards; a stopped run resumes where it was.
+
+    Example: normxlogit attribute reviews.parquet --output out/
+    """
     chosen = layers_of(layers)
     check_targets(target, all_labels)
     if engine is Engine.local and (num_workers != 1 or num_gpus_per_worker or ray_address):

@@ -58,7 +58,10 @@ def cite(
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Answer a question from documents, and show which of their sentences the answer rests on."""
+    """Answer a question from documents, and show which of their sentences the answer rests on.
+
+    Example: normxlogit cite notes/*.txt --question "Who built the pool?" --model FOLDER
+    """
     required(model, NO_LANGUAGE_MODEL)
     required(question, "give a question with --question")
     if verify != "auto" and not verify.isdecimal():

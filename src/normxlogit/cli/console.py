@@ -1,7 +1,9 @@
 """What all commands share: output that any terminal can show, and quiet libraries."""
 
 import os
+import shutil
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +30,7 @@ __all__ = [
     "layers_of",
     "progress",
     "quiet",
+    "wrapped",
     "write",
     "write_report",
 ]
@@ -57,6 +60,14 @@ def write(text: str) -> None:
     text = safe_output(text)
     sys.stdout.write(text.encode(encoding, errors="replace").decode(encoding))
     sys.stdout.flush()
+
+
+def wrapped(message: str) -> str:
+    """Return a message in lines that end at spaces where a terminal shows it, otherwise in one line."""
+    if not sys.stderr.isatty():
+        return message
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(message, width, break_long_words=False, break_on_hyphens=False)
 
 
 def write_report(markdown: str) -> None:

@@ -58,7 +58,10 @@ def faithfulness(
     gguf_file: GGUFFile = None,
     output: ReportFolder = None,
 ) -> None:
-    """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy)."""
+    """Measure how much the answer rests on what each method calls important (AOPC, sufficiency, accuracy).
+
+    Example: normxlogit evaluate faithfulness --dataset reviews --methods "normxlogit lime"
+    """
     check_folder(output)
     with quiet():
         from ..evaluation.datasets import TASKS
@@ -112,7 +115,10 @@ def frontier(
     gguf_file: GGUFFile = None,
     output: ReportFolder = None,
 ) -> None:
-    """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes."""
+    """Measure each method's faithfulness at several settings (AOPC, sufficiency) against its cost in forward passes.
+
+    Example: normxlogit evaluate frontier --dataset reviews --limit 50 --output out/
+    """
     sources = _checkpoints(checkpoint) or [("", dataset, model)]
     check_folder(output)
     with quiet():
@@ -162,7 +168,10 @@ def alignment(
     device: Device = AUTO,
     dtype: DType = None,
 ) -> None:
-    """Measure the share of each method's scores on the words that decide between two sentences, layer by layer."""
+    """Measure the share of each method's scores on the words that decide between two sentences, layer by layer.
+
+    Example: normxlogit evaluate alignment --data pairs.jsonl --model FOLDER
+    """
     if data is None:
         raise InputError("name a JSONL file of minimal pairs with --data; for BLiMP see python -m paper alignment")
     with quiet():
@@ -211,7 +220,10 @@ def generation(
     dtype: DType = None,
     output: ReportFolder = None,
 ) -> None:
-    """Measure how much an answer rests on the sources that each method ranks highest."""
+    """Measure how much an answer rests on the sources that each method ranks highest.
+
+    Example: normxlogit evaluate generation --data questions.jsonl --model FOLDER --output out/
+    """
     required(model, NO_LANGUAGE_MODEL)
     required(data, "name a JSONL file of questions with --data")
     check_folder(output)
@@ -266,7 +278,10 @@ def grounding(
     dtype: DType = None,
     output: ReportFolder = None,
 ) -> None:
-    """Measure how well answers that rest on evidence are told from answers without it, and choose the threshold."""
+    """Measure how well answers that rest on evidence are told from answers without it, and choose the threshold.
+
+    Example: normxlogit evaluate grounding --data cases.jsonl --model FOLDER --output out/
+    """
     required(model, NO_LANGUAGE_MODEL)
     required(data, "name a JSONL file of questions with --data")
     check_folder(output)
@@ -313,7 +328,10 @@ def next_token(
     dtype: DType = None,
     output: ReportFolder = None,
 ) -> None:
-    """Compare methods with leave-one-out: which tokens of a text does its next token rest on?"""
+    """Compare methods with leave-one-out: which tokens of a text does its next token rest on?
+
+    Example: normxlogit evaluate next-token --data texts.txt --model FOLDER --limit 50
+    """
     required(model, NO_LANGUAGE_MODEL.replace("language", "causal language"))
     required(data, "name a file of sentences with --data")
     check_folder(output)
@@ -348,7 +366,10 @@ def similarity(
     device: Device = AUTO,
     dtype: DType = None,
 ) -> None:
-    """Measure how far the tokens that each method names for a cosine are those that it loses most without."""
+    """Measure how far the tokens that each method names for a cosine are those that it loses most without.
+
+    Example: normxlogit evaluate similarity --dataset stsb --data-dir DATA --model FOLDER
+    """
     required(model, "name an embedding model with --model; the model in the package is a classifier")
     with quiet():
         import numpy as np

@@ -82,7 +82,10 @@ def explain(
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Colour the tokens that a model's answer rests on."""
+    """Colour the tokens that a model's answer rests on.
+
+    Example: normxlogit explain "The movie is mediocre." --method lime:samples=200
+    """
     check_output(output, file)
     inputs = _inputs(texts or [], file)
     kind, chosen = output_format or format_for(output), layers_of(layers)
@@ -112,7 +115,10 @@ def explain(
 
 
 def methods() -> None:
-    """List the methods, what each needs and where it comes from, and which are the defaults."""
+    """List the methods, what each needs and where it comes from, and which are the defaults.
+
+    Example: normxlogit methods
+    """
     from rich import box
     from rich.console import Console
     from rich.style import Style

@@ -52,7 +52,10 @@ def generate(
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Continue a text, and show what each generated token rests on."""
+    """Continue a text, and show what each generated token rests on.
+
+    Example: normxlogit generate "Once upon a time" --model FOLDER --output why.html
+    """
     required(model, NO_LANGUAGE_MODEL)
     if prompt is None:
         if sys.stdin.isatty():

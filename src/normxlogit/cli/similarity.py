@@ -34,7 +34,10 @@ def similarity(
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Show which tokens the cosine of two embedded texts rests on, or rank documents for a query."""
+    """Show which tokens the cosine of two embedded texts rests on, or rank documents for a query.
+
+    Example: normxlogit similarity "a red car" "a scarlet vehicle" --model FOLDER
+    """
     required(model, "name an embedding model with --model; the model in the package is a classifier")
     kind = output_format or format_for(output)
     with quiet():

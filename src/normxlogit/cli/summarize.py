@@ -26,7 +26,10 @@ def summarize(
     output_format: OutputFormat = None,
     output: OutputFile = None,
 ) -> None:
-    """Show which words get high scores over a whole corpus; of answers, what they rest on."""
+    """Show which words get high scores over a whole corpus; of answers, what they rest on.
+
+    Example: normxlogit summarize out/ --output summary.html
+    """
     kind = output_format or format_for(output)
     if kind is Format.csv:
         raise InputError("a summary is written as text, HTML or JSON, not as CSV")

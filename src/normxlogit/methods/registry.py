@@ -5,7 +5,6 @@ method can be listed, or be missing, without the seconds that importing torch ta
 first used.
 """
 
-import difflib
 import json
 import threading
 import warnings
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MethodError
+from ..results.nearest import nearest
 from ..results.schema import plain
 from .settings import Setting, parse, settings_of, split_settings, unknown
 
@@ -186,7 +186,7 @@ def describe(name: str) -> MethodInfo:
     """
     _load()
     if name not in _METHODS:
-        near = difflib.get_close_matches(str(name), _METHODS, n=3, cutoff=0.4)
+        near = nearest(str(name), _METHODS)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_METHODS)}"
         raise MethodError(f"no method named {name!r}; {hint}")
     return _METHODS[name]

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from ..results import schema
+from ..results.nearest import nearest
 
 __all__ = ["Setting", "check", "format_value", "parse", "settings_of", "split_settings", "unknown"]
 
@@ -115,7 +116,9 @@ def parse(setting: Setting, text: str) -> Any:
 
 def unknown(method: str, name: str, settings: Mapping[str, Setting]) -> str:
     """Return the message that a method has no setting of a name, and which it has."""
-    return f"{method} has no setting {name!r}; it has {', '.join(settings) or 'no settings'}"
+    near = nearest(name, settings, most=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"{method} has no setting {name!r}; {hint}it has {', '.join(settings) or 'no settings'}"
 
 
 def format_value(value: Any) -> str:

@@ -1,6 +1,5 @@
 """Errors for arguments that a function does not take, which name the right one."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -8,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..errors import InputError, MethodError
 from ..methods import list_methods
+from ..results.nearest import nearest
 
 __all__ = ["checked_arguments"]
 
@@ -81,7 +81,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
 def _unknown(name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any]) -> InputError | MethodError:
     keywords = list(keywords)
     close = [one for one in RENAMED.get(key, ()) if one in keywords]
-    close = close or difflib.get_close_matches(key, keywords, 1, 0.75)
+    close = close or nearest(key, keywords, most=1)
     if close:
         advice = f"did you mean {close[0]}=?"
     elif key in ELSEWHERE:

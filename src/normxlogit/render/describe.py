@@ -56,7 +56,8 @@ class Facts:
 def model_text(name: str) -> str:
     """Return a model's name; of a local folder its last part, for the rest of the path says nothing of the model."""
     path = PurePath(name)
-    return path.name if path.is_absolute() else name
+    local = path.is_absolute() or name.startswith((".", "~")) or len(path.parts) > 2  # names on the hub have two parts
+    return path.name or name if local else name
 
 
 def facts(a: Attribution) -> Facts:

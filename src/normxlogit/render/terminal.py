@@ -37,7 +37,7 @@ DIM = Style(dim=True)
 BOLD = Style(bold=True)
 STYLES = {"strong": BOLD, "underlined": Style(underline=True)} | dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
 """The kinds of pieces."""
-SHADES = {True: ((150, 95, 95), (190, 20, 34)), False: ((90, 105, 150), (24, 76, 190))}
+SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76, 190))}
 """Background from weak to strong, for positive and negative scores, under white letters."""
 INK = {True: (214, 60, 60), False: (62, 112, 220)}
 """Letters and bars; contrast of 4.5 to a black terminal and to a white one."""

@@ -42,6 +42,9 @@ _CLASSES: tuple[type[Result], ...] = (
 FRAGMENTS = 20
 """Results that a notebook draws of a collection."""
 
+PRINTED = 10
+"""Results that `print` shows of a collection."""
+
 KINDS = {one.kind: one for one in _CLASSES}
 """The class of each kind of result."""
 
@@ -267,7 +270,9 @@ class Attributions(list[R], Exports):
         )
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self))
+        more = len(self) - PRINTED
+        left = [f"and {more} more: slice them, or to_html(path) writes a page of all"] if more > 0 else []
+        return "\n\n".join([*map(str, self[:PRINTED]), *left])
 
     def __repr__(self) -> str:
         return f"Attributions({len(self)} results)"

@@ -1,0 +1,60 @@
+"""Terminals of 256 colours, long collections and names of local models."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from rich.color import ColorSystem
+
+from normxlogit.render import terminal
+from normxlogit.render.describe import model_text
+from normxlogit.results.collection import Attributions
+from tests.factories import make_attribution
+
+
+@pytest.mark.parametrize("strength", [sign * i / 20 for i in range(3, 21) for sign in (1, -1)])
+def test_256_colours_keep_red_and_blue(strength):
+    style = terminal._shade(strength)
+    color = style.bgcolor or style.color
+    red, green, blue = color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
+    assert (red > max(green, blue)) if strength > 0 else (blue > max(red, green))
+    assert green == blue or strength < 0
+
+
+def test_a_collection_prints_ten_and_says_how_many_more():
+    many = Attributions([make_attribution()] * 200)
+    shown = str(many)
+    assert shown.count("prediction") == 10
+    assert shown.endswith("and 190 more: slice them, or to_html(path) writes a page of all")
+    assert "slice them" not in str(many[:10])
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("/data/models/mine", "mine"),
+        ("./runs/3/best", "best"),
+        ("../mine/", "mine"),
+        ("~/models/mine", "mine"),
+        ("runs/3/best", "best"),
+        ("org/model", "org/model"),
+        ("bert", "bert"),
+        (".", "."),
+    ],
+)
+def test_a_local_model_is_called_by_its_folder(name, shown):
+    assert model_text(name) == shown
+
+
+def test_terminals_of_256_colors_get_no_more():
+    code = (
+        "from tests.factories import make_attribution as make\n"
+        "from normxlogit.render.terminal import text_of_blocks\n"
+        "print(ascii(text_of_blocks(make()._blocks(), color=True)))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "COLORTERM"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    text = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert "48;5;" in text.stdout
+    assert "48;2;" not in text.stdout
