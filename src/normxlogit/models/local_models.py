@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from ..tasks import TASKS, task_name
+from ..tasks import TASKS, TaskName, task_name
 
 __all__ = ["SMALL", "LocalModel", "local_models"]
 
@@ -41,7 +41,7 @@ def local_models() -> list[LocalModel]:
     return sorted(models, key=lambda model: model.label.casefold())
 
 
-def _task(file: Path) -> str | None:
+def _task(file: Path) -> TaskName | None:
     """Return the task of a model by its config.json, None if it is not one of texts."""
     try:
         config = json.loads(file.read_bytes())
