@@ -106,16 +106,17 @@ def _draw_points(axes: Any, points: Sequence[Point], looks: Mapping[str, tuple[A
             label=f"{result.aopc:.3f}  {shortened(point.method, NAME)}" if is_named else None,
         )
     listed = f" ({len(named)} of {len(measured)}; the others are grey)" if len(named) < len(measured) else ""
-    axes.legend(
-        title=f"AOPC and method{listed}",
-        alignment="left",
-        loc="upper center",
-        bbox_to_anchor=(0.45, -0.17),
-        fontsize=8,
-        title_fontsize=8,
-        labelspacing=0.25,
-        handletextpad=0.2,
-    )
+    if named:
+        axes.legend(
+            title=f"AOPC and method{listed}",
+            alignment="left",
+            loc="upper center",
+            bbox_to_anchor=(0.45, -0.17),
+            fontsize=8,
+            title_fontsize=8,
+            labelspacing=0.25,
+            handletextpad=0.2,
+        )
     axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
