@@ -75,6 +75,14 @@ def test_a_copy_that_differs_is_refused():
         compare(task.copy, row, row)
 
 
+def test_a_copy_that_cannot_be_compared_is_a_note_on_results(monkeypatch):
+    explainer, answers = Explainer(tiny.model("bert"), tiny.tokenizer()), [None, LOGITS]
+    monkeypatch.setattr(proof, "private_clone", lambda model: lambda **inputs: {"logits": answers.pop()})
+    explainer._model.copy.adapted = True
+    notes = explainer(tiny.TEXTS[0], method="normxlogit").notes
+    assert [note for note in notes if "returns no logits that the copy" in note]
+
+
 def test_a_model_that_makes_as_many_distances_as_its_configuration_says_is_cut_there():
     model = build("causal-lm", "mpt")
     model.config.max_seq_len = 30
@@ -168,7 +176,8 @@ LOGITS = torch.tensor([[1.0, 2.0]])
         (LOGITS, LOGITS, None),
         (None, LOGITS, None),
         (LOGITS, None, None),
-        (LOGITS, LOGITS * torch.nan, None),
+        (LOGITS, LOGITS * torch.nan, "by nan"),
+        (LOGITS * torch.nan, LOGITS * torch.nan, None),
         (LOGITS * torch.nan, LOGITS, "by nan"),
         (LOGITS[:, :1], LOGITS, "by inf"),
         (LOGITS - 0.5, LOGITS, r"by 0\.5"),

@@ -3,7 +3,7 @@
 import inspect
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from ..surgery.headpiece import answer_of
 from ..surgery.layer_outputs import LayerOutput
 from ..surgery.pool import Lease, Pool
 from ..surgery.proofs import SUMS, tolerance_for
-from ..surgery.readout import Readout, attention_sinks, read_out
+from ..surgery.readout import Readout, read_out, readers
 from ..surgery.run import Replace, Site, in_turn
 from ..surgery.trace import tensor_of, with_tensor
 from ..tasks.positions import at
@@ -29,7 +29,7 @@ from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass, no_states
 from .proof import reading
 from .task_model import TaskModel
-from .token_tables import find_token_tables, replaced_rows
+from .token_tables import possible_tables, replaced_rows, token_tables, watched
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -288,9 +288,12 @@ class FrozenModel:
                     * (self.model.vocabulary_size - 1)
                     // (PROOF_ROWS - 1)
                 )
+            tables, looked_up = self._possible_tables(inputs), set[str]()
             with torch.no_grad():
-                model_answer = self.model.answer(inputs, position, rows)  # (1, C), or (1, T, C)
-            self._token_tables = self._find_token_tables(inputs)
+                watching = watched(tables, inputs["input_ids"], looked_up) if tables else None
+                model_answer = self.model.answer(inputs, position, rows, replace=watching)  # (1, C), or (1, T, C)
+            self._token_tables, untried = token_tables(self.model, inputs, [p for p in tables if p in looked_up])
+            self.model.copy.note_untried(untried)
             with self._pool.lease() as network:
                 network.prove(
                     lambda: self._from_leaf(network, inputs, position, rows),
@@ -299,11 +302,9 @@ class FrozenModel:
                 )
             self._opened, self._proved = network.opened, True
 
-    def _find_token_tables(self, inputs: dict[str, Tensor]) -> tuple[str, ...]:
-        """Find the tables beside the word embeddings in which token ids are looked up, before the proof."""
-        if self._embeddings is None or "input_ids" not in inputs:
-            return ()
-        return find_token_tables(self.model, inputs)
+    def _possible_tables(self, inputs: dict[str, Tensor]) -> list[str]:
+        """Return what a model may look its token ids up in beside the word embeddings."""
+        return [] if self._embeddings is None or "input_ids" not in inputs else possible_tables(self.model)
 
     def _from_leaf(
         self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None
@@ -351,47 +352,6 @@ class FrozenModel:
             yield
         finally:
             self._pool.release(frozen.lease)
-
-
-def readers(
-    outputs: Mapping[int, LayerOutput],
-    masks: Mapping[bool, Tensor],
-    threshold: float | None,
-    readouts: dict[int, Readout],
-) -> dict[str, Replace]:
-    """Return the `replace=` of `run` with which contributions are read at layers' outputs.
-
-    Args:
-        outputs: By place, where the outputs are returned.
-        masks: Real tokens, (B, T), by whether the place is of a source.
-        threshold: From how many times the median on a state is an attention sink; None for never.
-        readouts: By place, what was read; filled by the pass.
-    """
-    by_path: dict[str, dict[int, tuple[int, LayerOutput]]] = {}
-    for place, output in outputs.items():
-        by_path.setdefault(output.path, {})[output.call] = place, output
-
-    def reader(at: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
-        calls = itertools.count(1)
-
-        def read(returned: Any, _: Any, __: Any) -> Any:
-            call, state = next(calls), tensor_of(returned)
-            if call not in at or state is None:
-                return None
-            place, output = at[call]
-            sinks, mask = None, masks[place < 0]
-            with torch._C.DisableTorchFunction():
-                if threshold is not None and place:  # the embedding of a bright patch among dark ones is not a sink
-                    tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
-                    sinks = attention_sinks(tokens, mask, threshold) if tokens.shape[:2] == mask.shape else None
-                flowing, readouts[place] = read_out(
-                    state, output.axes, sinks, length=mask.shape[1], positions=output.positions
-                )
-            return with_tensor(returned, flowing)
-
-        return read
-
-    return {path: reader(at) for path, at in by_path.items()}
 
 
 def _frozen(run: ForwardPass) -> FrozenPass:

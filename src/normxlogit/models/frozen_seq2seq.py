@@ -14,12 +14,12 @@ from ..surgery.autocast import without_autocast
 from ..surgery.frozen import FrozenNetwork
 from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.pool import private_clone
-from ..surgery.readout import PLAIN, Readout, read_out
+from ..surgery.readout import PLAIN, Readout, read_out, readers
 from ..surgery.run import Replace, in_turn
 from ..surgery.trace import hidden_of, trace
 from .embeddings import table_of
 from .forward_pass import ForwardPass, FrozenPass, no_states
-from .frozen_model import LONG, FrozenModel, readers
+from .frozen_model import LONG, FrozenModel
 from .layers import ReadAt, layers_read
 from .proof import reading
 from .task_model import TaskModel
@@ -121,9 +121,9 @@ class FrozenSeq2Seq(FrozenModel):
                 table(ids).detach().clone() for table, ids in zip(self._tables_of_sides(), _ids(inputs), strict=True)
             ]
 
-    def _find_token_tables(self, inputs: dict[str, Tensor]) -> tuple[str, ...]:
-        """Find none: what both sides look up is replaced as word embeddings."""
-        return ()
+    def _possible_tables(self, inputs: dict[str, Tensor]) -> list[str]:
+        """Return none: what both sides look up is replaced as word embeddings."""
+        return []
 
     def _from_leaf(
         self, network: FrozenNetwork, inputs: dict[str, Tensor], position: Tensor | None, rows: Tensor | None

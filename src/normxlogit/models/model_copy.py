@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -132,6 +133,11 @@ class ModelCopy:
         if self.parts is None:
             raise UnsupportedModelError("the model has not read anything yet")
         return self.parts
+
+    def note_untried(self, note: str | None) -> None:
+        """Add a note to all results: what could not be proved because it could not be tried; None adds nothing."""
+        if note is not None:
+            self.parts = replace(self.known_parts, untried=(*self.known_parts.untried, note))
 
     def after(self, layer: int, states: tuple[Tensor, ...], inputs: Mapping[str, Any], length: int) -> Tensor:
         """Return a layer's output as the head would read it, (B, T, H).

@@ -55,7 +55,7 @@ def first_alone(batch: Batch) -> dict[str, Tensor]:
     return {n: v[:1][mask[:1]][None] if v.shape == mask.shape else v[:1] for n, v in batch.inputs.items()}
 
 
-def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> None:
+def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mapping[str, Tensor]) -> str | None:
     """Compare the answer of the copy that is explained with that of the model as its owner calls it.
 
     Args:
@@ -63,20 +63,28 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
         inputs: One text, as the copy takes it.
         caller_inputs: The same, as the model takes it.
 
+    Returns:
+        Why they could not be compared, as a note on results; None where they were.
+
     Raises:
-        HeadMismatchError: If they differ.
+        HeadMismatchError: If they differ, also where only one is NaN or infinite.
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
         expected = answer_of(private_clone(copy.called)(**caller_inputs))
-    if actual is None or expected is None or not is_finite(expected):
-        return  # `find_parts` raises what is missing
+    if actual is None:
+        return None  # `find_parts` raises what is wrong
+    if expected is None:
+        return f"{type(copy.called).__name__} returns no logits that the copy that is explained could be compared with"
+    if not (is_finite(actual) or is_finite(expected)):
+        return None  # the same
     difference = copy_answers_as_the_model(actual, expected)
     if difference is not None:
         raise HeadMismatchError(
             f"the copy of {type(copy.module).__name__} that is explained gives logits that differ from the model's "
             f"own by {difference:.2g}"
         )
+    return None
 
 
 @contextmanager

@@ -213,13 +213,14 @@ class TaskModel:
             return copy
         with copy.lock:
             if copy.parts is None:
-                sample = sample_of(batch, self.task)
+                sample, untried = sample_of(batch, self.task), None
                 with reading(copy.module, batch.inputs), without_autocast(sample):
                     if copy.adapted:
                         row = first_alone(batch)
-                        compare(copy, row, self.task.caller_inputs(row, batch, self.device))
+                        untried = compare(copy, row, self.task.caller_inputs(row, batch, self.device))
                     parts = find_parts(copy.pool, sample, self.filler)
                 copy.parts = self.task.settle(parts, copy.pool, self)
+                copy.note_untried(untried)
         return copy
 
     def run(self, batch: Batch, *, layers: bool = False, predict: bool = True) -> ForwardPass:

@@ -1,23 +1,24 @@
 """Tables beside the word embeddings that a model looks its token ids up in, as Gemma does for each layer."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..surgery.memory import refuse_to_hide
-from ..surgery.run import Replace, Site, main_input
+from ..surgery.run import Replace, main_input
 from .task_model import TaskModel
 
-__all__ = ["find_token_tables", "replaced_rows"]
+__all__ = ["possible_tables", "replaced_rows", "token_tables", "watched"]
 
 
 def replaced_rows(paths: Iterable[str], ids: Tensor, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
     """Return the `replace=` of `run` with which a model reads other rows than it looks up.
 
     Args:
-        paths: Of the tables, see `find_token_tables`.
+        paths: Of the tables, see `token_tables`.
         ids: The token ids that the model is called with, (B, T).
         change: Is given the rows of a table, (B, T, H'), and returns what takes their place.
     """
@@ -28,43 +29,65 @@ def replaced_rows(paths: Iterable[str], ids: Tensor, change: Callable[[Tensor], 
     return dict.fromkeys(paths, replace)
 
 
-@torch.no_grad()
-def find_token_tables(model: TaskModel, inputs: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """Find the tables other than the word embeddings in which a model looks up its token ids.
-
-    They are tried with two texts, for positions or segments may be the same numbers as the tokens of one.
+def possible_tables(model: TaskModel) -> list[str]:
+    """Return the paths of the tables that a model may look up its token ids in, other than the word embeddings.
 
     Args:
         model: A model with word embeddings.
-        inputs: A text as the model takes it.
-
-    Returns:
-        Their paths; no ordinary model has any.
     """
-    modules = dict(model.module.named_modules())
-    tables = [path for path, module in modules.items() if _is_table(module) and module is not model.embeddings.table]
+    modules, words = dict(model.module.named_modules()), model.embeddings.table
+    tables = [path for path, module in modules.items() if _is_table(module) and module is not words]
     tables = [
         path for path in tables if path.rpartition(".")[0] not in tables
     ]  # what an adapter has put its own around
-    tables = [path for path in tables if modules[path.rpartition(".")[0]] is not model.embeddings.table]
-    ids = inputs["input_ids"]
-    for other in (ids, _another(ids, model.filler)):
-        if tables:
-            looked_up = _looked_up_in(model, {**inputs, "input_ids": other}, tables)
-            tables = tables if looked_up is None else [path for path in tables if path in looked_up]
-    return tuple(tables)
+    return [path for path in tables if modules[path.rpartition(".")[0]] is not words]
 
 
-def _looked_up_in(model: TaskModel, inputs: Mapping[str, Tensor], tables: list[str]) -> set[str] | None:
-    """Return the tables that token ids are looked up in; None for a text that the model cannot read."""
-    sites = {path: Site(path, call=0, is_input=True) for path in tables}
-    try:
-        recorded = model.copy.run(inputs, record=sites.values(), stop=model.parts.trunk_site).recorded
-    except Exception as error:  # the same tokens in another order need not be a text
-        refuse_to_hide(error)
-        return None
-    ids = inputs["input_ids"]
-    return {path for path, site in sites.items() if any(_same(indices, ids) for indices in recorded.get(site, ()))}
+def watched(paths: Iterable[str], ids: Tensor, looked_up: set[str]) -> dict[str, Replace]:
+    """Return the `replace=` of `run` that notes in which tables token ids are looked up.
+
+    Args:
+        paths: Of the tables.
+        ids: The token ids that the model is called with, (B, T).
+        looked_up: The paths of those that were; filled by the pass.
+    """
+
+    def watch(path: str, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _same(main_input(args, kwargs), ids):
+            looked_up.add(path)
+
+    return {path: partial(watch, path) for path in paths}
+
+
+@torch.no_grad()
+def token_tables(
+    model: TaskModel, inputs: Mapping[str, Tensor], paths: Collection[str]
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the tables that a model looks its token ids up in with a second text, too.
+
+    Positions or segments may be the same numbers as the tokens of one text.
+
+    Args:
+        model: The model.
+        inputs: A text as the model takes it.
+        paths: The tables that its token ids were looked up in; no ordinary model has any.
+
+    Returns:
+        Their paths, and what could not be tried, as a note on results.
+    """
+    looked_up: set[str] = set()
+    if paths:
+        ids = _another(inputs["input_ids"], model.filler)
+        try:
+            watching = watched(paths, ids, looked_up)
+            model.copy.run({**inputs, "input_ids": ids}, replace=watching, stop=model.parts.trunk_site)
+        except Exception as error:  # the same tokens in another order need not be a text
+            refuse_to_hide(error)
+            return tuple(paths), (
+                f"frozen-gradient takes what {', '.join(paths)} holds for the tokens', which was not tried on a second "
+                "text: the model does not read this one's tokens in another order"
+            )
+    return tuple(path for path in paths if path in looked_up), None
 
 
 def _another(ids: Tensor, filler: int) -> Tensor:

@@ -15,7 +15,7 @@ from .headpiece import Head, Headpiece, answer_of, output_embedding
 from .layer_outputs import embedding_output, layer_outputs
 from .layer_to_head import before_layers, find_tail
 from .memory import refuse_to_hide
-from .model_proofs import answers_again, holds_on_another_text, rows_are_of_the_vocabulary
+from .model_proofs import holds_on_another_text, rows_are_of_the_vocabulary
 from .non_finite import is_finite, not_finite
 from .parts import EmbeddingTap, Parts
 from .pool import Pool, private_clone
@@ -50,7 +50,6 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
         raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
     if not is_finite(logits):
         raise not_finite(model, calls, inputs)
-    answers_again(pool, inputs, logits)
     states, embedded = states_of(outputs), embedded_of(outputs)
     skipped: dict[str, Form] = {}
     if plain:
@@ -66,16 +65,15 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     if not plain:
         candidates = _trunk_candidates(model, calls, states)
     filled = _padded_inside(calls, inputs["input_ids"])
-    compared = None if filled else logits
     count = inputs["input_ids"].shape[1]
     parts = replace(Parts.of_embedding(None, ""), states_late=first is not None)
     try:
         head, trunk, tokenwise = _proved_head(pool, candidates, inputs, logits, filler, skipped)
-        untried = holds_on_another_text(pool, head, inputs, compared, tokenwise)
+        untried = holds_on_another_text(pool, head, inputs, logits, tokenwise, side_by_side=not filled)
         token_pooling = None if filled else _proved_token_pooling(pool, head, trunk, calls, count, filler)
     except HeadMismatchError as error:
         parts = replace(parts, no_head=str(error))
-        untried = holds_on_another_text(pool, None, inputs, compared, False)
+        untried = holds_on_another_text(pool, None, inputs, logits, False, side_by_side=not filled)
         if embedded is not None and embedded.shape[1] != count and not filled:  # latents, of which none is a token
             states, embedded = None, None
     else:

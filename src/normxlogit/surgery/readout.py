@@ -4,15 +4,20 @@ A hidden state h flows on beside a leaf with one number for each token, whose gr
 contribution, summed over the width: no gradient as wide as a state is kept, whatever the number of layers.
 """
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .frozen_maps import measured
-from .trace import Axes
+from .layer_outputs import LayerOutput
+from .run import Replace
+from .trace import Axes, tensor_of, with_tensor
 
-__all__ = ["PLAIN", "Readout", "attention_sinks", "read_out"]
+__all__ = ["PLAIN", "Readout", "attention_sinks", "read_out", "readers"]
 
 PLAIN: Axes = (0, 1, 2)
 """The axes of a state that is held as (B, T, H)."""
@@ -106,3 +111,44 @@ def attention_sinks(state: Tensor, mask: Tensor, threshold: float) -> Tensor:
     median = norms.masked_fill(~real, torch.nan).nanmedian(-1, keepdim=True).values  # (B, 1)
     sinks: Tensor = (norms > threshold * median) & real  # (B, T)
     return sinks
+
+
+def readers(
+    outputs: Mapping[int, LayerOutput],
+    masks: Mapping[bool, Tensor],
+    threshold: float | None,
+    readouts: dict[int, Readout],
+) -> dict[str, Replace]:
+    """Return the `replace=` of `run` with which contributions are read at layers' outputs.
+
+    Args:
+        outputs: By place, where the outputs are returned.
+        masks: Real tokens, (B, T), by whether the place is of a source.
+        threshold: From how many times the median on a state is an attention sink; None for never.
+        readouts: By place, what was read; filled by the pass.
+    """
+    by_path: dict[str, dict[int, tuple[int, LayerOutput]]] = {}
+    for place, output in outputs.items():
+        by_path.setdefault(output.path, {})[output.call] = place, output
+
+    def reader(at: Mapping[int, tuple[int, LayerOutput]]) -> Replace:
+        calls = itertools.count(1)
+
+        def read(returned: Any, _: Any, __: Any) -> Any:
+            call, state = next(calls), tensor_of(returned)
+            if call not in at or state is None:
+                return None
+            place, output = at[call]
+            sinks, mask = None, masks[place < 0]
+            with torch._C.DisableTorchFunction():
+                if threshold is not None and place:  # the embedding of a bright patch among dark ones is not a sink
+                    tokens = state.permute(output.axes).flatten(2)[:, : mask.shape[1]]  # (B, T, H), streams in a row
+                    sinks = attention_sinks(tokens, mask, threshold) if tokens.shape[:2] == mask.shape else None
+                flowing, readouts[place] = read_out(
+                    state, output.axes, sinks, length=mask.shape[1], positions=output.positions
+                )
+            return with_tensor(returned, flowing)
+
+        return read
+
+    return {path: reader(at) for path, at in by_path.items()}
