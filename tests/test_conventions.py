@@ -3,9 +3,13 @@
 import dataclasses
 import importlib
 import inspect
+import json
 import pkgutil
+from pathlib import Path
 
 import normxlogit
+
+ROOT = Path(__file__).parent.parent
 
 CHANGED_WHILE_MADE = {
     "corpus.folder.Manifest",
@@ -49,3 +53,13 @@ def test_every_argument_has_a_name():
     for name, function in functions.items():
         kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
         assert inspect.Parameter.POSITIONAL_ONLY not in kinds, name
+
+
+def test_the_listed_mutations_are_of_the_code_as_it_is():
+    """A change that no longer fits is never tried, and its test never judged."""
+    listed = json.loads((ROOT / "scripts" / "listed_mutations.json").read_text(encoding="utf-8"))
+    assert listed
+    for one in listed:
+        code = (ROOT / "src" / "normxlogit" / one["path"]).read_text(encoding="utf-8")
+        assert code.count(one["old"]) == 1, f"{one['path']}: {one['breaks']}"
+        assert all((ROOT / path).exists() for path in one["tests"].split()), one["tests"]

@@ -32,23 +32,6 @@ def test_alternatives_can_be_asked_for_layers():
     assert registry.alternatives(per_layer=True) == "normxlogit or logat work on any model with a head"
 
 
-def test_what_is_scored_token_by_token_is_known():
-    """Long texts, completions and the prompt's sources ask for it."""
-    assert {method.name for method in list_methods() if method.tokenwise} == {"normxlogit", "logat", "input-norm"}
-
-
-def test_what_scores_have_a_sign_and_what_layers_is_known():
-    known = {method.name: method for method in list_methods()}
-    assert {name for name, method in known.items() if method.per_layer} == {
-        "normxlogit", "logat", "frozen-gradient", "decompx",
-        "alti", "attention-rollout", "globenc", "value-zeroing",
-    }  # fmt: skip
-    assert {name for name, method in known.items() if method.signed} == {
-        "normxlogit", "logat", "frozen-gradient", "decompx",
-        "gradient-x-input", "integrated-gradients", "context-cite", "guided-lime", "kernel-shap", "lime", "occlusion",
-    }  # fmt: skip
-
-
 # --- methods of other packages ----------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,5 @@
 import pytest
 
-from normxlogit import cli
-from normxlogit.cli import console
-from normxlogit.errors import DataError
 from normxlogit.results.characters import direction, one_line, quoted, safe, safe_output, visible
 
 HIDDEN = "\x1b\x07\x00\r\x7f\x85\x9b\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069\ud800"
@@ -24,22 +21,6 @@ def test_output_keeps_colours_only():
     assert safe_output("\x1b[1;31mred\x1b[0m") == "\x1b[1;31mred\x1b[0m"
     for sequence in ("\x1b]0;title\x07", "\x1b[2J", "\x1b[31", "\x1bc"):
         assert "\x1b" not in safe_output(sequence)
-
-
-def test_the_command_line_shows_no_control_sequences(capsys, monkeypatch):
-    def fail(**_):
-        raise DataError(f"no label 'x{HIDDEN}y'\n")
-
-    monkeypatch.setattr(cli, "app", fail)
-    with pytest.raises(SystemExit) as stop:
-        cli.main([])
-    said = capsys.readouterr().err
-    assert stop.value.code == 2
-    assert not set(HIDDEN) & set(said)
-    assert said.count("\n") == 1
-    assert said.startswith("error: no label 'x")
-    console.write(f"a{HIDDEN}b\n")
-    assert not set(HIDDEN) & set(capsys.readouterr().out)
 
 
 def test_white_space_is_made_visible():
