@@ -66,7 +66,7 @@ DEFAULTS: dict[Use, Default] = {
         "explain, compare, app: everything but language models",
         ("normxlogit", "frozen-gradient"),
         "1 + 2",
-        "the paper's method (AOPC 0.427), and the most faithful one for two passes (0.654)",
+        "the paper's method (AOPC 0.427), and the most faithful one for two passes (0.663)",
         "frontier.md",
     ),
     "completions": Default(
