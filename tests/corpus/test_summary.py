@@ -39,7 +39,9 @@ def test_the_sums(runs):
     folder, _ = runs
     summary = summarize(folder / "one", top=1000, min_count=2)
     wanted = {key: values for key, values in places(folder / "one").items() if len(values) >= 2}
-    assert {(u.label, u.text) for u in summary.highest} == set(wanted)
+    positive = {key for key, values in wanted.items() if np.mean([score for score, _ in values]) > 0}
+    assert {(u.label, u.text) for u in summary.highest} == positive < set(wanted), "no negative mean is a largest one"
+    assert summary.rare == len(places(folder / "one")) - len(wanted)
     for unit in summary.highest:
         scores = np.array([score for score, _ in wanted[unit.label, unit.text]])
         assert unit.count == len(scores)
@@ -198,6 +200,29 @@ def test_the_page_links_to_texts_and_escapes_them(tmp_path):
     assert 'id="text-0"' in content
     assert "<b>good" not in content
     assert "&lt;b&gt;good" in content
+
+
+def test_failed_rows_are_told_with_their_reasons(tmp_path):
+    attribute(explainer(), [{"text": "good"}, {"text": ""}, {"text": " "}] * 2, tmp_path, shard_rows=2)
+    summary = summarize(tmp_path)
+    (failure,) = summary.failures
+    assert (failure.rows, failure.examples) == (4, ["1", "2", "4"])
+    assert f">{failure.reason}<" in page(summary)
+    assert "1 tokens that stand at fewer than 5 places" in page(summary)
+
+
+def test_the_command_writes_words_and_the_summary_tells_the_share_of_special_tokens(tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("A state-of-the-art film.\n" * 6)
+    for options, unit in (([], "words"), (["--no-words"], "tokens")):
+        out = tmp_path / unit
+        assert command(capsys, "attribute", tmp_path / "texts.txt", "--output", out, *options)[0] == 0
+        summary = summarize(out)
+        assert summary.unit == unit
+        special = next(mass for mass in summary.mass if mass.kind == "special")
+        assert special.mass > 0.01
+        assert f"{special.mass:.1%} of the scores are on special tokens" in page(summary)
+        words = {one.text for one in summary.highest}
+        assert ("state-of-the-art" in words) is (unit == "words")
 
 
 def test_the_command(runs, capsys, tmp_path):

@@ -135,7 +135,10 @@ def attribute(
         LongText,
         typer.Option(help="For a text over the model's length: its beginning, all of it in windows, or an error row."),
     ] = LongText.truncate,
-    words: Annotated[bool, typer.Option("--words", help="Write words with their scores too.")] = False,
+    words: Annotated[
+        bool | None,
+        typer.Option("--words/--no-words", help="Write words with their scores too; by default where there are any."),
+    ] = None,
     merge: MergeChoice = None,
     input_format: Annotated[InputFormat | None, typer.Option(help="Format, where names do not tell it.")] = None,
     shard_rows: Annotated[
@@ -166,6 +169,9 @@ def attribute(
         if engine is Engine.ray and device == AUTO:
             device = "cpu"  # workers bring their model to a GPU of their own
         explainer = load(model, device, dtype, gguf_file, batch_tokens=batch_tokens)
+        if words is None:
+            has_words = explainer._model.task.reads_tokens and getattr(explainer.tokenizer, "is_fast", False)
+            words = has_words and sources is None and answer_column is None
         options: dict[str, Any] = {**targets_of(explainer, target or [], contrast, all_labels=all_labels)}
         if engine is Engine.ray:
             from ..corpus.ray_engine import Cluster

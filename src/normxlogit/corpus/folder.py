@@ -224,6 +224,20 @@ class Folder:
             if read.is_dir() and Path(self.path).resolve().is_relative_to(read):
                 raise DataError(f"{self.place} lies in {name}, which is read as a whole; give another --output")
 
+    def failures(self, shards: Iterable[int]) -> Iterator[tuple[str, str]]:
+        """Yield id and reason of the rows of some shards that have no result.
+
+        Args:
+            shards: Shards with such rows.
+
+        Raises:
+            DataError: If a file of errors cannot be read.
+        """
+        for index in shards:
+            with self._reading(self._file(ERRORS, index)) as file:
+                table = file.read(columns=["id", "reason"])
+            yield from zip(map(str, table["id"].to_pylist()), map(str, table["reason"].to_pylist()), strict=True)
+
     def first_error(self, manifest: Manifest) -> tuple[int, str]:
         """Return the first row without a result, and why it has none; there must be one.
 

@@ -14,7 +14,7 @@ from ..results.schema import plain
 from .answer_summary import AnswerSummary, summarize_answers
 from .formats import arrow_module
 from .run_tables import RunTables
-from .units import Mass, Rate, Unit
+from .units import Failure, Mass, Rate, Unit
 
 __all__ = ["Summary", "summarize"]
 
@@ -22,6 +22,9 @@ Z = 1.96
 """Standard errors of a 95% interval."""
 
 EXAMPLES = 3
+
+UNIT_COUNTS = "SELECT label, text, sum(count) AS n FROM units_words GROUP BY label, text"
+"""At how many places each unit stands."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,13 @@ class Summary:
         unit: "words" or "tokens".
         rows: Texts with a result.
         errors: Rows without one.
+        failures: Why they have none, the most frequent reasons first.
+        min_count: Least places of a unit in the lists.
+        rare: Units that stand at fewer places.
         complete: Whether the run was finished, so that these are all rows.
         labels: How often each label was predicted.
-        highest: For each label the units with the largest mean score.
-        totals: For each label those with the largest sum.
+        highest: For each label the units with the largest mean score above 0.
+        totals: For each label those with the largest sum above 0.
         against: Units that most often speak against the prediction; empty for methods without a sign.
         mass: Where the scores are.
         accuracy: Share of right answers, None without a gold column.
@@ -53,6 +59,9 @@ class Summary:
     unit: str
     rows: int
     errors: int
+    failures: list[Failure]
+    min_count: int
+    rare: int
     complete: bool
     labels: dict[str, int]
     highest: list[Unit]
@@ -111,7 +120,9 @@ def summarize(
 class _Run(RunTables):
     """The sums over the shards of a run."""
 
-    def collect(self, rows: str = "shards", right: str = "NULL::BOOLEAN", into: str = "units") -> None:
+    def collect(
+        self, rows: str = "shards", right: str = "NULL::BOOLEAN", into: str = "units", unit: str | None = None
+    ) -> None:
         """Read the shards once: the sums of each unit by label and right or wrong answer, as a table.
 
         A row explains K labels at L layers; of the layers the last one counts.
@@ -121,9 +132,11 @@ class _Run(RunTables):
             right: The expression that says whether an answer is right.
             into: The name of the table; with `_words` behind it a view of the units that are neither special tokens nor
                 punctuation.
+            unit: "words" or "tokens"; by default that of the run.
         """
-        units, scores = ("words", "word_scores") if self.unit == "words" else ("tokens", "scores")
-        sequences = "list_transform(words, lambda x: 0)" if self.unit == "words" else "sequence_ids"
+        words = (unit or self.unit) == "words"
+        units, scores = ("words", "word_scores") if words else ("tokens", "scores")
+        sequences = "list_transform(words, lambda x: 0)" if words else "sequence_ids"
         n = f"len({units})"
         layers = f"greatest(len({scores}) // greatest({n} * len(target), 1), 1)"
         self.ask(
@@ -157,6 +170,8 @@ class _Run(RunTables):
         """Return the summary."""
         rows, right = ("shards", "NULL::BOOLEAN") if gold is None else self._with_gold(gold)
         self.collect(rows, right)
+        if self.unit == "words":
+            self.collect(into="tokens_of_all", unit="tokens")  # words leave special tokens out
         labels = dict(self.ask("SELECT prediction, count(*) AS n FROM shards GROUP BY ALL ORDER BY n DESC"))
         (model, method), *_ = self.ask("SELECT any_value(model), any_value(method) FROM shards")
         lists = [self._units("mean", top, least), self._units("total", top, least), []]
@@ -174,12 +189,15 @@ class _Run(RunTables):
             unit=self.unit,
             rows=sum(labels.values()),
             errors=sum(done.errors for done in self.done.values()),
+            failures=self._failures(top),
+            min_count=least,
+            rare=self.ask(f"SELECT count(*) FROM ({UNIT_COUNTS}) WHERE n < ?", least)[0][0],  # noqa: S608  # constant
             complete=self.manifest.complete and self.manifest.done.keys() <= self.done.keys(),
             labels=labels,
             highest=highest,
             totals=totals,
             against=against,
-            mass=self._mass(),
+            mass=self._mass("tokens_of_all" if self.unit == "words" else "units"),
             accuracy=None if gold is None else self.ask(f"SELECT avg(({right})::INT) FROM {rows}")[0][0],  # noqa: S608
             mistakes=[] if gold is None else self._mistakes(top, least),
             texts={name: text for name, text in texts.values() if text is not None},
@@ -201,7 +219,7 @@ class _Run(RunTables):
             )
             SELECT label, text, n, mean, mean - half, mean + half, total, against, []::VARCHAR[],
                    list_sort(places, '{"DESC" if extremes == "highest" else "ASC"}')
-            FROM grouped WHERE n >= ?
+            FROM grouped WHERE n >= ? AND {order} > 0
             QUALIFY row_number() OVER (PARTITION BY label ORDER BY {order} DESC, text) <= ?
             ORDER BY label, {order} DESC, text
             """,  # noqa: S608  # no user's words
@@ -210,16 +228,24 @@ class _Run(RunTables):
         )
         return [(Unit(*row), list(dict.fromkeys(i for _, i in places))[:EXAMPLES]) for *row, places in rows]
 
-    def _mass(self) -> list[Mass]:
+    def _failures(self, most: int) -> list[Failure]:
+        """Return the reasons for rows without a result, the most frequent first."""
+        ids: dict[str, list[str]] = {}
+        for name, reason in self.folder.failures(i for i, done in sorted(self.done.items()) if done.errors):
+            ids.setdefault(reason, []).append(name)
+        failures = [Failure(reason, len(names), names[:EXAMPLES]) for reason, names in ids.items()]
+        return sorted(failures, key=lambda failure: -failure.rows)[:most]
+
+    def _mass(self, units: str) -> list[Mass]:
         """Return the share of each kind of token in the tokens, and in the magnitude of all scores."""
         rows = self.ask(
-            """
+            f"""
             SELECT CASE WHEN special THEN 'special' WHEN regexp_matches(text, '^[\\d.,:%]*\\d[\\d.,:%]*$') THEN 'number'
                         WHEN NOT regexp_matches(text, '\\w') THEN 'punctuation' ELSE 'word' END AS kind,
                    sum(count) / sum(sum(count)) OVER () AS tokens,
                    coalesce(sum(mass) / nullif(sum(sum(mass)) OVER (), 0), 0) AS mass
-            FROM units GROUP BY kind ORDER BY mass DESC
-            """
+            FROM {units} GROUP BY kind ORDER BY mass DESC
+            """  # noqa: S608  # a table of this class
         )
         return [Mass(*row) for row in rows]
 

@@ -12,6 +12,9 @@ from .units import Unit
 
 __all__ = ["cards", "page"]
 
+NOTABLE = 0.01
+"""Share of the scores on special tokens from which a note tells it."""
+
 
 class Line(NamedTuple):
     """A row of a table.
@@ -43,6 +46,12 @@ def cards(summary: Summary | AnswerSummary) -> list[Card]:
     facts = [("texts", f"{summary.rows:,}"), ("method", summary.method), ("model", model_text(summary.model))]
     notes = [f"{summary.errors:,} rows have no result"] if summary.errors else []
     notes += [] if summary.complete else ["the run is not finished"]
+    if summary.rare:
+        left_out = f"{summary.rare:,} {summary.unit} that stand at fewer than {summary.min_count} places"
+        notes.append(f"{left_out} under a label are in no list")
+    special = next((mass.mass for mass in summary.mass if mass.kind == "special"), 0.0)
+    if special >= NOTABLE:
+        notes.append(f"{special:.1%} of the scores are on special tokens, which are in no list of {summary.unit}")
     places = {text: f"text-{i}" for i, text in enumerate(summary.texts)}
     drawn = [Card([Header("", facts, notes)], "Corpus", result=False)]
     for heading, note, names, lines in _sections(summary):
@@ -93,7 +102,10 @@ def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line
             names = [unit, "places", "mean", "95% interval", what if what != "mean" else "total"]
             yield f"{label}: {heading}", "", names, [_unit(unit, what) for unit in units if unit.label == label]
     mass = [Line([m.kind, f"{m.tokens:.1%}", f"{m.mass:.1%}"], m.mass) for m in summary.mass]
-    yield "Where the scores are", "", ["kind", "share of places", "share of scores"], mass
+    yield "Where the scores are", "", ["kind", "share of tokens", "share of scores"], mass
+    if summary.failures:
+        failed = [Line([one.reason, f"{one.rows:,}", ", ".join(one.examples)], one.rows) for one in summary.failures]
+        yield "Rows without a result", "", ["reason", "rows", "ids"], failed
     if summary.accuracy is not None:
         wrong = [
             Line([r.text, f"{r.wrong:,}", f"{r.right:,}", f"{r.error_rate:.1%}", f"{r.z:+.1f}"], r.error_rate)

@@ -2,7 +2,22 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Mass", "Rate", "Unit"]
+__all__ = ["Failure", "Mass", "Rate", "Unit"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why rows have no result.
+
+    Attributes:
+        reason: The reason.
+        rows: How many rows have it.
+        examples: Ids of some of them.
+    """
+
+    reason: str
+    rows: int
+    examples: list[str]
 
 
 @dataclass(frozen=True)
