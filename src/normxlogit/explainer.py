@@ -39,8 +39,8 @@ from .results.spans import PartSpec, SourceSpec
 from .surgery.clone import unwrapped
 from .surgery.recorders import without_recorders
 from .tasks import TaskName, is_bare
-from .tasks.base import label_names
 from .tasks.choice import Question
+from .tasks.label_names import label_names
 from .tasks.positions import Position
 from .tasks.sentence_embedding import Pooling
 from .tasks.targets import Choice, TargetSpec

@@ -83,10 +83,13 @@ def test_a_content_that_a_template_changes_is_not_found_in_another_one(template,
     assert all(f"message {i} " in note for i, note in zip(lost, read.notes, strict=True))
 
 
-def test_a_message_in_parts_is_no_source_and_said_so():
+def test_a_message_of_several_texts_is_no_source_and_said_so():
     tokenizer = tiny.tokenizer()
     tokenizer.chat_template = PLAIN
-    read = read_prompt(tokenizer, [{"role": "user", "content": [{"type": "text", "text": "ok"}]}, MESSAGES[0]])
+    parts = [{"type": "text", "text": "ok"}]
+    read = read_prompt(tokenizer, [{"role": "user", "content": parts}, MESSAGES[0]])
+    assert [read.text[c.start : c.end] for c in read.contents] == ["ok", MESSAGES[0]["content"]]
+    read = read_prompt(tokenizer, [{"role": "user", "content": 2 * parts}, MESSAGES[0]])
     assert [c.message for c in read.contents] == [1]
     assert read.notes == ("message 0 is not a plain text, so it is not among the sources",)
 

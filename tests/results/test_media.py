@@ -40,6 +40,8 @@ def test_parts_without_a_place_are_refused(path, value, problem):
 
 
 def test_a_spread_keeps_the_sum_and_puts_each_part_in_its_place():
-    spread = Spread(np.array([0, 1, 1]), np.array([3, 0, 1]), np.array([1.0, 0.25, 0.75]))
-    found = spread(np.array([[2.0, 4.0]]), (2, 2))
+    spread = Spread(
+        np.zeros((2, 2, 4), np.float32), np.array([0, 1, 1]), np.array([3, 0, 1]), np.array([1.0, 0.25, 0.75])
+    )
+    found = spread(np.array([[2.0, 4.0]]))
     assert found.tolist() == [[[1.0, 3.0], [0.0, 2.0]]]

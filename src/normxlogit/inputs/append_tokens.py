@@ -1,5 +1,7 @@
 """Append generated tokens to a prompt, with incremental detokenisation."""
 
+from dataclasses import replace
+
 from transformers import PreTrainedTokenizerBase
 
 from .encoding import Encoding, readable_tokens
@@ -27,17 +29,17 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
     every = before.ids + ids
     inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
     special = (*before.special, *(i in special_ids for i in ids))
-    return Encoding(
-        inputs | {"input_ids": every},
-        (*before.tokens, *readable_tokens(tokenizer, ids)),
-        offsets,
-        None,
-        tuple(None if s else 0 for s in special),
-        special,
-        text,
-        None,
-        before.notes,
-        source=before.source,
+    return replace(
+        before,
+        inputs=inputs | {"input_ids": every},
+        tokens=(*before.tokens, *readable_tokens(tokenizer, ids)),
+        offsets=offsets,
+        word_ids=None,
+        sequence_ids=tuple(None if s else 0 for s in special),
+        special=special,
+        text=text,
+        text_pair=None,
+        position=None,
     )
 
 

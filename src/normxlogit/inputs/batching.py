@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .columns import EncodingColumns, lengths_of, sizes_of
-from .encoding import Encoding
+from .encoding import Encoding, Medium
 
 __all__ = ["Batch", "batches", "collate"]
 
@@ -57,6 +57,19 @@ class Batch:
         full = values.new_zeros((*self.mask.shape, *values.shape[1:]))  # (B, T, ...)
         full[self.mask] = values
         return full
+
+    @cached_property
+    def media(self) -> tuple[Medium, ...]:
+        """The pictures and sounds of the only text; () for texts without any."""
+        return self.encodings[0].media if len(self.encodings) == 1 else ()
+
+    @cached_property
+    def stand_ins(self) -> Tensor | None:
+        """The tokens that stand for pictures and sounds, (B, T); None where there is none."""
+        tokens = [token for medium in self.media for token in medium.tokens]
+        if not tokens:
+            return None
+        return torch.zeros_like(self.mask).index_fill(1, torch.tensor(tokens, device=self.mask.device), 1)
 
     @cached_property
     def texts(self) -> Tensor:

@@ -1,18 +1,20 @@
 """Prompts: texts, and chat messages rendered by the tokenizer's template."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import TemplateError
-from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
+from .pictures import Picture, picture_parts, read_picture
 
-__all__ = ["Content", "Prompt", "ReadPrompt", "read_prompt", "read_prompts"]
+__all__ = ["Content", "Prompt", "ReadPrompt", "read_prompt", "read_prompts", "template_options"]
 
 Prompt = str | Sequence[Mapping[str, Any]]
-"""A text, or chat messages: mappings with "role" and "content", as chat templates know them."""
+"""A text, or chat messages: mappings with "role" and "content", as chat templates know them.
+
+A content is a text, or a list of parts: {"type": "text", "text": ...} and {"type": "image", "image": ...}."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,15 @@ class ReadPrompt:
         text: The text.
         contents: Where each message's content stands; None for a prompt that was one text from the start.
         notes: Which messages could not be found in it.
+        messages: The messages, with their pictures read.
+        pictures: The pictures, in the order of the prompt.
     """
 
     text: str
     contents: tuple[Content, ...] | None
     notes: tuple[str, ...] = ()
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    pictures: tuple[Picture, ...] = ()
 
 
 def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
@@ -69,18 +75,18 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     return items, False
 
 
-def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPrompt:
+def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
     """Render a prompt as one text.
 
     What of it belongs to the template is found from the template itself: the messages are rendered again with a mark
     in the place of each content.
 
     Args:
-        tokenizer: Has the template.
+        tokenizer: Has the template; a processor, where pictures are read.
         prompt: A text or messages.
 
     Raises:
-        InputError: If it is neither, or there is no template, or it refuses the messages.
+        InputError: If it is neither, or there is no template, or it refuses the messages, or a picture cannot be read.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
@@ -88,6 +94,10 @@ def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPromp
     messages = [dict(m) for m in items if isinstance(m, Mapping) and "role" in m]
     if not messages or len(messages) != len(items):
         raise InputError("a prompt is a string or a list of messages, each with a role and a content")
+    pictures: list[Picture] = []
+    for message in messages:
+        if picture_parts(message.get("content")):
+            message["content"] = [_read_part(part, pictures) for part in message["content"]]
     if not getattr(tokenizer, "chat_template", None):
         raise InputError("the tokenizer has no chat template for messages; give the prompt as one string")
     try:
@@ -95,25 +105,53 @@ def read_prompt(tokenizer: PreTrainedTokenizerBase, prompt: Prompt) -> ReadPromp
     except (TemplateError, TypeError, KeyError, ValueError) as error:
         raise InputError(f"the chat template refuses these messages: {error}") from None
     contents, notes = _contents(tokenizer, messages, text)
-    return ReadPrompt(text, tuple(contents), tuple(notes))
+    return ReadPrompt(text, tuple(contents), tuple(notes), messages, tuple(pictures))
 
 
-def _rendered(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]]) -> str:
-    ending = {"continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt": True}
-    return str(tokenizer.apply_chat_template(messages, tokenize=False, **ending))  # type: ignore[arg-type]
+def template_options(messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the options of a chat template with which the answer follows the messages, or goes on with the last."""
+    return {"continue_final_message" if messages[-1]["role"] == "assistant" else "add_generation_prompt": True}
 
 
-def _contents(
-    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], text: str
-) -> tuple[list[Content], list[str]]:
+def _read_part(part: Any, pictures: list[Picture]) -> Any:
+    """Return a part of a message as templates know it; a picture is read, and added to those of the prompt."""
+    if not picture_parts([part]):
+        return part
+    pictures.append(read_picture(part))
+    return {"type": "image", "image": pictures[-1].image}
+
+
+def _rendered(tokenizer: Any, messages: list[dict[str, Any]]) -> str:
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, **template_options(messages)))
+
+
+def _said(message: Mapping[str, Any]) -> Any:
+    """Return what a message says: its content, of a list of parts the only text; None for several texts."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return content
+    texts = [part["text"] for part in content if isinstance(part, Mapping) and part.get("type") == "text"]
+    return texts[0] if len(texts) == 1 else None
+
+
+def _saying(message: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a message that says something else, with its pictures."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return {**message, "content": text}
+    parts = [{**part, "text": text} if part.get("type") == "text" else part for part in content]
+    return {**message, "content": parts}
+
+
+def _contents(tokenizer: Any, messages: list[dict[str, Any]], text: str) -> tuple[list[Content], list[str]]:
     """Locate the contents that are strings with a word, and return a note for each that is not found."""
-    bodies = {i: m["content"] for i, m in enumerate(messages) if isinstance(m.get("content"), str)}
+    bodies = {i: content for i, m in enumerate(messages) if isinstance(content := _said(m), str)}
     bodies = {i: content for i, content in bodies.items() if content.strip()}
     places = _together(tokenizer, messages, bodies, text)
     contents, notes = [], []
     for i, message in enumerate(messages):
         if i not in bodies:
-            if message.get("content") and not isinstance(message["content"], str):
+            if message.get("content") and not isinstance(_said(message), str):
                 notes.append(f"message {i} is not a plain text, so it is not among the sources")
             continue
         body = bodies[i].strip()
@@ -129,9 +167,7 @@ def _contents(
     return sorted(contents, key=lambda content: content.start), notes
 
 
-def _together(
-    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], bodies: Mapping[int, str], text: str
-) -> dict[int, int]:
+def _together(tokenizer: Any, messages: list[dict[str, Any]], bodies: Mapping[int, str], text: str) -> dict[int, int]:
     """Locate all contents by rendering marks in their place, if the text between them stays the same."""
     marks = {i: _mark(text, i) for i in bodies}
     marked = _marked(tokenizer, messages, marks)
@@ -150,13 +186,13 @@ def _together(
     return starts
 
 
-def _alone(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], i: int, text: str) -> int | None:
+def _alone(tokenizer: Any, messages: list[dict[str, Any]], i: int, text: str) -> int | None:
     """Locate one content by rendering a mark in its place.
 
     A template may write something of a content elsewhere too, such as its length; then it is where it is found once,
     and not without the message.
     """
-    content = messages[i]["content"]
+    content = _said(messages[i])
     body, mark = content.strip(), _mark(text, i, len(content))
     marked = _marked(tokenizer, messages, {i: mark})
     before, _, after = marked.partition(mark)
@@ -177,9 +213,9 @@ def _mark(text: str, i: int, length: int = 0) -> str:
     return mark + "q" * (length - len(mark))
 
 
-def _marked(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], marks: Mapping[int, str]) -> str:
+def _marked(tokenizer: Any, messages: list[dict[str, Any]], marks: Mapping[int, str]) -> str:
     """Render the prompt with marks for contents; empty if the template refuses a mark."""
     try:
-        return _rendered(tokenizer, [m | ({"content": marks[i]} if i in marks else {}) for i, m in enumerate(messages)])
+        return _rendered(tokenizer, [_saying(m, marks[i]) if i in marks else m for i, m in enumerate(messages)])
     except (TemplateError, TypeError, KeyError, ValueError):
         return ""

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from ..errors import InputError
+
 __all__ = ["Encoding", "Medium", "Signal", "Spread", "readable_tokens", "word_indices"]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
@@ -36,20 +38,23 @@ class Signal:
 
 
 class Spread(NamedTuple):
-    """How scores of what a model reads become scores of the places of a picture or a sound; the sum stays.
+    """The places of a picture or a sound, and how scores of what a model reads become theirs; the sum stays.
 
     Attributes:
+        where: Where each place is, (h, w, 4) in pixels or (n, 2) in seconds.
         parts: Which part each of E shares is of, (E,).
         places: At which place it is, (E,), counted through all axes of the places.
         shares: How much of the part's score is there, (E,); those of one part sum to 1.
     """
 
+    where: npt.NDArray[np.float32]
     parts: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
     shares: npt.NDArray[np.float64]
 
-    def __call__(self, scores: npt.NDArray[np.floating[Any]], shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-        """Bring scores of parts, (..., N), to places, (..., *shape)."""
+    def __call__(self, scores: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float32]:
+        """Bring scores of parts, (..., N), to places, (..., h, w) or (..., n)."""
+        shape = self.where.shape[:-1]
         rows = scores.reshape(-1, scores.shape[-1]).astype(np.float64)  # (R, N)
         totals = np.zeros((len(rows), int(np.prod(shape))))
         np.add.at(totals.T, self.places, (rows[:, self.parts] * self.shares).T)
@@ -63,15 +68,14 @@ class Medium:
     Attributes:
         name: What to call it.
         tokens: The tokens of the text that stand for it.
-        places: Where each of its places is, (h, w, 4) in pixels or (n, 2) in seconds.
-        by_token: How scores of these tokens become scores of places; None where they cannot be told apart.
-        by_part: How scores of what its entry into the model returns (`surgery.signal_entry`) become scores of places.
-        about: Further fields of its result.
+        by_token: Its places for scores of these tokens; None where they cannot be told apart.
+        by_part: Its places for scores of the parts at its entry into the model (`surgery.signal_entry`), counted
+            among the parts of all pictures and sounds of the prompt.
+        about: What else its result says of it.
     """
 
     name: str
     tokens: tuple[int, ...]
-    places: npt.NDArray[np.float32]
     by_token: Spread | None
     by_part: Spread | None
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -140,6 +144,9 @@ class Encoding:
 
         Args:
             indices: Which tokens, in their order.
+
+        Raises:
+            InputError: If a token that stands for a picture or a sound is left out, which is read whole.
         """
         chosen = list(indices)
 
@@ -158,11 +165,20 @@ class Encoding:
             word_ids=self.word_ids and of(self.word_ids),
             sequence_ids=of(self.sequence_ids),
             special=of(self.special),
+            media=tuple(_moved(one, chosen) for one in self.media),
             position=chosen.index(self.position) if self.position in chosen else None,
         )
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+
+def _moved(medium: Medium, kept: Sequence[int]) -> Medium:
+    """Return a picture or a sound whose tokens stand elsewhere."""
+    places = {old: new for new, old in enumerate(kept)}
+    if not all(token in places for token in medium.tokens):
+        raise InputError(f"a part of {medium.name} cannot be left out of the prompt: it is read whole")
+    return replace(medium, tokens=tuple(places[token] for token in medium.tokens))
 
 
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> tuple[str, ...]:

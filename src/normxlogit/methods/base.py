@@ -62,6 +62,8 @@ class Scores:
             to what is explained. None where the scores do not add up.
         sink: What attention sinks contribute, which is in no token's score, (B, K, max(L, 1)); None without sinks.
         sinks: Which tokens are attention sinks, (B, T); None without sinks.
+        parts: Scores of the N parts of pictures and sounds where they enter the model, (B, K, max(L, 1), N), which
+            belong to the sum; None where what is read of them are the tokens that stand for them.
     """
 
     values: Tensor
@@ -69,12 +71,13 @@ class Scores:
     bias: Tensor | None = None
     sink: Tensor | None = None
     sinks: Tensor | None = None
+    parts: Tensor | None = None
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
         """Apply a function to every tensor, such as a move to another device or a slice of the axes (B, K)."""
         measured = {name: change(value) for name, value in self.diagnostics.items()}
-        bias, sink = (None if part is None else change(part) for part in (self.bias, self.sink))
-        return Scores(change(self.values), measured, bias, sink, self.sinks)
+        bias, sink, parts = (None if part is None else change(part) for part in (self.bias, self.sink, self.parts))
+        return Scores(change(self.values), measured, bias, sink, self.sinks, parts)
 
 
 def remainder(request: Request, values: Tensor) -> Tensor:

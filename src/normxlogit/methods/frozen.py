@@ -11,7 +11,7 @@ from ..errors import MethodError
 from ..inputs.batching import Batch
 from ..models.contributions import Contributions, sinks_of
 from ..models.forward_pass import ForwardPass
-from ..models.frozen_model import FrozenModel
+from ..models.frozen_model import PARTS, FrozenModel
 from ..models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
 from ..models.layers import Layers, ReadAt, layer_numbers, layers_read
 from ..models.task_model import TaskModel
@@ -116,7 +116,7 @@ class FrozenGradient(Method):
             run = self._run(request.model, run.batch, request.layers)
         self._set_baseline(request, run)
         places = self._places(frozen, request.forward.batch, request.layers)
-        return self._scores(request, frozen.contributions(run, request.target, places), places)
+        return self._scores(request, frozen.contributions(run, request.target, _read(places, run.batch)), places)
 
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores | None:
         """Score by one backward pass for each place or weighted sum of them, through one frozen pass over the text.
@@ -128,15 +128,21 @@ class FrozenGradient(Method):
         if request.forward.batch.has_source:
             return self._score_both(request.model, request, places, weights)
         frozen = FrozenModel.of(request.model)
+        if request.forward.batch.media and (not self._at_the_text or self.baseline != "zero"):
+            raise MethodError(
+                f"{self.spec}: of texts with pictures or sounds the frozen gradient has no other points and baselines"
+            )
         if not self._at_the_text:
             backward = partial(
                 frozen.contributions_each, target=request.target, places=(0,), read=places, weights=weights
             )
             return self._between(request, frozen, backward, self._answer(request, frozen, places, weights))
         self._set_baseline(request, request.forward)
-        read = self._places(frozen, request.forward.batch, request.layers)
+        batch = request.forward.batch
+        layers = self._places(frozen, batch, request.layers)
+        read = _read(layers, batch)
         contributions = frozen.contributions_each(request.forward, request.target, read, places, weights)
-        return self._scores(request, contributions, read)
+        return self._scores(request, contributions, layers)
 
     def _scores(self, request: Request, contributions: Contributions, places: Sequence[int]) -> Scores:
         """Select or average the contributions read at several places: for each requested layer, or their mean."""
@@ -146,7 +152,9 @@ class FrozenGradient(Method):
         values = values * mask[:, None, None].to(values)  # (B, K, L, T)
         if not request.layers:
             values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
-        return _with_bias(values, sink, contributions.answer, contributions.sinks)
+        parts = contributions.values.get(PARTS)  # (B, K, N)
+        parts = None if parts is None else parts[:, :, None]  # (B, K, 1, N)
+        return _with_bias(values, sink, contributions.answer, contributions.sinks, parts)
 
     def _check_both(self, layers: Layers) -> None:
         """Refuse settings that encoder-decoder models do not support.
@@ -194,14 +202,18 @@ class FrozenGradient(Method):
             return frozen.read_each(request.forward.hidden, request.target, places, weights)
 
     def _places(self, frozen: FrozenModel, batch: Batch, layers: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the places that are read, see `FrozenModel.run`."""
+        """Return the places that are read, see `FrozenModel.run`.
+
+        The tokens that stand for a picture are read at layers only where it is known which of its patches each is of.
+        """
         model = frozen.model
         if layers or self.read_at == 0:
             return layers or (0,)
         outputs = model.parts.outputs
         if isinstance(self.read_at, int):
             return layers_read(self.read_at, model.layer_count() if outputs is None else len(outputs))
-        if outputs is None or model.parts.token_pooling is not None:
+        mixed = any(medium.by_token is None for medium in batch.media)
+        if outputs is None or model.parts.token_pooling is not None or mixed:
             return (0,)
         return layers_read(self.read_at, len(outputs), frozen.first_input(batch))
 
@@ -237,14 +249,24 @@ class FrozenGradient(Method):
         return _with_bias(values, torch.zeros_like(answer)[:, :, None], answer, None)
 
 
-def _with_bias(values: Tensor, sink: Tensor, answer: Tensor, sinks: Tensor | None) -> Scores:
-    """Return scores with their bias: values, sink and bias add up to the logit.
+def _read(places: tuple[int, ...], batch: Batch) -> tuple[int, ...]:
+    """Return places with that of the parts of pictures and sounds, where the word embeddings are read."""
+    return (*places, PARTS) if batch.media and places == (0,) else places
+
+
+def _with_bias(
+    values: Tensor, sink: Tensor, answer: Tensor, sinks: Tensor | None, parts: Tensor | None = None
+) -> Scores:
+    """Return scores with their bias: values, sink, parts and bias add up to the logit.
 
     Args:
         values: (B, K, L, T).
         sink: What attention sinks contribute, (B, K, L).
         answer: The explained quantities, (B, K).
         sinks: Which tokens are attention sinks, (B, T); None for none.
+        parts: Scores of the parts of pictures and sounds, (B, K, 1, N); None for none.
     """
     bias = answer.to(values)[:, :, None] - values.sum(-1) - sink.to(values)  # (B, K, L)
-    return Scores(values, bias=bias) if sinks is None else Scores(values, bias=bias, sink=sink, sinks=sinks)
+    if parts is not None:
+        bias = bias - parts.sum(-1)
+    return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)

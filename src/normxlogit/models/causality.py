@@ -34,14 +34,15 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     Raises:
         UnsupportedModelError: If quantisation changes states with every other token that is read.
     """
-    proved, longest = model.copy.causal, run.batch.mask.shape[1]
+    proved = model.copy.causal_beside if run.batch.media else model.copy.causal
+    longest = run.batch.mask.shape[1]
     if shortest == longest or proved.cover(shortest, longest):
         return True
     encodings = run.batch.encodings
     row = max(range(len(encodings)), key=lambda i: len(encodings[i]))
     text, size = encodings[row], len(encodings[row])
     half, short = max(min(size // 2, TOKENS), 1), min(SHORT, model.encoder.limit or SHORT)
-    if longest < short and not proved.refuted:
+    if longest < short and not proved.refuted and not run.batch.media:
         try:
             repeated = text.take(i % size for i in range(short))
             counts = _doubling(1, min(short // 2, TOKENS))
@@ -52,7 +53,8 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
             proved.add(1, short)
             return True
     states = run.hidden[row, run.batch.mask[row]]  # (T, H)
-    for counts in [_doubling(shortest, half)] if shortest < half else sorted({(min(shortest, TOKENS),), (shortest,)}):
+    beginnings = [_doubling(shortest, half)] if shortest < half else sorted({(min(shortest, TOKENS),), (shortest,)})
+    for counts in [(shortest,)] if run.batch.media else beginnings:  # a picture is read whole
         if _same_beginnings(model, text, states, counts):
             proved.add(counts[0], longest)
             return True

@@ -51,12 +51,13 @@ class WordEmbeddings:
         return vectors
 
     @contextmanager
-    def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[dict[str, Replace]]:
+    def replaced(self, vectors: Tensor, ids: Tensor, stand_ins: Tensor | None = None) -> Iterator[dict[str, Replace]]:
         """Replace the embeddings of ids by other vectors in one pass.
 
         Args:
             vectors: (B, T, H); brought to the embedding's precision.
             ids: The token ids that the model is called with, (B, T).
+            stand_ins: Tokens that stand for a picture or a sound, (B, T), for which it may look any id up.
 
         Yields:
             What `run` is to replace in a pass in this block.
@@ -69,6 +70,8 @@ class WordEmbeddings:
         def swap(returned: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             nonlocal times
             output, lookup_ids = tensor_of(returned), args[0] if args else next(iter(kwargs.values()))
+            if stand_ins is not None and lookup_ids.shape == ids.shape:
+                lookup_ids = torch.where(stand_ins, ids.to(lookup_ids), lookup_ids)
             placed = None if output is None else self._placed(output, vectors, ids.to(lookup_ids), lookup_ids)
             if placed is None:
                 return None

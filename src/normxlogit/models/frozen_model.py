@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,12 +22,14 @@ from ..surgery.pool import Lease, Pool
 from ..surgery.proofs import SUMS, tolerance_for
 from ..surgery.readout import Readout, read_out, readers
 from ..surgery.run import Replace, Site, in_turn
+from ..surgery.signal_entry import SignalEntry
 from ..surgery.trace import tensor_of, with_tensor
 from ..tasks.positions import at
 from ..tasks.targets import Target
 from .contributions import Contributions, contributions, read_once
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, FrozenPass, no_states
+from .frozen_media import entry_of, from_both
 from .proof import reading
 from .task_model import TaskModel
 from .token_tables import possible_tables, replaced_rows, token_tables, watched
@@ -34,7 +37,10 @@ from .token_tables import possible_tables, replaced_rows, token_tables, watched
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FrozenModel"]
+__all__ = ["PARTS", "FrozenModel"]
+
+PARTS = -2_000_000
+"""The place at which pictures and sounds enter: what their patch embedding, or first convolution, returns."""
 
 LONG = 2048
 """Tokens of a pass beyond which its layers run again in the backward pass (gradient checkpointing)."""
@@ -59,7 +65,9 @@ class FrozenModel:
         self._embeddings = _word_embeddings(model)
         self._pool = Pool(model.module, self._frozen)
         self._lock = threading.Lock()
-        self._proved = self._opened = False
+        self._opened = False
+        self._proved: set[bool] = set()  # of texts alone, of texts with pictures or sounds
+        self._entrance: SignalEntry | None = None
         self._token_tables: tuple[str, ...] = ()
 
     def _frozen(self, copy: nn.Module) -> FrozenNetwork:
@@ -88,8 +96,11 @@ class FrozenModel:
                 f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "
                 "to them from a baseline; points=1.0 and baseline=zero need none"
             )
+        ids = batch.inputs["input_ids"].clone()
+        if batch.stand_ins is not None:
+            ids = ids.masked_fill(batch.stand_ins, 0)  # the table need not have a row for what is never read
         with torch.no_grad():
-            return self._embeddings(batch.inputs["input_ids"].clone())
+            return self._embeddings(ids)
 
     def run(
         self,
@@ -104,8 +115,8 @@ class FrozenModel:
 
         Args:
             batch: What to read.
-            places: Where contributions will be wanted: layers, or 0; alone, it is the word embeddings, beside layers
-                the embedding layer's output.
+            places: Where contributions will be wanted: layers, or 0; alone, it is the word embeddings with the `PARTS`
+                of pictures and sounds, beside layers the embedding layer's output.
             vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
             sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
                 which is held where it leaves the layer; None holds none.
@@ -153,10 +164,12 @@ class FrozenModel:
             else:
                 flowing, readouts[0] = read_out((self.vectors(batch) if vectors is None else vectors).detach())
                 leaf, ids = readouts[0].leaf, batch.inputs["input_ids"]
-                table = stack.enter_context(words.replaced(flowing, ids))
+                table = stack.enter_context(words.replaced(flowing, ids, batch.stand_ins))
                 # What else is looked up for a token belongs to it: one leaf reads both contributions.
                 rows = replaced_rows(self._token_tables, ids, lambda rows: read_out(rows, leaf=leaf)[0])
                 replacing = in_turn(table, rows, replacing)  # XLNet's table is also where its embeddings are read
+                if batch.media:
+                    replacing = in_turn(replacing, self._entry(batch).reading(readouts, PARTS))
             done, _ = lease.lent.run(
                 inputs,
                 record=[site for site in (trunk, tap) if site is not None],
@@ -186,14 +199,14 @@ class FrozenModel:
     def first_input(self, batch: Batch) -> int:
         """Return the first layer whose output is read as the next one's input: 0, the embedding layer, or 1.
 
-        It is 1 where no module returns the embedding layer's output, or where later layers look up more for each token,
-        which flows past it.
+        It is 1 where no module returns the embedding layer's output, where pictures are put among the words, or where
+        later layers look up more for each token, which flows past it.
 
         Args:
             batch: A text to find with what is looked up.
         """
         self._prove(batch)
-        return 1 if self.model.parts.embedding_output is None or self._token_tables else 0
+        return 1 if self.model.parts.embedding_output is None or self._token_tables or batch.media else 0
 
     def contributions(self, run: ForwardPass, target: Target, places: Sequence[int]) -> Contributions:
         """Backpropagate through a frozen pass once for each target.
@@ -274,15 +287,21 @@ class FrozenModel:
         return outputs[layer - 1]
 
     def _prove(self, batch: Batch) -> None:
-        """Prove once, on the first text, that the frozen pass gives the model's answer and is affine."""
+        """Prove once, on the first text, that the frozen pass gives the model's answer and is affine.
+
+        The first one with a picture or a sound is proved too: it flows through more of the model.
+        """
         with self._lock, without_autocast(batch.inputs):
-            if self._proved:
+            if bool(batch.media) in self._proved:
                 return
             inputs, mask = {name: value[:1] for name, value in batch.inputs.items()}, batch.mask[:1]
             position, rows = None, None
-            if self.model.task.vocabulary:
+            if batch.media:  # read whole
+                inputs = batch.inputs
+            elif self.model.task.vocabulary:
                 inputs = {name: value[:, :PROOF_TOKENS] for name, value in inputs.items()}
-                position = mask[:, :PROOF_TOKENS].int().cumsum(-1).argmax(-1)  # (1,), the last token
+            if self.model.task.vocabulary:
+                position = mask[:, : inputs["input_ids"].shape[1]].int().cumsum(-1).argmax(-1)  # (1,), the last token
                 rows = (
                     torch.arange(PROOF_ROWS, device=position.device)
                     * (self.model.vocabulary_size - 1)
@@ -294,13 +313,21 @@ class FrozenModel:
                 model_answer = self.model.answer(inputs, position, rows, replace=watching)  # (1, C), or (1, T, C)
             self._token_tables, untried = token_tables(self.model, inputs, [p for p in tables if p in looked_up])
             self.model.copy.note_untried(untried)
+            leaf = partial(from_both, self.model, self._entry(batch), batch) if batch.media else self._from_leaf
             with self._pool.lease() as network:
                 network.prove(
-                    lambda: self._from_leaf(network, inputs, position, rows),
+                    lambda: leaf(network, inputs, position, rows),
                     model_answer,
                     SUMS * tolerance_for(model_answer),
                 )
-            self._opened, self._proved = network.opened, True
+            self._opened |= network.opened
+            self._proved.add(bool(batch.media))
+
+    def _entry(self, batch: Batch) -> SignalEntry:
+        """Return where pictures and sounds enter the model, found once."""
+        if self._entrance is None:
+            self._entrance = entry_of(self.model, batch)
+        return self._entrance
 
     def _possible_tables(self, inputs: dict[str, Tensor]) -> list[str]:
         """Return what a model may look its token ids up in beside the word embeddings."""

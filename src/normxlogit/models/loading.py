@@ -113,7 +113,7 @@ def load(
         processor = TASKS[task_kind].processor_class
         tokenizer = processor.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
     if TASKS[task_kind].reads_tokens:
-        _check_tokenizer(base, tokenizer)
+        _check_tokenizer(base, TASKS[task_kind].tokenizer_of(tokenizer))
     if target_device is not None:
         model.to(target_device)
     return model.eval(), tokenizer

@@ -51,6 +51,7 @@ class ModelCopy:
         writes_padded: Lengths of prompts, and of what is generated, that are continued in one batch as alone, padded.
         writes_together: The same of prompts of one length.
         causal: Lengths of texts whose later tokens leave the states of earlier ones alone.
+        causal_beside: The same of texts with pictures or sounds.
     """
 
     def __init__(self, caller_model: nn.Module, watched: nn.Module | None = None) -> None:
@@ -69,6 +70,7 @@ class ModelCopy:
         self.writes_padded = ProvedLengths()
         self.writes_together = ProvedLengths()
         self.causal = ProvedLengths()
+        self.causal_beside = ProvedLengths()
         self.lock = threading.RLock()
         self._places: dict[int, Tensor] = {}
 

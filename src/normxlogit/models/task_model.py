@@ -46,6 +46,7 @@ class TaskModel:
     Attributes:
         source: The user's model.
         caller_model: The same as a task model: an embedding model's trunk with its pooling, other models unchanged.
+        reader: What reads its inputs, a tokenizer or a processor.
         task: What it is for, with everything that differs by it.
 
     Raises:
@@ -68,8 +69,8 @@ class TaskModel:
         self.source = model
         kind = choose_task(model, task, labels, pooling)
         self.caller_model = kind.as_task_model(model, pooling)
+        self.reader, self.tokenizer = tokenizer, kind.tokenizer_of(tokenizer)
         self.budget = TokenBudget(counted(batch_tokens, "batch_tokens"))
-        self.tokenizer = tokenizer
         self._declared = task, labels, hypotheses
         self._lock = threading.RLock()
         self._towers: dict[str, TaskModel] = {}
@@ -90,7 +91,7 @@ class TaskModel:
         task, labels, hypotheses = self._declared
         self.caller_model = choose_task(self.source, task).as_task_model(self.source, before=self.caller_model)
         plain = unwrapped(self.caller_model)
-        made = task_of(plain, task, labels, self.tokenizer, hypotheses)
+        made = task_of(plain, task, labels, self.reader, hypotheses)
         copy = ModelCopy(self.caller_model, self.source)
         config = getattr(copy.module, "config", None)
         self.config: PretrainedConfig = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
@@ -157,9 +158,7 @@ class TaskModel:
     @property
     def vocabulary_size(self) -> int:
         """Number of outputs of a language model's head."""
-        if self.copy.outputs is not None:
-            return self.copy.outputs
-        return int(self.config.get_text_config().vocab_size)
+        return self.copy.outputs or int(self.config.get_text_config().vocab_size)
 
     @property
     def parts(self) -> Parts:
@@ -381,13 +380,10 @@ class TaskModel:
         return self.copy.after(layer, run.states or (), run.batch.inputs, run.batch.mask.shape[1])
 
     def generating(self) -> "TaskModel":
-        """Return the model as a language model that generates.
-
-        BART and similar models are masked language models and encoder-decoder models in one class.
-        """
+        """Return the model as what it generates with: BART's class is of masked and of encoder-decoder models."""
         if self.task.generates or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.tokenizer, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
+        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self.budget.most, task="seq2seq-lm")
 
     def reading(self, item: Any) -> "TaskModel":
         """Return the model that embeds an item: itself, or one of two towers, made once."""
@@ -395,10 +391,9 @@ class TaskModel:
         if part is None:
             return self
         module, reader = part
-        name = type(reader).__name__
-        if name not in self._towers:
-            self._towers[name] = TaskModel(module, reader, self.name, batch_tokens=self.budget.most)
-        return self._towers[name]
+        made = self._towers.get(type(reader).__name__)
+        made = made or TaskModel(module, reader, self.name, batch_tokens=self.budget.most)
+        return self._towers.setdefault(type(reader).__name__, made)
 
     def layer_count(self) -> int:
         """Return L, the number of layers whose output the head can read.

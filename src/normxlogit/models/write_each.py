@@ -59,7 +59,8 @@ def write_each(
         config: Settings of generation.
         options: Arguments of `generate` that are no settings.
     """
-    if len(prompts) == 1 or options or prompts[0].source is not None or not _plain(config):
+    alone = any(prompt.source is not None or prompt.media for prompt in prompts)
+    if len(prompts) == 1 or options or alone or not _plain(config):
         return [_written(model, [prompt], config, options)[0] for prompt in prompts]
     ends = _ends(config)
 
@@ -94,16 +95,28 @@ def _written(
 ) -> list[list[int]]:
     """Return the tokens generated after each prompt, padded to one length."""
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
-    output = _generated(model, texts, config, options)
+    beside = model.batch(prompts, [0]).inputs if prompts[0].media else {}
+    output = _generated(model, texts, config, options, beside)
     start = 1 if prompts[0].source is not None else max(map(len, prompts))
     written: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
     return written
 
 
 def _generated(
-    model: TaskModel, texts: Sequence[list[int]], config: GenerationConfig, options: Mapping[str, Any]
+    model: TaskModel,
+    texts: Sequence[list[int]],
+    config: GenerationConfig,
+    options: Mapping[str, Any],
+    beside: Mapping[str, Tensor] | None = None,
 ) -> Any:
     """Return what the model's own `generate` returns for token ids of prompts, padded on the left, or of one source.
+
+    Args:
+        model: The model.
+        texts: The token ids.
+        config: Settings of generation.
+        options: Arguments of `generate` that are no settings.
+        beside: What else the model reads with a prompt, such as its pictures.
 
     Raises:
         InputError: If `generate` does not take the options, or fails on the prompts.
@@ -112,7 +125,7 @@ def _generated(
     ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(t)) + [1] * len(t) for t in texts], device=model.device)  # (B, P)
     writer: Any = private_clone(model.copy.reference)
-    inputs = {"input_ids": ids, "attention_mask": mask}
+    inputs = {**(beside or {}), "input_ids": ids, "attention_mask": mask}
     with reading(writer, inputs, doing="continue"):
         return writer.generate(**inputs, generation_config=config, **options)
 

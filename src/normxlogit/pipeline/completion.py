@@ -23,7 +23,9 @@ from ..surgery.memory import enough_memory
 from ..tasks.targets import Target, check_target, index_of, is_choice, name_of, same_as_contrast
 from .completed import Completed
 from .explain import sink_note
+from .media import check_reads_media, joined_media, with_media
 from .options import Options
+from .predictions import predictions_of
 from .progress import progress_bar
 
 __all__ = [
@@ -33,9 +35,6 @@ __all__ = [
     "explain_run",
     "explained",
 ]
-
-ROWS_AT_ONCE = 256
-"""Places whose full vocabulary logits are held at once, to say what the model found most likely there."""
 
 LOGITS_AT_ONCE = 2**27
 """Vocabulary logits that are backpropagated together, of all places of the texts of a batch."""
@@ -113,6 +112,8 @@ def explain_completions(
     every = [explained(model, one, one_options) for one, one_options in zip(completed, options, strict=True)]
     if every[0].context.source is not None:  # a source each
         return [_with_source(model, one) for one in every]
+    if any(one.context.media for one in every):  # read one by one
+        return [_explain(model, [one])[0] for one in every]
 
     def work(places: list[int]) -> list[GenerationAttribution]:
         batch = [every[i] for i in places]
@@ -151,6 +152,8 @@ def _explain(model: TaskModel, batch: list[Explained]) -> list[GenerationAttribu
     """Explain completions from one forward pass over all."""
     options = batch[0].options
     method = options.method
+    if batch[0].context.media:
+        check_reads_media(method)
     contexts = model.batch([one.context for one in batch], list(range(len(batch))))
     run = method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(one.start for one in batch)):
@@ -184,6 +187,8 @@ def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribut
         bias=bias,
         sink=sink,
         sinks=tuple(sorted({*first.sinks, *second.sinks})),
+        images=joined_media(first.images, second.images),
+        audio=joined_media(first.audio, second.audio),
         notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
     )
 
@@ -208,7 +213,7 @@ def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
         del run  # for memory
         return _in_halves(one, lambda part: _with_source(model, part))
     with torch.inference_mode():
-        described = _said(model, run.hidden[0], one)
+        described = predictions_of(model, run.hidden[0][one.start - 1 :], one.written)
     count = len(one.ids)
     request = Request(model, run, _target(model, torch.tensor([one.ids]), one.contrast, run), ())
     each = method.score_each(request, torch.arange(count)[None] + one.start - 1)
@@ -230,7 +235,10 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) 
     """
     with torch.inference_mode():
         layers = layer_numbers(batch[0].options.layers, model)
-        described = [_said(model, states, one) for states, one in zip(_rows(run, run.hidden), batch, strict=True)]
+        described = [
+            predictions_of(model, states[one.start - 1 :], one.written)
+            for states, one in zip(_rows(run, run.hidden), batch, strict=True)
+        ]
     all_scores = _scored(model, run, batch, layers)
     results = []
     for one, scores, predictions in zip(batch, all_scores, described, strict=True):
@@ -286,6 +294,7 @@ def _result(
 ) -> GenerationAttribution:
     completed, options, start = one.completed, one.options, one.start
     sequence, text = completed.encoding, completed.encoding.text
+    row_scores, media = with_media(one.context, row_scores, layers=bool(layers))
     places = torch.arange(row_scores.values.shape[-1])  # (T - 1,)
     is_read = places < start + torch.arange(len(one.ids))[:, None]  # (G, T - 1)
     scores = torch.nn.functional.pad(row_scores.values * is_read[:, None], (0, 1))  # (G, L, T)
@@ -323,6 +332,7 @@ def _result(
         merge=options.method.word_merge,
         messages=None if alone else completed.messages,
         named_sources={} if alone else completed.named_sources,
+        **media,
     )
 
 
@@ -376,26 +386,3 @@ def _one_by_one(model: TaskModel, one: Explained, layers: tuple[int, ...]) -> Sc
         later = len(one.context) - one.start - g
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)
-
-
-def _said(model: TaskModel, states: Tensor, one: Explained) -> tuple[list[Prediction], list[Prediction]]:
-    """Return the top prediction at each generated token, and the token itself as a prediction.
-
-    Args:
-        model: The model.
-        states: What the head reads, (T - 1, H).
-        one: The completion.
-    """
-    best: list[Prediction] = []
-    generated: list[Prediction] = []
-    states, ids = states[one.start - 1 :], torch.tensor(one.written)  # (G, H), (G,)
-    for part, chosen in zip(states.split(ROWS_AT_ONCE), ids.split(ROWS_AT_ONCE), strict=True):
-        logits = model.head.tokens(part).float()  # (G', V)
-        top = logits.max(-1)
-        values_chosen = logits.gather(1, chosen[:, None].to(logits.device))[:, 0]  # (G',)
-        total = logits.sub_(top.values[:, None]).exp_().sum(-1)  # (G',), in place: the array is as wide as it is ours
-        for described, values, indices in ((best, top.values, top.indices), (generated, values_chosen, chosen)):
-            chances = (values - top.values).exp() / total  # (G',)
-            for index, value, chance in zip(indices.tolist(), values.tolist(), chances.tolist(), strict=True):
-                described.append(Prediction(name_of(model, index), index, value, chance))
-    return best, generated

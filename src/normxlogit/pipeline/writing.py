@@ -10,7 +10,6 @@ import torch
 from transformers import GenerationConfig
 
 from ..errors import InputError
-from ..inputs.append_tokens import append_tokens
 from ..inputs.chat import Prompt, ReadPrompt, read_prompt
 from ..inputs.encoding import Encoding
 from ..inputs.texts import counted
@@ -63,7 +62,7 @@ def generate_each(
             written = write_each(model, [read[i].encoding for i in places], config, generate_options)
             notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
             for i, ids in zip(places, written, strict=True):
-                sequence = append_tokens(model.tokenizer, read[i].encoding, ids)
+                sequence = model.task.appended(model, read[i].encoding, ids)
                 completions[i] = replace(read[i], encoding=replace(sequence, notes=(*read[i].encoding.notes, *notes)))
     return [completed for completed in completions if completed is not None]
 
@@ -111,7 +110,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     if isinstance(completion, str):
         encoding, count = model.task.read_completion(model, read, before, completion, special=isinstance(prompt, str))
     else:
-        encoding, count = append_tokens(model.tokenizer, before, _token_ids(model, completion)), len(before)
+        encoding, count = model.task.appended(model, before, _token_ids(model, completion)), len(before)
     if count == 0:
         raise InputError("nothing stands before the completion; give a prompt")
     if len(encoding) <= count:
@@ -158,5 +157,5 @@ def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
 
 
 def _read_prompt(model: TaskModel, prompt: Prompt) -> tuple[Encoding, ReadPrompt]:
-    read = read_prompt(model.tokenizer, prompt)
+    read = read_prompt(model.reader, prompt)
     return model.task.read_prompt(model, read, special=isinstance(prompt, str)), read

@@ -12,7 +12,7 @@ from .headpiece import answer_of
 from .layer_outputs import LayerOutput
 from .proofs import nothing_bypasses
 from .readout import Readout, read_out
-from .run import Replace, run
+from .run import Replace, Site, run
 
 __all__ = ["SignalEntry", "find_signal_entry", "patch_embedding"]
 
@@ -28,30 +28,40 @@ class SignalEntry:
         given: The shape of what it is given.
         returned: The shape of what it returns.
         channels: The axis of its output that counts channels, not places.
+        window: Kernel, stride and padding of a convolution; () of a linear layer.
     """
 
     path: str
     given: tuple[int, ...]
     returned: tuple[int, ...]
     channels: int
+    window: tuple[tuple[int, ...], ...] = ()
 
     def parts(self, output: Tensor) -> Tensor:
         """Return what the module returned as a row of N parts, (1, N, H)."""
         wide = output.movedim(self.channels, -1)
         return wide.reshape(1, -1, wide.shape[-1])
 
-    def held(self, parts: Tensor) -> Tensor:
-        """Return a row of N parts, (1, N, H), as the module returns it."""
-        shape = list(self.returned)
-        width = shape.pop(self.channels)
-        return parts.reshape(*shape, width).movedim(-1, self.channels)
+    def held(self, parts: Tensor, shape: torch.Size) -> Tensor:
+        """Return a row of N parts, (1, N, H), in the shape that the module returned."""
+        axes = list(shape)
+        width = axes.pop(self.channels)
+        return parts.reshape(*axes, width).movedim(-1, self.channels)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean over what each part is made of, (N,), of values in the shape of what the module is given."""
+        if not self.window:
+            return values.mean(-1).flatten()
+        pools: tuple[Any, ...] = (nn.functional.avg_pool1d, nn.functional.avg_pool2d, nn.functional.avg_pool3d)
+        found: Tensor = pools[len(self.window[0]) - 1](values.mean(1, keepdim=True), *self.window)
+        return found.flatten()
 
     def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
         """Return what `run` is to replace so that other parts, (1, N, H), flow on."""
 
         def swap(output: Any, _: Any, __: Any) -> Tensor:
             with torch._C.DisableTorchFunction():
-                return self.held(change(self.parts(output)))
+                return self.held(change(self.parts(output)), output.shape)
 
         return {self.path: swap}
 
@@ -70,29 +80,36 @@ class SignalEntry:
         return self.replaced(read)
 
 
-def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any]) -> SignalEntry | None:
+def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any], known: str | None = None) -> SignalEntry | None:
     """Find where the numbers of a picture or a sound enter a model; None where nothing but token ids is read.
 
     Args:
         model: A copy.
         inputs: What it reads.
+        known: The module's path, if it was found before: the pass ends there, and tells the shapes.
     """
     entries: list[SignalEntry] = []
 
-    def noting(path: str, module: nn.Module) -> Replace:
+    def noting(path: str, module: Any) -> Replace:
         def note(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             given = args[0] if args else next(iter(kwargs.values()), None)
             if entries or not isinstance(given, Tensor) or not given.is_floating_point():
                 return
-            kept = given.ndim == output.ndim and not isinstance(module, nn.Linear)
-            channels = output.ndim - 1 if isinstance(module, nn.Linear) else 1 if kept else 0
-            entries.append(SignalEntry(path, tuple(given.shape), tuple(output.shape), channels))
+            shapes = tuple(given.shape), tuple(output.shape)
+            if isinstance(module, nn.Linear):
+                entries.append(SignalEntry(path, *shapes, output.ndim - 1))
+            else:
+                halves = {"valid": 0, "same": 1}.get(str(module.padding))  # of a kernel on each side
+                sizes = module.kernel_size
+                padding = module.padding if halves is None else tuple(halves * (size // 2) for size in sizes)
+                window = (sizes, module.stride, padding)
+                entries.append(SignalEntry(path, *shapes, 1, window))
 
         return note
 
     candidates = {path: noting(path, m) for path, m in model.named_modules() if isinstance(m, ENTRIES)}
     with torch.no_grad():
-        run(model, inputs, replace=candidates)
+        run(model, inputs, replace=candidates, stop=None if known is None else Site(known))
     return entries[0] if entries else None
 
 

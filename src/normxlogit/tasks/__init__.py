@@ -15,6 +15,7 @@ from .choice import MultipleChoice
 from .classification import Classification
 from .embedding import Embedding
 from .image import ImageClassification
+from .image_text import ImageText
 from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
 from .sentence_embedding import SentenceEmbedding, is_sentence_transformer
@@ -40,6 +41,7 @@ TASKS: dict[TaskName, type[Task]] = {
     for task in (
         Classification,
         MaskedLM,
+        ImageText,
         CausalLM,
         TokenClassification,
         QuestionAnswering,

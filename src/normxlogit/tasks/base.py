@@ -1,6 +1,6 @@
 """The base class of tasks: everything that differs between them."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -9,7 +9,6 @@ from transformers import AutoTokenizer, PreTrainedModel
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
-from ..inputs.chat import ReadPrompt
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
 from ..inputs.texts import read_texts
@@ -18,13 +17,15 @@ from ..surgery.parts import Parts
 from ..surgery.pool import Pool
 from .model import Explained, Model
 from .predictions import Array, Predictions
+from .prompts import ReadsPrompts
 
-__all__ = ["MANY", "NO_ID", "Task", "TaskName", "label_names"]
+__all__ = ["MANY", "NO_ID", "Task", "TaskName"]
 
 TaskName = Literal[
     "sequence-classification",
     "masked-lm",
     "causal-lm",
+    "image-text-to-text",
     "token-classification",
     "question-answering",
     "multiple-choice",
@@ -45,7 +46,7 @@ NO_ID = -1
 """A padding id that belongs to no token: a head that looks for the first padding finds none."""
 
 
-class Task:
+class Task(ReadsPrompts):
     """A task: how inputs are encoded and a model called, and what its outputs mean.
 
     A subclass overrides what is different: how an input is encoded, how the model is called, where its answer is read,
@@ -134,6 +135,11 @@ class Task:
             before: What was returned when the model was read last.
         """
         return model
+
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return what reads the words among what reads the inputs: itself, or the tokenizer of a processor."""
+        return reader
 
     @property
     def purpose(self) -> str:
@@ -269,23 +275,6 @@ class Task:
         """Encode what is compared, as an embedding model reads it."""
         return model.encoder(list(items))
 
-    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Encode a prompt as the side of the model that generates reads it; `special` adds special tokens."""
-        raise NotImplementedError
-
-    def read_completion(
-        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
-    ) -> tuple[Encoding, int]:
-        """Encode a prompt, of which `read_prompt` made `before`, with a completion.
-
-        Returns:
-            Both, and how many of the tokens are the prompt's.
-
-        Raises:
-            InputError: If the completion is empty or cannot be told from the prompt.
-        """
-        raise NotImplementedError
-
     # Where the answer is read
 
     def positions(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
@@ -400,17 +389,3 @@ class Task:
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result of one input with the fields of an `Attribution`."""
         return Attribution(**fields)
-
-
-def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names that a caller gave, in any container that has an order.
-
-    Raises:
-        InputError: If they are not several strings.
-    """
-    # The names in a set have no order, and a mapping may count them in another.
-    ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
-    names = () if labels is None or not ordered else tuple(labels)
-    if not ordered or not all(isinstance(name, str) for name in names):
-        raise InputError("labels are a list of names, such as labels=['no', 'yes']")
-    return tuple(map(str, names))

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
 from ..errors import InputError, TargetError, UnsupportedModelError
-from .base import Task, TaskName, label_names
+from .base import Task, TaskName
+from .label_names import label_names
 
 __all__ = ["Classification", "Problem"]
 

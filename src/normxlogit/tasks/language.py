@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -12,7 +12,7 @@ from ..inputs.chat import ReadPrompt
 from ..inputs.encoding import Encoding, readable_tokens
 from ..inputs.private_tokenizer import private_tokenizer
 from ..results.attribution import Prediction
-from .base import MANY, Task
+from .base import MANY, Task, TaskName
 from .model import Model
 from .positions import last_tokens, locate, set_chosen
 from .predictions import Array
@@ -75,7 +75,7 @@ class LanguageTask(Task):
 class CausalLM(LanguageTask):
     """Causal language models: the last token's prediction is explained, and they generate."""
 
-    name = "causal-lm"
+    name: ClassVar[TaskName] = "causal-lm"
     mapping = "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES"
     ending = "ForCausalLM"
     auto_class = "AutoModelForCausalLM"

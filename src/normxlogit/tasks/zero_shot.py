@@ -9,9 +9,9 @@ from transformers import PreTrainedModel
 
 from ..errors import InputError
 from ..inputs.texts import read_texts
-from .base import label_names
 from .choice import Alternatives, Comparing
 from .classification import Classification
+from .label_names import label_names
 
 __all__ = ["Hypotheses", "ZeroShot", "hypotheses_of"]
 

@@ -1,0 +1,100 @@
+"""Pictures among the messages of a prompt: read from wherever they are, and made small for drawings."""
+
+import base64
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["Picture", "picture_parts", "preview", "read_picture"]
+
+LARGEST = 448
+"""Pixels of the longer side of the copy of a picture that results keep for drawings."""
+
+SMALL = 128
+"""Pixels of the longer side up to which that copy has every pixel as it is."""
+
+KEYS = ("image", "path")
+"""Where a message says which picture it holds."""
+
+
+class Picture:
+    """A picture of a prompt.
+
+    Attributes:
+        image: The picture in RGB, as it is looked at.
+        name: The name of its file; empty for one that has none.
+    """
+
+    def __init__(self, image: "Image", name: str = "") -> None:
+        self.image = image
+        self.name = name
+
+
+def picture_parts(content: Any) -> list[Mapping[str, Any]]:
+    """Return the parts of a message's content that are pictures."""
+    parts = content if isinstance(content, list | tuple) else ()
+    return [part for part in parts if isinstance(part, Mapping) and part.get("type") == "image"]
+
+
+def read_picture(part: Mapping[str, Any]) -> Picture:
+    """Read the picture of a part of a message.
+
+    Args:
+        part: `{"type": "image", "image": ...}` with the path of a file, a Pillow picture, or an array of
+            (height, width) or (height, width, 3) of whole numbers from 0 to 255.
+
+    Raises:
+        InputError: If there is no picture, or it cannot be read; a URL is not fetched.
+    """
+    given = next((part[key] for key in KEYS if part.get(key) is not None), None)
+    if given is None:
+        raise InputError(
+            "a picture in a message is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array"
+        )
+    try:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+    except ImportError:
+        raise InputError("pictures need Pillow: pip install 'normxlogit[vision]'") from None
+    name = ""
+    if isinstance(given, str | Path):
+        if str(given).startswith(("http:", "https:", "data:")):
+            raise InputError(
+                f"{str(given)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
+            )
+        name = Path(given).name
+        try:
+            with Image.open(given) as file:
+                given = ImageOps.exif_transpose(file)
+                given.load()
+        except (OSError, ValueError, UnidentifiedImageError) as error:
+            raise InputError(f"{given}: no picture that can be read: {error}") from None
+    elif isinstance(given, np.ndarray):
+        if given.dtype != np.uint8 or given.ndim not in (2, 3) or (given.ndim == 3 and given.shape[-1] not in (3, 4)):
+            raise InputError(
+                f"an array of {given.dtype} of shape {given.shape} is no picture: it is (height, width) or "
+                "(height, width, 3), of uint8"
+            )
+        given = Image.fromarray(given)
+    if not isinstance(given, Image.Image):
+        raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(given).__name__}")
+    if given.mode.startswith(("I", "F")):
+        raise InputError(f"a picture of mode {given.mode} has more than 256 levels; bring it to 8 bits first")
+    return Picture(given.convert("RGB"), name)
+
+
+def preview(image: "Image") -> str:
+    """Return a picture for drawings, as a data URI of at most 448 pixels on its longer side."""
+    small = image.copy()
+    small.thumbnail((LARGEST, LARGEST))
+    kind = "PNG" if max(image.size) <= SMALL else "JPEG"
+    file = io.BytesIO()
+    small.save(file, kind, **({} if kind == "PNG" else {"quality": 85}))
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,0 +1,268 @@
+"""Vision-language models: language models that read pictures among the words of their prompt."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import AutoProcessor
+from transformers.utils.generic import ModelOutput
+
+from ..errors import InputError, UnsupportedModelError
+from ..inputs.batching import Batch
+from ..inputs.chat import ReadPrompt, template_options
+from ..inputs.encoding import Encoding, Medium, readable_tokens
+from ..inputs.picture_places import Floats, Sources, layout, merged_boxes, sources_of
+from ..inputs.pictures import preview
+from ..surgery.pool import private_clone
+from ..surgery.signal_entry import SignalEntry, find_signal_entry
+from .language import CausalLM, special_tokens
+from .model import Model
+
+__all__ = ["ImageText"]
+
+UNREAD = ("input_ids", "attention_mask", "labels")
+"""What a processor returns that is not for the model as it is."""
+
+PICTURES = "pixel_values"
+
+
+class ImageText(CausalLM):
+    """Language models that read pictures: their processor stands in the tokenizer's place.
+
+    A prompt with pictures is read by itself, not in a batch. The tokens that stand for a picture have no score of their
+    own: a result has the scores of its patches.
+    """
+
+    name = "image-text-to-text"
+    mapping = "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES"
+    ending = "ForImageTextToText"
+    auto_class = "AutoModelForImageTextToText"
+    processor_class = AutoProcessor
+    plain = False
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
+        super().__init__(labels, self.tokenizer_of(tokenizer))
+        self.processor = tokenizer
+        self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
+        self._sources: dict[tuple[int, int], Sources] = {}
+
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return the tokenizer of a processor."""
+        return getattr(reader, "tokenizer", reader)
+
+    def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
+        """Encode a prompt with its pictures as the processor does.
+
+        Raises:
+            InputError: If there is no processor, or it cannot read the pictures.
+            UnsupportedModelError: If no token stands for a picture.
+        """
+        if not prompt.pictures:
+            return super().read_prompt(model, prompt, special=special)
+        if not hasattr(self.processor, "image_processor"):
+            raise InputError(
+                f"{type(self.processor).__name__} reads no pictures: pass the model's processor, "
+                "Explainer(model, AutoProcessor.from_pretrained(...))"
+            )
+        try:
+            read = self.processor.apply_chat_template(
+                prompt.messages,
+                tokenize=True,
+                return_dict=True,
+                return_tensors="pt",
+                **template_options(prompt.messages),
+            )
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the processor cannot read these messages: {error}") from None
+        ids: list[int] = read["input_ids"][0].tolist()
+        along = {name: value for name, value in read.items() if name not in UNREAD and isinstance(value, Tensor)}
+        tokens = {name: value[0].tolist() for name, value in along.items() if value.shape == (1, len(ids))}
+        beside = {name: _as_floats(value, model) for name, value in along.items() if name not in tokens}
+        encoding = self._with_text(prompt, {"input_ids": ids, **tokens})
+        encoding = replace(encoding, beside=beside, notes=prompt.notes)
+        return replace(encoding, media=tuple(self._media(model, prompt, encoding)))
+
+    def read_completion(
+        self, model: Model, prompt: ReadPrompt, before: Encoding, completion: str, *, special: bool
+    ) -> tuple[Encoding, int]:
+        """Encode a completion behind a prompt with pictures, whose tokens stay as they are."""
+        if not before.media:
+            return super().read_completion(model, prompt, before, completion, special=special)
+        prompt_ids, both = (
+            self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            for text in (prompt.text, prompt.text + completion)
+        )
+        if both[: len(prompt_ids)] == prompt_ids:
+            ids = both[len(prompt_ids) :]
+        else:  # a token that would hold the end of the one and the beginning of the other
+            ids = self.tokenizer(completion, add_special_tokens=False)["input_ids"]
+        return self.appended(model, before, ids), len(before)
+
+    def appended(self, model: Model, before: Encoding, ids: list[int]) -> Encoding:
+        """Return a prompt and the tokens that follow it, with what the model's own `generate` says of each of them.
+
+        PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
+        """
+        whole = super().appended(model, before, ids)
+        along = {name: torch.tensor([values]) for name, values in before.inputs.items() if name != "input_ids"}
+        for _ in ids if before.media and along else ():
+            along = cast(Any, model.reference)._update_model_kwargs_for_generation(ModelOutput(), along)
+        grown = {name: values[0].tolist() for name, values in along.items() if isinstance(values, Tensor)}
+        kept = {name: values for name, values in grown.items() if name in whole.inputs and len(values) == len(whole)}
+        return replace(whole, inputs={**whole.inputs, **kept})
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return encodings as tensors, with the pictures of the only one beside them."""
+        batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
+        beside = {name: value.to(model.device) for name, value in getattr(encodings[0], "beside", {}).items()}
+        return replace(batch, inputs=batch.inputs | beside) if beside else batch
+
+    def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
+        """Return the encoding of token ids with the text of the prompt, in which one token stands for a picture."""
+        ids, tokenizer = inputs["input_ids"], self.tokenizer
+        tokens = readable_tokens(tokenizer, ids)
+        offsets, special = None, tuple(i in tokenizer.all_special_ids for i in ids)
+        if tokenizer.is_fast:
+            plain = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
+            offsets = _aligned(plain["input_ids"], plain["offset_mapping"], ids)
+        sequences = tuple(None if s else 0 for s in special)
+        encoding = Encoding(inputs, tokens, offsets, None, sequences, special, prompt.text)
+        return replace(encoding, special=special_tokens(tokenizer, encoding, prompt))
+
+    def _media(self, model: Model, prompt: ReadPrompt, encoding: Encoding) -> list[Medium]:
+        """Return the pictures of a prompt, with the places of their tokens and patches."""
+        token = _picture_token(self.processor, model.config)
+        standing = [place for place, i in enumerate(encoding.ids) if i == token]
+        if not standing:
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__}: no token of the prompt stands for its picture, so where it is read "
+                "cannot be told"
+            )
+        values = [self._pixels(picture.image) for picture in prompt.pictures]
+        known = PICTURES in encoding.beside
+        whole = encoding.beside[PICTURES].numpy().ravel() if known else np.zeros(0)
+        same = known and whole.size == sum(v.size for v in values)
+        same = same and np.allclose(whole, np.concatenate([v.ravel() for v in values]), atol=1e-5)
+        share = [len(standing) * v.size / max(sum(o.size for o in values), 1) for v in values]
+        counts = (
+            [round(s) for s in share]
+            if np.allclose(share, np.round(share))
+            else [len(standing) // len(values)] * len(values)
+        )
+        media, first, parts = [], 0, 0
+        for number, (picture, value, count) in enumerate(zip(prompt.pictures, values, counts, strict=True), 1):
+            size = picture.image.size
+            by_part = by_token = None
+            entry = self._entry(model, encoding, whole.size) if same else None
+            if entry is not None:
+                boxes, grid = _boxes(entry, self._source(picture.image), value.size / whole.size)
+                by_part = layout(boxes, size)
+                if by_part is not None:
+                    by_part = by_part._replace(parts=by_part.parts + parts)
+                by_token = _token_places(boxes, grid, count, size)
+                parts += len(boxes)
+            about = {"width": size[0], "height": size[1], "preview": preview(picture.image)}
+            name = picture.name or f"picture {number}"
+            media.append(Medium(name, tuple(standing[first : first + count]), by_token, by_part, about))
+            first += count
+        return media
+
+    def _pixels(self, image: Any) -> Floats:
+        """Return the numbers that the processor makes of one picture."""
+        values: Floats = self.processor.image_processor(images=[image], return_tensors="np")[PICTURES]
+        return np.asarray(values, np.float64)
+
+    def _source(self, image: Any) -> Sources:
+        """Return from where in pictures of this size the numbers of the processor come, measured once."""
+        if image.size not in self._sources:
+            self._sources[image.size] = sources_of(self._pixels, image.size)
+        return self._sources[image.size]
+
+    def _entry(self, model: Model, encoding: Encoding, count: int) -> SignalEntry | None:
+        """Return where the picture enters the model; None where it is not given all `count` numbers."""
+        shape = tuple(encoding.beside[PICTURES].shape)
+        if shape not in self._entries:
+            entry = find_signal_entry(private_clone(model.reference), self.collate(model, [encoding], [0]).inputs)
+            self._entries[shape] = entry if entry is not None and int(np.prod(entry.given)) == count else None
+        return self._entries[shape]
+
+
+def _as_floats(value: Tensor, model: Model) -> Tensor:
+    """Return a processor's output in the precision of the model."""
+    return value.to(model.module.dtype) if value.is_floating_point() else value
+
+
+def _picture_token(processor: Any, config: Any) -> int | None:
+    """Return the token id that stands for a picture in a prompt, as configuration or processor name it."""
+    names = ((config, "image_token_id"), (config, "image_token_index"), (processor, "image_token_id"))
+    return next((found for owner, name in names if isinstance(found := getattr(owner, name, None), int)), None)
+
+
+def _aligned(
+    plain: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return the characters of tokens among which a processor has put others, which get none."""
+    found: list[tuple[int, int]] = []
+    for kind, start, end, first, last in SequenceMatcher(None, plain, ids, autojunk=False).get_opcodes():
+        if kind == "equal":
+            found += [(offsets[i][0], offsets[i][1]) for i in range(start, end)]
+        else:
+            place = found[-1][1] if found else 0
+            found += [(place, place)] * (last - first)
+    return tuple(found)
+
+
+def _boxes(entry: SignalEntry, sources: Sources, share: float) -> tuple[Floats, tuple[int, int] | None]:
+    """Return the box of each part of a picture at its entry, (N, 4), NaN for padding, and the grid of each tile.
+
+    Args:
+        entry: Where the pictures enter.
+        sources: From where the picture's numbers come.
+        share: Of the numbers of all pictures, which this one has.
+    """
+    given = (round(entry.given[0] * share), *entry.given[1:])
+    means = [entry.mean(torch.from_numpy(values.reshape(given))).numpy() for values in _moments(sources)]
+    inside, x, y, xx, yy = means
+    with np.errstate(invalid="ignore", divide="ignore"):
+        x, y = x / inside, y / inside
+        wide, high = (
+            np.sqrt(12 * np.clip(second / inside - first**2, 0, None)) for second, first in ((xx, x), (yy, y))
+        )
+    boxes = np.stack([x - wide / 2, y - high / 2, x + wide / 2, y + high / 2], -1)
+    grid = entry.returned[2:] if len(entry.returned) == 4 else None
+    return boxes, None if grid is None else (grid[0], grid[1])
+
+
+def _moments(sources: Sources) -> list[Floats]:
+    """Return what the means over a part are taken of: whether there is a pixel, its place, and the place squared."""
+    x, y, inside = sources
+    return [inside, inside * x, inside * y, inside * x**2, inside * y**2]
+
+
+def _token_places(boxes: Floats, grid: tuple[int, int] | None, count: int, size: tuple[int, int]) -> Any:
+    """Return the places of the tokens that stand for a picture: each for a square block of its patches.
+
+    Returns:
+        None where they are no blocks of a number of patches.
+    """
+    if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
+        return None
+    if grid is None:  # patches in the order of blocks
+        blocks = boxes.reshape(count, side**2, 4)
+        merged = np.concatenate([np.nanmin(blocks[..., :2], 1), np.nanmax(blocks[..., 2:], 1)], -1)
+        if np.nanmax(np.prod(merged[:, 2:] - merged[:, :2], -1)) > 1.5 * side**2 * np.nanmedian(
+            np.prod(boxes[:, 2:] - boxes[:, :2], -1)
+        ):
+            return None  # not one behind the other
+    elif grid[0] % side or grid[1] % side:
+        return None
+    else:
+        merged = merged_boxes(boxes, grid, side)
+    return layout(merged, size)

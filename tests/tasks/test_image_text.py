@@ -1,0 +1,239 @@
+"""Pictures beside words: every score by an independent way, on tiny random models of five architectures."""
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from normxlogit import Explainer
+from normxlogit.errors import InputError, MethodError
+from normxlogit.results.generation import GenerationAttribution
+from normxlogit.surgery.clone import clone
+from normxlogit.surgery.frozen import FrozenNetwork
+from tests import vlm
+
+MODELS = {"llava": vlm.llava, "paligemma": vlm.paligemma, "qwen2_vl": vlm.qwen2_vl, "idefics3": vlm.idefics3}
+MODELS["gemma3"] = vlm.gemma3
+READ = ["all", 0, -1]
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # PaliGemma's processor
+
+
+@cache
+def made(name):
+    return MODELS[name]()
+
+
+@cache
+def explainer(name):
+    return Explainer(*made(name))
+
+
+def generated(name, messages, **options):
+    """What the caller's own model writes, greedily, and its logits of each token, (G, V)."""
+    model, processor = made(name)
+    read = {"tokenize": True, "return_dict": True, "return_tensors": "pt", "add_generation_prompt": True}
+    inputs = processor.apply_chat_template(messages, **read)
+    inputs.pop("labels", None)
+    options = {"max_new_tokens": 3, "do_sample": False, "output_logits": True} | options
+    found = model.generate(**inputs, **options, return_dict_in_generate=True)
+    return inputs, found.sequences[0], torch.stack([logits[0] for logits in found.logits])
+
+
+def explained(logits, written):
+    """The logits of the written tokens less their mean over the vocabulary, (G,)."""
+    return (logits.gather(1, written[:, None])[:, 0] - logits.mean(-1)).numpy()
+
+
+def total(g):
+    pictures = sum(picture.total for picture in g.images)
+    return g.scores.sum(-1) + pictures + g.bias + (0 if g.sink is None else g.sink)
+
+
+@pytest.mark.parametrize("read_at", READ)
+@pytest.mark.parametrize("name", MODELS)
+def test_words_patches_and_bias_add_up_to_what_the_model_itself_wrote(name, read_at):
+    messages = vlm.question(vlm.picture())
+    inputs, sequence, logits = generated(name, messages)
+    g = explainer(name).generate(messages, max_new_tokens=3, method=f"frozen-gradient:read_at={read_at}")
+    assert list(g.token_ids) == sequence.tolist()
+    expected = explained(logits, sequence[inputs["input_ids"].shape[1] :])
+    np.testing.assert_allclose(total(g), expected, atol=1e-4 * np.abs(expected).max())
+    assert np.abs(g.images[0].scores).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_patches_have_what_scaling_their_embedding_changes_in_the_network_with_everything_held(name):
+    model, _ = made(name)
+    messages = vlm.question(vlm.picture())
+    g = explainer(name).generate(messages, max_new_tokens=1, method="frozen-gradient:read_at=0,sink_threshold=none")
+    inputs, sequence, _ = generated(name, messages, max_new_tokens=1)
+    network = FrozenNetwork(clone(model))
+    convolution = next(m for m in network.model.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Conv3d))
+    scale = torch.ones((), requires_grad=True)
+    convolution.register_forward_hook(lambda _, __, output: output * scale)
+    with network.frozen():
+        logits = network.model(**inputs).logits[0, -1]
+    (slope,) = torch.autograd.grad(logits[sequence[-1]] - logits.mean(), scale)
+    assert g.images[0].scores.sum() == pytest.approx(slope.item(), abs=1e-4 * max(1, abs(slope.item())))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_stand_ins_have_no_score_of_their_own(name):
+    g = explainer(name).generate(vlm.question(vlm.picture()), max_new_tokens=2)
+    token = made(name).model.config.image_token_id
+    places = [i for i, own in enumerate(g.token_ids) if own == token]
+    assert len(places) >= 4
+    assert not g.scores[:, places].any()
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("read_at", ["all", 0])
+def test_pictures_are_explained_beside_others_as_alone(name, read_at):
+    method = f"frozen-gradient:read_at={read_at}"
+    prompts = [vlm.question(vlm.picture(seed=1)), "what is a cat", vlm.question(vlm.picture(40, 64, seed=2))]
+    together = explainer(name).generate(prompts, max_new_tokens=2, method=method)
+    for prompt, beside in zip(prompts, together, strict=True):
+        alone = explainer(name).generate(prompt, max_new_tokens=2, method=method)
+        assert alone.token_ids == beside.token_ids
+        np.testing.assert_allclose(alone.scores, beside.scores, atol=1e-5)
+        for one, other in zip(alone.images, beside.images, strict=True):
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_completion_from_elsewhere_is_explained_like_one_that_was_generated(name):
+    messages = vlm.question(vlm.picture())
+    g = explainer(name).generate(messages, max_new_tokens=3)
+    again = explainer(name).explain_completion(messages, list(g.token_ids[g.prompt_tokens :]))
+    np.testing.assert_allclose(again.scores, g.scores, atol=1e-5)
+    np.testing.assert_allclose(again.images[0].scores, g.images[0].scores, atol=1e-5)
+    by_text = explainer(name).explain_completion(messages, " the cat")
+    assert by_text.completion.strip() == "the cat"
+    assert len(by_text) == 2
+
+
+@pytest.mark.parametrize("name", ["qwen2_vl", "idefics3", "llava"])
+def test_several_pictures_each_have_their_own_scores(name):
+    one, other = vlm.picture(seed=1), vlm.picture(seed=2)
+    messages = vlm.question(one, other)
+    _, _, logits = generated(name, messages, max_new_tokens=1)
+    for read_at in ("all", 0):
+        method = f"frozen-gradient:read_at={read_at}"
+        g = explainer(name).generate(messages, max_new_tokens=1, method=method)
+        assert len(g.images) == 2
+        assert [picture.name for picture in g.images] == ["picture 1", "picture 2"]
+        assert total(g) == pytest.approx((logits.max(-1).values - logits.mean(-1)).item(), abs=1e-3)
+        assert not np.allclose(g.images[0].scores, g.images[1].scores)
+
+
+# Where a patch is: a picture that is dark but for one region changes the model's reading of that region alone.
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("size", [(48, 40), (90, 50)])
+def test_boxes_are_where_the_numbers_of_a_patch_come_from(name, size):
+    """The patches whose numbers change with a region of the picture are those whose boxes it overlaps."""
+    width, height = size
+    plain = np.full((height, width, 3), 90, np.uint8)
+    g = explainer(name).generate(vlm.question(plain), max_new_tokens=1, method="frozen-gradient:read_at=0")
+    boxes = g.images[0].boxes
+    assert (boxes[..., 2:] > boxes[..., :2]).all()
+    np.testing.assert_allclose(boxes[:, 1:, 0], boxes[:, :-1, 2], atol=1e-3)  # no gaps, row by row and column by column
+    np.testing.assert_allclose(boxes[1:, :, 1], boxes[:-1, :, 3], atol=1e-3)
+    assert boxes[..., 0].min() >= -0.01
+    assert boxes[..., 2].max() <= width + 0.01
+    # The middle of the picture is in the middle of the grid, whatever was cropped.
+    centre = (boxes[0, 0, :2] + boxes[-1, -1, 2:]) / 2
+    np.testing.assert_allclose(centre, [width / 2, height / 2], atol=0.04 * max(size))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_patch_counts_only_what_lies_in_its_box(name):
+    """Blackening what lies outside a box, a margin apart, leaves what the patch embedding makes of it alone."""
+    processor = made(name).processor
+    picture = np.asarray(vlm.picture(64, 64))
+    g = explainer(name).generate(vlm.question(picture), max_new_tokens=1, method="frozen-gradient:read_at=0")
+    boxes = g.images[0].boxes
+    row, column = boxes.shape[0] // 2, boxes.shape[1] // 2
+    left, top, right, bottom = boxes[row, column]
+    inside = picture.copy()
+    inside[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))] = (
+        255 - inside[int(top) : int(np.ceil(bottom)), int(left) : int(np.ceil(right))]
+    )
+    before, after = (
+        np.asarray(processor.image_processor(images=[vlm.Image.fromarray(p)], return_tensors="np")["pixel_values"])
+        for p in (picture, inside)
+    )
+    changed = np.abs(before - after).reshape(-1)
+    medium = explainer(name)._model.task
+    sources = medium._source(vlm.Image.fromarray(picture))
+    weight = changed * sources.inside.reshape(-1)
+    x, y = ((weight * values.reshape(-1)).sum() / weight.sum() for values in (sources.x, sources.y))
+    assert left - 1 <= x <= right + 1
+    assert top - 1 <= y <= bottom + 1
+
+
+def test_a_picture_is_read_from_a_file_and_an_array_alike(tmp_path):
+    picture = vlm.picture()
+    picture.save(tmp_path / "cat.png")
+    results = [
+        explainer("llava").generate(vlm.question(given), max_new_tokens=1)
+        for given in (picture, np.asarray(picture), str(tmp_path / "cat.png"), tmp_path / "cat.png")
+    ]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.images[0].scores, results[0].images[0].scores)
+    assert results[2].images[0].name == "cat.png"
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("https://example.org/cat.png", "not fetched"),
+        ("no-such-file.png", "no picture"),
+        (np.zeros((4, 4), np.float32), "uint8"),
+        (7, "not int"),
+        (None, "a path, a Pillow picture or an array"),
+    ],
+)
+def test_what_is_no_picture_is_refused(given, problem):
+    with pytest.raises(InputError, match=problem):
+        explainer("llava").generate(vlm.question(given), max_new_tokens=1)
+
+
+def test_methods_that_score_words_alone_are_refused():
+    with pytest.raises(MethodError, match="scores words alone"):
+        explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=1, method="gradient-x-input")
+
+
+def test_a_tokenizer_in_the_place_of_a_processor_reads_no_pictures():
+    model, processor = made("llava")
+    words = copy.deepcopy(processor.tokenizer)
+    words.chat_template = processor.chat_template
+    with pytest.raises(InputError, match="processor"):
+        Explainer(model, words).generate(vlm.question(vlm.picture()), max_new_tokens=1)
+
+
+def test_the_text_holds_one_token_for_a_picture_and_the_question_is_a_source():
+    g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2)
+    assert g.text.count(vlm.IMAGE) == 1
+    assert "what is on the left ?" in g.prompt
+    assert g.messages is not None
+    start, end = g.messages[0].start, g.messages[0].end
+    assert g.text[start:end] == "what is on the left ?"
+
+
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_a_result_with_a_picture_is_saved_whole(tmp_path, suffix):
+    g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2)
+    g.save(tmp_path / f"g.{suffix}")
+    assert GenerationAttribution.load(tmp_path / f"g.{suffix}") == g
+
+
+def test_layers_are_an_axis_of_pictures_too():
+    g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2, layers=[1, 2])
+    assert g.images[0].scores.shape == (2, 2, 4, 4)
+    one = g.select(layer=2)
+    np.testing.assert_array_equal(one.images[0].scores, g.images[0].scores[:, 1])

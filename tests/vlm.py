@@ -1,0 +1,236 @@
+"""Tiny vision-language models with random weights, and processors made in memory: no download."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import transformers
+from PIL import Image
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    CLIPImageProcessorPil,
+    Gemma3ImageProcessorPil,
+    Idefics3ImageProcessorPil,
+    PreTrainedTokenizerFast,
+    Qwen2VLImageProcessorPil,
+    SiglipImageProcessorPil,
+)
+
+WORDS = [
+    "what",
+    "is",
+    "on",
+    "the",
+    "left",
+    "right",
+    "of",
+    "a",
+    "cat",
+    "dog",
+    "red",
+    "tree",
+    "house",
+    "?",
+    ".",
+    "yes",
+    "I",
+]
+IMAGE = "<image>"
+
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }} : {% if m['content'] is string %}{{ m['content'] }}{% else %}"
+    "{% for part in m['content'] %}{% if part['type'] == 'image' %}IMAGE{% else %}{{ part['text'] }}{% endif %}"
+    " {% endfor %}{% endif %} . {% endfor %}{% if add_generation_prompt %}assistant : {% endif %}"
+)
+
+TEXT = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 1024,
+}
+VISION = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 2}
+
+
+class WithoutVideos(transformers.Qwen2VLProcessor):
+    """A processor that reads no videos, which would need torchvision."""
+
+    def check_argument_for_proper_class(self, name: str, argument: Any) -> Any:
+        return type(argument)
+
+
+class Vlm(NamedTuple):
+    """A model with its processor."""
+
+    model: Any
+    processor: Any
+
+
+def tokenizer(*special: str, **named: str) -> PreTrainedTokenizerFast:
+    """A tokenizer of whole words; spaces separate them."""
+    every = ["<pad>", "<unk>", "</s>", "<s>", *special, *named.values(), "user", "assistant", ":", *WORDS]
+    vocabulary = {word: i for i, word in enumerate(dict.fromkeys(every))}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made = PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        eos_token="</s>",
+        bos_token="<s>",
+        extra_special_tokens=dict(named),
+        additional_special_tokens=[*special, *named.values()],
+    )
+    made.padding_side = "left"
+    return made
+
+
+def stirred(model: Any, seed: int = 0) -> Any:
+    """Give a model weights whose answers depend on what it reads, and let nothing be zero."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            noise = torch.randn(weight.shape, generator=generator)
+            if weight.ndim > 1:
+                weight.copy_(noise * (1.2 / weight[0].numel() ** 0.5 if "embed_tokens" not in name else 1.0))
+            elif "norm" in name and "weight" in name:
+                weight.add_(noise * 0.1)
+            else:
+                weight.copy_(noise * 0.1)
+    return model.eval()
+
+
+def llava() -> Vlm:
+    words = tokenizer(image_token=IMAGE)
+    vision = transformers.CLIPVisionConfig(image_size=32, patch_size=8, projection_dim=24, **VISION)
+    text = transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0, eos_token_id=2, bos_token_id=3)
+    config = transformers.LlavaConfig(
+        vision_config=vision,
+        text_config=text,
+        image_token_index=words.convert_tokens_to_ids(IMAGE),
+        image_seq_length=16,
+        vision_feature_layer=-1,
+    )
+    pictures = CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32})
+    processor = transformers.LlavaProcessor(
+        pictures,
+        words,
+        patch_size=8,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=TEMPLATE.replace("IMAGE", IMAGE),
+    )
+    return Vlm(stirred(transformers.LlavaForConditionalGeneration(config)), processor)
+
+
+def paligemma() -> Vlm:
+    words = tokenizer(image_token=IMAGE)
+    vision = transformers.SiglipVisionConfig(image_size=32, patch_size=8, **VISION, vision_use_head=False)
+    text = transformers.GemmaConfig(vocab_size=len(words) + 1100, head_dim=8, **TEXT, pad_token_id=0)
+    config = transformers.PaliGemmaConfig(
+        vision_config=vision,
+        text_config=text,
+        image_token_index=words.convert_tokens_to_ids(IMAGE),
+        projection_dim=32,
+        hidden_size=32,
+        pad_token_id=0,
+    )
+    pictures = SiglipImageProcessorPil(size={"height": 32, "width": 32})
+    pictures.image_seq_length = 16
+    processor = transformers.PaliGemmaProcessor(pictures, words, chat_template=TEMPLATE.replace("IMAGE", IMAGE))
+    return Vlm(stirred(transformers.PaliGemmaForConditionalGeneration(config)), processor)
+
+
+def qwen2_vl() -> Vlm:
+    words = tokenizer(
+        "<|vision_start|>",
+        "<|vision_end|>",
+        "<|video_pad|>",
+        image_token="<|image_pad|>",
+    )
+    ids = words.convert_tokens_to_ids
+    config = transformers.Qwen2VLConfig(
+        vision_config={
+            "depth": 2,
+            "embed_dim": 32,
+            "hidden_size": 32,
+            "num_heads": 2,
+            "patch_size": 8,
+            "mlp_ratio": 2,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+        },
+        text_config={
+            "vocab_size": len(words),
+            **TEXT,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]},
+        },
+        image_token_id=ids("<|image_pad|>"),
+        video_token_id=ids("<|video_pad|>"),
+        vision_start_token_id=ids("<|vision_start|>"),
+        vision_end_token_id=ids("<|vision_end|>"),
+    )
+    pictures = Qwen2VLImageProcessorPil(patch_size=8, merge_size=2, min_pixels=256, max_pixels=4096)
+    template = TEMPLATE.replace("IMAGE", "<|vision_start|> <|image_pad|> <|vision_end|>")
+    processor = WithoutVideos(pictures, words, None, chat_template=template)
+    return Vlm(stirred(transformers.Qwen2VLForConditionalGeneration(config)), processor)
+
+
+def idefics3() -> Vlm:
+    words = tokenizer(
+        "<fake_token_around_image>",
+        "<global-img>",
+        "<end_of_utterance>",
+        *(f"<row_{r}_col_{c}>" for r in range(1, 5) for c in range(1, 5)),
+        image_token=IMAGE,
+    )
+    vision = {**VISION, "image_size": 32, "patch_size": 8}
+    config = transformers.Idefics3Config(
+        vision_config=vision,
+        text_config=transformers.LlamaConfig(vocab_size=len(words), **TEXT, pad_token_id=0),
+        image_token_id=words.convert_tokens_to_ids(IMAGE),
+        scale_factor=2,
+        pad_token_id=0,
+    )
+    pictures = Idefics3ImageProcessorPil(size={"longest_edge": 64}, max_image_size={"longest_edge": 32})
+    processor = transformers.Idefics3Processor(
+        pictures, words, image_seq_len=4, chat_template=TEMPLATE.replace("IMAGE", IMAGE)
+    )
+    return Vlm(stirred(transformers.Idefics3ForConditionalGeneration(config)), processor)
+
+
+def gemma3() -> Vlm:
+    words = tokenizer(image_token="<image_soft_token>", boi_token="<start_of_image>", eoi_token="<end_of_image>")
+    ids = words.convert_tokens_to_ids
+    vision = {**VISION, "image_size": 32, "patch_size": 4, "vision_use_head": False}
+    text = {**TEXT, "vocab_size": len(words), "head_dim": 8, "pad_token_id": 0, "sliding_window": 64}
+    config = transformers.Gemma3Config(
+        vision_config=vision,
+        text_config=text,
+        mm_tokens_per_image=16,
+        image_token_index=ids("<image_soft_token>"),
+        boi_token_index=ids("<start_of_image>"),
+        eoi_token_index=ids("<end_of_image>"),
+    )
+    pictures = Gemma3ImageProcessorPil(size={"height": 32, "width": 32})
+    processor = transformers.Gemma3Processor(
+        pictures, words, image_seq_length=16, chat_template=TEMPLATE.replace("IMAGE", "<start_of_image>")
+    )
+    return Vlm(stirred(transformers.Gemma3ForConditionalGeneration(config)), processor)
+
+
+def picture(width: int = 48, height: int = 40, seed: int = 0) -> Image.Image:
+    """A picture of noise."""
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
+
+
+def question(*pictures: Any, text: str = "what is on the left ?") -> list[dict[str, Any]]:
+    """Chat messages with pictures before a question."""
+    return [
+        {
+            "role": "user",
+            "content": [*({"type": "image", "image": p} for p in pictures), {"type": "text", "text": text}],
+        }
+    ]
