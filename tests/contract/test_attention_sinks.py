@@ -233,7 +233,7 @@ def test_all_windows_sinks_are_in_the_note():
     assert len(a.sinks) == 3
     names = ", ".join(repr(a.tokens[i]) for i in a.sinks)
     assert [note for note in a.notes if "sink:" in note] == [
-        f"attention sink: {names}; what a sink contributes is told apart and in no score"
+        f"attention sink: {names}; what a sink contributes is reported separately and in no score"
     ]
 
 

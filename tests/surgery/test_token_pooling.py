@@ -79,5 +79,5 @@ def test_latents_that_stand_for_no_token_are_refused():
         num_cross_attention_heads=2, vocab_size=tiny.SIZE, max_position_embeddings=40,
     )  # fmt: skip
     model = random_model("AutoModelForSequenceClassification", config)
-    with pytest.raises(HeadMismatchError, match="which of them stands for a token cannot be told"):
+    with pytest.raises(HeadMismatchError, match="which of them belongs to which token is unknown"):
         Explainer(model, tiny.tokenizer())(tiny.TEXTS[0])

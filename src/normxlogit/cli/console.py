@@ -87,7 +87,7 @@ def ascii_only(output: Path | None) -> bool:
 
 
 def deliver(content: str, output: Path | None) -> None:
-    """Write a result to a file, whole or not at all, or to standard output.
+    """Write a result to a file atomically, or to standard output.
 
     Raises:
         DataError: If the file cannot be written.

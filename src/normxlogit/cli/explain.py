@@ -214,7 +214,7 @@ def _explain(
 ) -> list["Attribution"]:
     """Explain every text by every method; the methods of one text stand together.
 
-    Where nobody named the methods, one that does not work on the model is left out.
+    If no methods were named, one that does not work on the model is left out.
     """
     from ..pipeline.progress import progress_bar
 

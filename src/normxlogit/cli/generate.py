@@ -1,4 +1,4 @@
-"""The command that lets a language model write and shows what each token rests on."""
+"""The command that generates text and shows what each token rests on."""
 
 import sys
 from typing import Annotated, Any

@@ -24,7 +24,7 @@ FORMAT = "normxlogit corpus"
 VERSION = 1
 MANIFEST, LOCK, SHARDS, ERRORS = "manifest.json", ".lock", "shards", "errors"
 
-REPAIR = "remove the file and start `normxlogit attribute` again with the same arguments, which writes it anew"
+REPAIR = "remove the file and start `normxlogit attribute` again with the same arguments, which writes it again"
 """What to do about a damaged file of a folder."""
 
 
@@ -163,7 +163,7 @@ class Folder:
             raise DataError(f"{self.place}: {MANIFEST} is not one of a corpus: {error!r}") from None
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Write the manifest, whole or not at all."""
+        """Write the manifest atomically."""
         shards = [vars(manifest.done[i]) for i in sorted(manifest.done)]
         sums = {what: manifest.count(what) for what in ("rows", "errors", "tokens")}
         state = {
@@ -313,11 +313,11 @@ class Folder:
             self._write(_parquet(results), self._file(SHARDS, done.shard))
 
     def _write(self, content: bytes, path: str) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         if self.local:
             write_bytes(content, path)
         else:
-            self.system.pipe_file(path, content)  # an object store shows it whole or not at all
+            self.system.pipe_file(path, content)  # an object store writes atomically
 
     def _at(self, name: str) -> str:
         return f"{self.path.rstrip('/')}/{name}"

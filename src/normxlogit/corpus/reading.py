@@ -63,7 +63,7 @@ class Source(Protocol):
         """Read some columns of all rows, in their order, block by block."""
 
     def fingerprint(self) -> list[dict[str, Any]]:
-        """Return what tells this input from another: something with a name for each part."""
+        """Return the fingerprint of the input: a name and a value for each part."""
 
 
 def open_source(inputs: Any, kind: str | None = None) -> Source:

@@ -105,7 +105,7 @@ def attribute(
         parts: How a completion is divided into parts, each of which is explained: "token", "word", "sentence" or
             "paragraph"; by default it is explained as a whole.
         completion_column: The column of the completions, "completion" by default.
-        max_new_tokens: Let the model write the completions, of at most as many tokens, instead.
+        max_new_tokens: Let the model generate the completions instead, each of at most this many tokens.
         answer_column: The column of answers that are cited.
         documents_column: The column of their documents, "documents" by default: texts, mappings of them by name, or
             lists of what retrievers return.

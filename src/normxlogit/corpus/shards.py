@@ -1,4 +1,4 @@
-"""Shards of the input: tables of as many rows each, with the same columns for every format."""
+"""Shards of the input: tables of equal size, with the same columns for every input format."""
 
 import hashlib
 import json
@@ -112,7 +112,7 @@ def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
         chosen = replace(columns, text=default)
     for name in chosen.all:
         if names and name not in names:
-            or_written = "; max_new_tokens lets the model write the completions" if name == chosen.completion else ""
+            or_written = "; max_new_tokens lets the model generate the completions" if name == chosen.completion else ""
             raise DataError(f"no column {name!r} in the input; there are {', '.join(names)}{or_written}")
     if names:
         check_columns(names, chosen.all)

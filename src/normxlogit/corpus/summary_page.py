@@ -113,7 +113,7 @@ def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line
         ]
         note = f"{summary.accuracy:.1%} of the answers are right."
         names = [unit, "in wrong answers", "in right answers", "share wrong", "standard errors from all"]
-        yield "What tells wrong answers from right ones", note, names, wrong
+        yield "Words that differ between wrong and right answers", note, names, wrong
     if summary.difference is not None:
         yield from _difference(summary.difference, unit)
 

@@ -129,7 +129,7 @@ def frontier_text(panels: Mapping[str, Sequence[Point]], about: Mapping[str, Map
 
     Args:
         panels: The points of each model and task, by title.
-        about: What to say of each, by title.
+        about: A description of each, by title.
     """
     return "\n".join(
         f"{title}: {', '.join(f'{key} {value}' for key, value in about[title].items())}\n\n{frontier_table(points)}"
@@ -149,7 +149,7 @@ def write_frontier(
     Args:
         folder: Where to.
         panels: The points of each model and task, by title.
-        about: What to say of each, by title.
+        about: A description of each, by title.
         device: Where the models ran.
     """
     from ..render.matplotlib_figure import save_figure

@@ -42,7 +42,7 @@ class Request:
             `model.final`, `model.read`, `model.embeddings`, `model.batch`, `model.task` and `model.tokenizer`.
         forward: The forward pass over B texts, made without gradients.
         target: What to explain, K targets for each text; see `Target.quantity` and `Target.measure`.
-        layers: The layers asked for, L of them, counted from 1; empty for the model's answer as it is.
+        layers: The requested layers, L of them, counted from 1; empty for the model's answer as it is.
     """
 
     model: TaskModel
@@ -108,7 +108,7 @@ class Method(ABC):
     attribute of its own name. Values are checked against the types before the constructor sees them.
 
     Attributes:
-        info: What `register` was told of the class.
+        info: What `register` was called with.
         needs_grad: Whether `score` is called with gradients allowed.
         word_merge: How the scores of a word's tokens become the word's: "sum" where scores are parts of a whole,
             "max" (largest magnitude) where they would grow with the number of pieces.
@@ -135,7 +135,7 @@ class Method(ABC):
         Args:
             model: The model.
             batch: What to read.
-            layers: The layers asked for.
+            layers: The requested layers.
             predict: Compute what a language model says at the position explained.
         """
         with torch.inference_mode():
@@ -217,7 +217,7 @@ def run_method(method: Method, request: Request) -> Scores:
 def check_finite(method: Method, request: Request, values: npt.NDArray[np.floating[Any]]) -> None:
     """Refuse scores of real tokens that are NaN or infinite.
 
-    It takes them from the host: asked on the device, the question would be one more wait for it.
+    The values are checked on the host, which avoids another synchronisation with the device.
 
     Args:
         method: What gave the scores.

@@ -58,7 +58,7 @@ class FrozenGradient(Method):
         points: Points between the baseline and the text at which the network is frozen, 1.0 being the text; the
             gradient is their mean.
         baseline: What contributions are differences from: "zero" vectors, or the embedding of the "mask" or "pad" token
-            in the place of all tokens but the special ones.
+            for all tokens except the special ones.
         sink_threshold: From how many times the median of its layer on a hidden state is held as an attention sink;
             none holds none. With points below 1, none is held.
     """

@@ -30,7 +30,7 @@ class _Answer:
 
     Args:
         request: What is explained; its forward pass was made without gradients and serves for the inputs only.
-        protocol: "published" starts at the embedding layer's output and puts that in the place of the word
+        protocol: "published" starts at the embedding layer's output and uses that instead of the word
             embeddings, so that positions and LayerNorm are applied twice, and drops the token types.
     """
 
@@ -82,7 +82,7 @@ class _Gradient(Method):
 
     needs_grad = True
     converges = False
-    """Whether it is an integral whose error can be told."""
+    """Whether it is an integral whose error is known."""
 
     def __init__(self, aggregate: Aggregate, protocol: Protocol) -> None:
 
@@ -201,7 +201,7 @@ class IntegratedGradients(_Gradient):
 
     score_i = <x_i - b_i, mean over a of d logit_p(b + a (x - b)) / d x_i>  (Sundararajan et al., 2017, equation 1), by
     Gauss-Legendre quadrature; with aggregate="l1" absolute values are summed, as in NormXLogit (EMNLP 2025). The sum
-    over tokens and width, less the difference between the answers at the text and at the baseline, is reported as
+    over tokens and width, minus the difference between the answers at the text and at the baseline, is reported as
     `diagnostics["convergence_error"]`.
 
     Args:

@@ -82,7 +82,7 @@ class PairFit:
         weights: Of the M tokens, (M,).
         scale: What the prior was multiplied by.
         r2: The share of the variance that it explains on pairs left out of the fit; below zero where the mean of the
-            others would have told more.
+            others is the better prediction.
     """
 
     weights: Floats
@@ -144,7 +144,7 @@ def _left_out(residual_map: Floats, missed: Floats, originals: Floats, complemen
 def halves_of(count: int, pairs: int, seed: int) -> Tensor:
     """Return distinct subsets of M tokens, none the complement of another: each has the first token, (n, M).
 
-    All of them where there are no more than asked for, otherwise random ones; each token is there in half of them or of
+    All of them if there are at most `pairs`, otherwise random ones; each token is present in half of them or of
     their complements.
     """
     if count - 1 < 62 and 2 ** (count - 1) <= pairs:

@@ -23,7 +23,7 @@ def input_norm(request: Request, norm_of: NormOf) -> Tensor:
     """Return the L2 norm of each token's input embedding, (B, T).
 
     Raises:
-        UnsupportedModelError: If the model has no table of word embeddings and their norm is wanted.
+        UnsupportedModelError: If the model has no table of word embeddings and their norm is needed.
     """
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":

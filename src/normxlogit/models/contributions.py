@@ -43,7 +43,7 @@ def contributions(
     Args:
         answer: The quantities with their graph, (B, K).
         frozen: The pass; it can be backpropagated through once.
-        places: Where contributions are wanted.
+        places: Where contributions are read.
         read: The token that each quantity is read from, (B, K), negative for several; None where it is not known.
     """
     sums = answer.sum(0)  # (K,)
@@ -71,7 +71,7 @@ def contributions(
             values[place].append(each if detached is None else each.masked_fill(detached, 0.0))
             sink[place].append(nothing if detached is None else (each * detached).sum(-1))
         rows += part
-    back = torch.tensor(rows).argsort()  # as they were asked for
+    back = torch.tensor(rows).argsort()  # in the order of the request
     total = {place: torch.cat(sink[place])[back.to(answer.device)].T for place in order}  # (B, K) each
     return Contributions(
         answer.detach(),

@@ -41,10 +41,10 @@ class ForwardPass:
         batch: What was read.
         final: Final representations, what the head reads, (B, T, H), or why there are none; see `hidden`.
         first: The embedding layer's output, (B, T, H), or why there is none; see `embedded`.
-        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were asked for.
+        states: The embedding layer's output and every layer's, L + 1 of (B, T, H); None unless layers were requested.
         logits: The model's answer, (B, C), for heads that answer at every token at the position explained.
         token_logits: The head's answer at each of the N real tokens, (N, C), in the order of `batch.mask`; None for
-            vocabulary heads, of which only the wanted rows are ever computed, and without a head.
+            vocabulary heads, of which only the requested rows are computed, and without a head.
         positions: The position whose prediction is explained, (B,), or (B, 2) for start and end of an answer; None
             for heads that answer for the whole text.
         everywhere: What the model answers at every token, (B, T, C); None for whole-text and vocabulary heads.

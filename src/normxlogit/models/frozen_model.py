@@ -115,9 +115,9 @@ class FrozenModel:
 
         Args:
             batch: What to read.
-            places: Where contributions will be wanted: layers, or 0; alone, it is the word embeddings with the `PARTS`
+            places: Where contributions will be read: layers, or 0; alone, it is the word embeddings with the `PARTS`
                 of pictures and sounds, beside layers the embedding layer's output.
-            vectors: What is read in the place of the word embeddings, (B, T, H), if not they themselves.
+            vectors: Replacement of the word embeddings, (B, T, H); None for the embeddings themselves.
             sink_threshold: From how many times the median of its layer on a hidden state counts as an attention sink,
                 which is held where it leaves the layer; None holds none.
             predict: As for `TaskModel.run`.
@@ -215,7 +215,7 @@ class FrozenModel:
             run: What `run` returned; it can be backpropagated through once.
             target: What is explained; of a vocabulary, each logit minus the contrast's, or minus the mean over
                 the vocabulary.
-            places: Where contributions are wanted.
+            places: Where contributions are read.
         """
         frozen, positions = _frozen(run), run.positions
         single = (
@@ -244,7 +244,7 @@ class FrozenModel:
             run: What `run` returned for B texts; it can be backpropagated through once.
             target: The G vocabulary entries read, (B, G); each logit minus the contrast's, or minus the mean over
                 the vocabulary.
-            places: Where contributions are wanted.
+            places: Where contributions are read.
             read: Where the model answers, (B, G); negative where a text has fewer places, which count nothing.
             weights: Sums of the G quantities that are explained instead of each, (B, K, G).
 

@@ -58,7 +58,7 @@ class FrozenSeq2Seq(FrozenModel):
 
         Args:
             batch: One text, whose encoder has not run.
-            layers: Where contributions of the source will be wanted: 0 for its word embeddings, or layers of the
+            layers: Where contributions of the source will be read: 0 for its word embeddings, or layers of the
                 encoder. Those of the decoder are read at its word embeddings.
             point: What the word embeddings of both sides are multiplied by.
             sink_threshold: As for `run`.

@@ -135,7 +135,7 @@ def vocabulary_limit(model: nn.Module) -> int | None:
 def input_names(tokenizer: PreTrainedTokenizerBase | None, model: nn.Module) -> frozenset[str] | None:
     """Return the names of the inputs that a model reads, None if it does not say.
 
-    A model that takes any others too hands them on to parts of its own, or to nobody: only names that a part has, or
+    A model that takes any others too passes them on to its parts, or ignores them: only names that a part has, or
     that the tokenizer gives to every model, are read.
 
     Args:

@@ -64,7 +64,7 @@ def load(
             `device_map` is among the options.
         trust_remote_code: Allow code from the model's repository to run.
         allow_pickle: Allow weights that are not safetensors, whose loading can run code.
-        allow_missing_weights: Allow random numbers in the place of weights that the checkpoint does not hold or holds
+        allow_missing_weights: Allow random numbers for weights that the checkpoint does not hold or holds
             in another shape, such as the head of a model that was never fine-tuned.
         **options: Passed to `from_pretrained`, such as `device_map`, `revision`, `gguf_file`, `quantization_config`.
 

@@ -51,7 +51,7 @@ class TaskModel:
 
     Raises:
         UnsupportedModelError: If the model is not a task model of a supported kind.
-        InputError: If there is no such task, or the labels are not as many as the outputs.
+        InputError: If there is no such task, or the labels do not match the number of outputs.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class TaskModel:
             predict: Compute what a language model says at the position explained; without, `logits` has no columns.
 
         Raises:
-            UnsupportedModelError: If layers are asked for and the model does not give them.
+            UnsupportedModelError: If layers are requested and the model does not give them.
         """
         copy = self.prepare(batch)
         parts = self.parts
@@ -271,7 +271,7 @@ class TaskModel:
         Args:
             inputs: Model inputs, (B, T).
             positions: Where a head that answers at every token is read, (B,) or (B, 2) as in `ForwardPass`.
-            rows: For vocabulary heads, the wanted entries, (R,): the vocabulary is not computed.
+            rows: For vocabulary heads, the entries to compute, (R,), instead of the whole vocabulary.
             replace: What takes the place of which modules' outputs, see `surgery.run`.
             on: A copy that the caller has leased, to be run.
 

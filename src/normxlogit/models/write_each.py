@@ -49,8 +49,8 @@ def write_each(
 ) -> list[list[int]]:
     """Continue prompts, and return the token ids that are generated after each.
 
-    Greedy prompts of like lengths go together, padded on the left, where what the model finds likely after a padded
-    prompt is what it finds likely after the prompt alone; otherwise prompts of one length, where that is so for them.
+    Greedy prompts of similar lengths are batched, padded on the left, if padding does not change a prompt's next-token
+    logits; otherwise prompts of one length are, if the batch does not change them.
     All others go one at a time.
 
     Args:

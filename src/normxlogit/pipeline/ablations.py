@@ -24,7 +24,7 @@ Prior = Callable[[Method], tuple[Array, Mapping[str, float]]]
 """Scores the sources by another method, (K, S), and says what that costs."""
 
 MARGIN = 2.0
-"""How many times the nats that its score lets expect a source is taken to be worth at most."""
+"""Upper bound of a source's loss in nats, as a multiple of the loss that its score predicts."""
 
 VERIFIED_AT_ONCE = 2
 """Sources that are left out in one batch."""
@@ -113,7 +113,7 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
         MethodError: If the method leaves out windows of several sources.
     """
     if isinstance(method, Occlusion) and method.window != 1:
-        raise MethodError("occlusion over sources takes out one at a time: window must be 1")
+        raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
     start, cost = (None, {}) if method.prior is None else prior(method.prior)
     present = method.subsets(len(ablations.sources))  # (N, S)
     answers = ablations(present) @ weights.T  # (N, K)

@@ -93,20 +93,20 @@ def explain_completions(
     """Explain every token of completions, in batches of one forward pass over whole sequences.
 
     score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
-    entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) is read off token i alone, so that one
-    product of the T states with the G wanted rows of the head gives them all. Methods that read the text as a whole
+    entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) depends on token i alone, so that one
+    product of the T states with the head's rows for the G tokens gives them all. Methods that read the text as a whole
     run once for each token, on the tokens before it.
 
     Args:
         model: A causal language model.
         completed: What `generate_each` or `read_completion` returned.
-        options: What is wanted of each, by one method and layers; without a target each token explains itself.
+        options: The options of each, with one method and layers; without a target each token explains itself.
 
     Where later tokens, or a longer text, change the states of earlier tokens (rotary embeddings that stretch), parts of
     the completion have passes of their own.
 
     Raises:
-        TargetError: If a token asked for does not exist.
+        TargetError: If a requested token does not exist.
     """
     model.refresh()
     every = [explained(model, one, one_options) for one, one_options in zip(completed, options, strict=True)]
@@ -130,7 +130,7 @@ def explained(model: TaskModel, completed: Completed, options: Options) -> Expla
     """Return a completion with its options and targets.
 
     Raises:
-        TargetError: If a token asked for does not exist.
+        TargetError: If a requested token does not exist.
     """
     context = completed.encoding.take(range(len(completed.encoding) - 1))
     ids, contrast = _targets(model, options, completed.encoding.ids[completed.prompt_tokens :])

@@ -29,7 +29,7 @@ class ScoreColumns:
     """Scores and predictions of B texts of N tokens, as arrays on the host.
 
     Attributes:
-        scores: (N, K, L): K labels, L layers (one where no layers are asked for).
+        scores: (N, K, L): K labels, L layers (one where no layers are requested).
         ids: Classes or vocabulary entries explained, (B, K).
         contrast: The entry subtracted, (B,), None without contrast.
         places: The positions explained, counted in each text's own tokens, (B,) or (B, 2); None for whole texts.
@@ -37,7 +37,7 @@ class ScoreColumns:
         token_predictions: The same of each token alone, (N, 3); None where it was not computed.
         spans: The answers of a model that answers with spans.
         target: What is explained.
-        layers: The layers asked for.
+        layers: The requested layers.
         diagnostics: What the method measured of itself, (B, K) each, as lists.
         bias: What belongs to no token, (B, K, L); None where scores do not add up.
         sink: What attention sinks contribute, (B, K, L); None without sinks.
@@ -67,7 +67,7 @@ def score_batch(model: TaskModel, run: ForwardPass, options: Options) -> ScoreCo
     Args:
         model: The model.
         run: Its forward pass over B texts.
-        options: What is wanted.
+        options: The options of the call.
     """
     method, batch = options.method, run.batch
     each = None if options.targets is None else [options.targets[i] for i in batch.indices]
@@ -108,7 +108,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     Args:
         model: The model.
         run: Its forward pass over B texts.
-        options: What is wanted.
+        options: The options of the call.
 
     Returns:
         B results.
@@ -123,7 +123,7 @@ def explain_batch(model: TaskModel, run: ForwardPass, options: Options) -> list[
     for row, encoding in enumerate(run.batch.encodings):
         part = slice(start, start + len(encoding))
         axes = (slice(None) if target.labelled else 0, slice(None) if columns.layers else 0)
-        values = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not asked for
+        values = columns.scores[part].transpose(1, 2, 0)[axes]  # (K, L, T) without the axes that were not requested
         sinks = () if columns.sinks is None else tuple(columns.sinks[part].nonzero()[0].tolist())
         bias, sink = (
             None if values is None else np.array(values[row][axes], np.float32, order="C")
@@ -169,7 +169,7 @@ def sink_note(tokens: Sequence[str], special: Sequence[bool], sinks: Sequence[in
     if not words:
         return ()
     names = ", ".join(repr(tokens[i]) for i in words)
-    return (f"attention sink: {names}; what a sink contributes is told apart and in no score",)
+    return (f"attention sink: {names}; what a sink contributes is reported separately and in no score",)
 
 
 def to_host(*tensors: Tensor | None) -> list[Any]:

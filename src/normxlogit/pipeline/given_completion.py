@@ -34,7 +34,7 @@ def explain_generation(
         model: A causal language model.
         inputs: What `generate` was given: token ids and, if padded, their mask.
         outputs: What it returned, with sequences, hidden states and logits.
-        options: What is wanted, by a method that reads each token's own states.
+        options: The options, with a method that reads each token's own states.
 
     Raises:
         InputError: If the outputs lack something, are of several beams, or are not of these inputs.

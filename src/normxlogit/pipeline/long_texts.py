@@ -37,7 +37,7 @@ def explain_long(model: TaskModel, encoding: Encoding, options: Options) -> Attr
     Args:
         model: The model.
         encoding: The whole text.
-        options: What is wanted of this text.
+        options: The options of this text.
 
     Raises:
         InputError: If the shorter text of a pair leaves no room for the longer.

@@ -57,7 +57,7 @@ class Options:
     Raises:
         InputError: If `long_text` is not one of the three words, or `token_predictions` or `progress`
             no truth value.
-        MethodError: If there is no such method or layer, or layers are asked of a method that has none.
+        MethodError: If there is no such method or layer, or layers are requested of a method that has none.
         TargetError: If `target` and `targets` are both given.
     """
 

@@ -76,7 +76,7 @@ def _explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options:
     """Explain encodings in batches, those beyond the model's length in windows.
 
     Raises:
-        InputError: If one is too long and windows are not asked for.
+        InputError: If one is too long and windows are not requested.
     """
     results: dict[int, Attribution] = {}
     limit = model.encoder.limit

@@ -43,7 +43,7 @@ def generate_each(
         Prompts and completions, and how much of them is the prompt.
 
     Raises:
-        InputError: If a prompt is empty or leaves no room, or several sequences are asked for.
+        InputError: If a prompt is empty or leaves no room, or several sequences are requested.
         UnsupportedModelError: If the model is not a causal language model.
     """
     model.refresh()
@@ -124,7 +124,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
 def _generation_config(
     model: TaskModel, options: Mapping[str, Any], room: int
 ) -> tuple[GenerationConfig, dict[str, Any]]:
-    """Return the generation settings, greedy unless sampling is asked for, and the options that are no settings."""
+    """Return the generation settings, greedy unless sampling is requested, and the remaining options."""
     settings = dict(options)
     config = copy.deepcopy(settings.pop("generation_config", None) or model.module.generation_config)
     config = config or GenerationConfig()

@@ -67,7 +67,7 @@ class Attribution(TokenScores):
     It has the attributes of `TokenScores` and of `Result`, and:
 
     Attributes:
-        scores: float32, one axis for each thing asked for, in the order (label, layer, token): `(T,)` by default,
+        scores: float32, one axis for each requested dimension, in the order (label, layer, token): `(T,)` by default,
             `(C, T)` for all labels, `(L, T)` for layers, `(C, L, T)` for both.
         word_ids: Index of the word of each token within its sequence, None for special tokens.
         sequence_ids: 0 or 1 (second text of a pair), None for special tokens.

@@ -60,7 +60,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
 
 def write_bytes(content: bytes, path: str | Path) -> None:
-    """Write a file, whole or not at all.
+    """Write a file atomically.
 
     Raises:
         DataError: If the file cannot be written.
@@ -70,7 +70,7 @@ def write_bytes(content: bytes, path: str | Path) -> None:
 
 
 def write_text(content: str, path: str | Path) -> None:
-    """Write a UTF-8 file, whole or not at all; half a surrogate pair, which UTF-8 lacks, becomes a question mark.
+    """Write a UTF-8 file atomically; lone surrogates become question marks.
 
     Raises:
         DataError: If the file cannot be written.
@@ -99,7 +99,7 @@ def json_text(state: Any, *, ascii_only: bool = False) -> str:
 
 
 def write_json(state: Any, path: str | Path) -> None:
-    """Write a state as a JSON file, whole or not at all.
+    """Write a state as a JSON file atomically.
 
     Raises:
         DataError: If the state is not JSON, or the file cannot be written.

@@ -19,7 +19,7 @@ _NO_ARROW = "Parquet and datasets need pyarrow: pip install pyarrow"
 
 
 def write_parquet(results: "Sequence[Result]", path: str | Path) -> None:
-    """Write results to a Parquet file, whole or not at all, with checksums of its pages.
+    """Write results to a Parquet file atomically, with checksums of its pages.
 
     Raises:
         DataError: If the file cannot be written, sources are among other results, or pyarrow is missing.

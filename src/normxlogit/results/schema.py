@@ -50,7 +50,7 @@ LARGEST = 2**63
 """What a whole number stays below: arrays count no further."""
 
 DEEPEST = 16
-"""Nesting of a value beyond which nobody wrote it by hand."""
+"""Deepest nesting of a value that is read."""
 
 Check = Callable[[Any], Any]
 

@@ -42,7 +42,7 @@ def find_parts(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], filler: i
     """
     model = cast(PreTrainedModel, pool.model)
     plain = not _named(model)  # its trunk has no name
-    if plain:  # of one text, the axes of texts and tokens can be told
+    if plain:  # with one text, the axes of texts and tokens can be distinguished
         inputs = {name: value[:1] for name, value in inputs.items()}
     calls, outputs = trace(private_clone(model), inputs)  # what it leaves behind is left there
     logits = answer_of(outputs)
@@ -129,7 +129,7 @@ def _proved_token_pooling(
     """Find which pooled state belongs to which token; None where the trunk gives a state for each token.
 
     Raises:
-        HeadMismatchError: If it gives more or fewer, and they cannot be told.
+        HeadMismatchError: If the numbers differ, and the states cannot be matched to tokens.
     """
     hidden = trunk.hidden
     if hidden is None or head.piece.by_text(hidden).shape[1] == count:
@@ -141,7 +141,7 @@ def _proved_token_pooling(
         refuse_to_hide(error)
         raise HeadMismatchError(
             f"the trunk of {type(pool.model).__name__} gives {hidden.shape[1]} states for {count} tokens, and which of "
-            f"them stands for a token cannot be told: {error}"
+            f"them belongs to which token is unknown: {error}"
         ) from error
     return pooling
 

@@ -152,7 +152,7 @@ class FrozenNetwork:
 
     Attributes:
         model: The clone.
-        opened: Whether the model's own autograd functions are seen through; the proof finds out.
+        opened: Whether autograd differentiates inside the model's custom functions; set by the proof.
 
     Example:
         network = FrozenNetwork(clone(model))
@@ -283,7 +283,7 @@ class FrozenNetwork:
         """Prove on one input that the frozen pass gives the model's own answer and is affine.
 
         Load the model with eager attention for it, or let it use `scaled_dot_product_attention`; attention kernels of
-        other packages cannot be seen through.
+        other packages cannot be differentiated inside.
 
         Args:
             run: Runs the model once and returns its answer, and the tensor that flows, a leaf.
@@ -301,7 +301,7 @@ class FrozenNetwork:
         except UnsupportedModelError:
             if self.opened:
                 raise
-            try:  # once more, with the model's own autograd functions seen through
+            try:  # once more, differentiating inside the model's custom autograd functions
                 self.opened = True
                 return self._proved(run, model_answer, tolerance)
             except Exception as error:
@@ -331,7 +331,7 @@ class FrozenNetwork:
         if hidden := functions_with_their_own_backward(answer, mode.places):
             raise UnsupportedModelError(
                 f"{name} cannot be frozen: {', '.join(hidden[:3])} brings a backward pass of its own, as fused kernels "
-                "do, which cannot be seen through; load the model without them"
+                "do, which hides what its slope depends on; load the model without them"
             )
         try:
             culprits = operations_that_are_not_linear(answer, leaf, mode.places)

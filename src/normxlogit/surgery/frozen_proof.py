@@ -27,7 +27,7 @@ def operations_without_gradient(answer: Tensor, places: Mapping[Any, tuple[str, 
     """Name the operations in the graph of an answer through which no gradient flows.
 
     Args:
-        answer: What was worked out, with its graph.
+        answer: The logits, with their graph.
         places: Function and module by node, where they are known.
     """
     names = places or {}
@@ -54,7 +54,7 @@ def functions_with_their_own_backward(answer: Tensor, places: Mapping[Any, tuple
     Those of this package are the maps that hold.
 
     Args:
-        answer: What was worked out, with its graph.
+        answer: The logits, with their graph.
         places: Function and module by node.
     """
     functions: dict[str, None] = {}

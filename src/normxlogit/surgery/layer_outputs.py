@@ -92,7 +92,7 @@ def embedding_output(calls: list[Call], embedded: Tensor | None) -> LayerOutput 
 
 
 def _tokens_first(state: Tensor, tokenwise: Tensor | None) -> Axes | None:
-    """Return the order of a state's axes that begins with texts and tokens, None if it cannot be told.
+    """Return the order of a state's axes that begins with texts and tokens, None if it is ambiguous.
 
     Args:
         state: What a layer returned, (B, T, H), or with an axis of streams before or after the first two.

@@ -33,7 +33,7 @@ class Readout:
         axes: How the module holds what is (B, T, H), or (B, T, ...) where layers pass several streams on.
         sinks: Which tokens are attention sinks there, (B, T); None where none was looked for.
         detached: Which of them no gradient passes in the backward passes from now on, (B, T).
-        direction: What the gradient is multiplied by in the place of the state, of its shape; None for the state.
+        direction: What the gradient is multiplied by instead of the state, of its shape; None for the state.
         length: How many positions are the text's, T; None for all.
         positions: How many axes of the leaf are positions, which are read as one, row by row.
     """
@@ -86,7 +86,7 @@ def read_out(
         positions: How many axes after the first are positions.
 
     Returns:
-        What flows on in the place of the state, and the readout.
+        The replacement of the state, and the readout.
     """
     if leaf is None:
         shape = [size for axis, size in enumerate(state.shape) if axis in axes[: 1 + positions]]

@@ -88,9 +88,9 @@ def run(
         inputs: Its inputs, by name.
         record: What to keep of which modules. A value that is replaced is recorded as what took its place.
         replace: By path: what takes the place of a module's output, at each of its calls.
-        instead: By path: what is called in the place of a module. The module runs only if it is called there.
+        instead: By path: what is called instead of a module. The module runs only if it is called there.
         stop: Where the pass ends; that, too, is recorded.
-        call: What is called with the inputs in the place of the copy: its `generate`, or one of its layers.
+        call: What is called with the inputs instead of the copy: its `generate`, or one of its layers.
 
     Raises:
         RuntimeError: If the copy is running already.

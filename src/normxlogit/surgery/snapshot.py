@@ -15,7 +15,7 @@ __all__ = ["Snapshot"]
 
 HOOKS = ("_forward_hooks", "_forward_hooks_with_kwargs", "_forward_hooks_always_called")
 RECORDING = "transformers.utils.output_capturing"
-"""The module of the hooks that transformers leaves on a model that was once asked for its hidden states."""
+"""The module of the hooks that transformers adds for `output_hidden_states` and leaves on the model."""
 RECORDS = "_output_capturing_hooks_installed"
 
 

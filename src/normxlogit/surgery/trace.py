@@ -138,7 +138,7 @@ def tensor_of(output: Any) -> Tensor | None:
 
 
 def with_tensor(output: Any, tensor: Tensor) -> Any:
-    """Return what a module returned with another tensor in the place of its main one, see `tensor_of`."""
+    """Return what a module returned with its main tensor replaced, see `tensor_of`."""
     if isinstance(output, ModelOutput):
         return type(output)(**{**output, "last_hidden_state": tensor})
     if not isinstance(output, tuple | list):

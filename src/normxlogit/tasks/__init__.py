@@ -105,7 +105,7 @@ def task_of(
     Args:
         model: The caller's model, as a task model.
         task: Its task, for modules whose class does not say.
-        labels: Names for its outputs, in the place of those in its configuration.
+        labels: Names for its outputs, instead of those in its configuration.
         tokenizer: What reads its inputs.
         hypotheses: What a zero-shot pipeline asks of it.
 

@@ -112,7 +112,7 @@ class Task(ReadsPrompts):
 
         Args:
             model: The caller's model, as a task model.
-            labels: Names in the place of those in its configuration.
+            labels: Names instead of those in its configuration.
             tokenizer: What reads its inputs.
 
         Raises:
@@ -290,7 +290,7 @@ class Task(ReadsPrompts):
         return None
 
     def known_position(self, encoding: Encoding) -> int | None:
-        """Return the index of the token whose prediction is explained, None if only the model's answer tells it."""
+        """Return the index of the token whose prediction is explained, None if it depends on the model's answer."""
         return encoding.position
 
     def answering_window(self, runs: Sequence[Explained]) -> int:
@@ -329,7 +329,7 @@ class Task(ReadsPrompts):
 
         Raises:
             UnsupportedModelError: If this is not an answer for the task.
-            InputError: If the labels are not as many as the outputs.
+            InputError: If the labels do not match the number of outputs.
         """
         Task.check_answer(self, logits, name)
         return self

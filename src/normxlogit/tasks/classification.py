@@ -43,7 +43,7 @@ class Classification(Task):
         """Return the task of a model, with its labels and its problem type.
 
         Raises:
-            InputError: If the labels are not as many as the outputs.
+            InputError: If the labels do not match the number of outputs.
             UnsupportedModelError: If the configuration does not name the outputs.
         """
         if not isinstance(model, PreTrainedModel):  # how many outputs it has is known when it was called

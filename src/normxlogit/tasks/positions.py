@@ -27,7 +27,7 @@ def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
 
     Args:
         encodings: What the model reads.
-        position: What the caller asked for.
+        position: The argument of the call.
 
     Raises:
         InputError: If a text has no such place.

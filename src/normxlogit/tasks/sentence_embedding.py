@@ -132,7 +132,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
 
     Args:
         model: A bare model of transformers, or a `SentenceTransformer`.
-        pooling: How to pool, in the place of what the model's files say.
+        pooling: How to pool, instead of the setting in the model's files.
 
     Raises:
         InputError: If nothing says how it pools.

@@ -68,8 +68,8 @@ class Seq2Seq(LanguageTask):
         """Refuse to explain a source by itself."""
         raise UnsupportedModelError(
             f"{type(model.module).__name__} reads its source with an encoder whose states never reach the head, so the "
-            "head has no logit for a source token; generate and explain_completion explain what the decoder writes, by "
-            "the source too"
+            "head has no logit for a source token; generate and explain_completion explain the generated tokens by the "
+            "source too"
         )
 
     def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:

@@ -225,7 +225,7 @@ def resolve(
     contrast: Choice | None = None,
     each: Sequence[Choice] | None = None,
 ) -> Target:
-    """Turn what the caller asked for into indices.
+    """Resolve the caller's target to indices.
 
     Args:
         model: The model.
@@ -254,7 +254,7 @@ def resolve(
 
 
 def _choices(model: Model, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
-    """Return the outputs that a caller asked for, and whether results have a label axis for them."""
+    """Return the outputs of the caller's target, and whether results have a label axis for them."""
     if isinstance(spec, All):
         if model.task.vocabulary:
             raise TargetError("ALL would be the whole vocabulary; name the tokens you want instead")

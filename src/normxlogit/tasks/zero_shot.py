@@ -42,11 +42,11 @@ class ZeroShot(Comparing):
     """A classifier of pairs of a text and a hypothesis for each label.
 
     The text and the hypothesis of a label are one pair, whose logit for entailment is explained; where each label is
-    right or wrong by itself, less that for contradiction.
+    right or wrong by itself, minus that for contradiction.
 
     Args:
         classifier: The task of the model that reads the pairs.
-        hypotheses: What it is asked.
+        hypotheses: The hypotheses of the pipeline.
     """
 
     name = Classification.name

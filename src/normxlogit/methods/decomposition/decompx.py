@@ -301,7 +301,7 @@ class _Head:
             shares = _mapped(shares, weight, bias).mul_((after / (before + TINY))[..., None, :])
             if self.norm is not None:
                 shares = _normed(shares, *norm_parts(self.norm, after))
-        # The bias is shared out over all outputs, whichever were asked for.
+        # The bias is shared out over all outputs, whichever are explained.
         part = _parts_of(shares @ (self.weight.T @ self.bias))  # (b, P, T)
         out_weight, out_bias = self.weight[self.rows], self.bias[self.rows]  # (R, H), (R,)
         if self.centred:

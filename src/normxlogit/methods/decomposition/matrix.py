@@ -59,7 +59,7 @@ class MatrixMethod(Method):
 
     @abstractmethod
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """Yield the numbers of the layers asked for with their matrices, (B, T, T), in ascending order."""
+        """Yield the numbers of the requested layers with their matrices, (B, T, T), in ascending order."""
 
 
 def _finite(product: Tensor) -> Tensor:
