@@ -78,13 +78,13 @@ def _answer_cards(summary: AnswerSummary) -> list[Card]:
     notes += [] if summary.complete else ["the run is not finished"]
     used = [Line([d.name, f"{d.answers:,}", f"{d.cited:,}"], d.cited / d.answers) for d in summary.documents]
     worst = [Line([a.id, f"{a.unsupported} of {a.sentences}", a.completion.strip()]) for a in summary.worst]
-    found = [Card([Header("", facts, notes)], "Answers", result=False)]
+    answer_cards = [Card([Header("", facts, notes)], "Answers", result=False)]
     for heading, names, lines in (
         ("Documents, the least used first", ["document", "answers", "citing it"], used),
         ("Answers with unsupported sentences", ["id", "unsupported sentences", "answer"], worst),
     ):
-        found.append(Card([_table(heading, names, lines, {})], heading, result=False))
-    return found
+        answer_cards.append(Card([_table(heading, names, lines, {})], heading, result=False))
+    return answer_cards
 
 
 def _sections(summary: Summary) -> Iterator[tuple[str, str, list[str], list[Line]]]:

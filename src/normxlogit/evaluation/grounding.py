@@ -168,14 +168,14 @@ def compare_signals(
             for score, value in zip(scores, values.tolist(), strict=True):
                 score[name] = value
     right = {answer.case.question for answer in answers if answer.right}
-    known = [answer.case.evidence for answer in answers if answer.evidence == "there"]
+    evidence_known = [answer.case.evidence for answer in answers if answer.evidence == "there"]
     swapped = {answer.case.question for answer in answers if answer.evidence == "swapped"}
     titles: list[tuple[str, Evidence, set[str] | None]] = [
         ("all questions, with the evidence or without it", "missing", None)
     ]
-    if any(known):
+    if any(evidence_known):
         count = sum(answer.right for answer in answers)
-        titles.append((f"questions answered from the evidence, {count} of {len(known)}", "missing", right))
+        titles.append((f"questions answered from the evidence, {count} of {len(evidence_known)}", "missing", right))
     if swapped:
         titles.append(("with the evidence, or with other numbers and names in it", "swapped", swapped))
     comparisons = []

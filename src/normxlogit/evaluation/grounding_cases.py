@@ -113,8 +113,8 @@ def swap_evidence(case: Case, answer: str, texts: Sequence[str], seed: int = 0) 
         rest of the prompt has it too, or the texts have no other.
     """
     rest = " ".join([case.question, *(text.replace(case.evidence, " ") for text in case.documents.values())])
-    known = {entity for text in (case.evidence, rest, answer) for entity in ENTITY.findall(text)}
-    others = sorted({entity for text in texts for entity in ENTITY.findall(text)} - known)
+    entities = {entity for text in (case.evidence, rest, answer) for entity in ENTITY.findall(text)}
+    others = sorted({entity for text in texts for entity in ENTITY.findall(text)} - entities)
     random = np.random.default_rng(seed)
     swapped = case.evidence
     for entity in dict.fromkeys(ENTITY.findall(case.evidence)):

@@ -1,30 +1,30 @@
-"""Which known names a misspelt one may stand for."""
+"""Suggestions for misspelt names."""
 
 from collections.abc import Iterable
 
 __all__ = ["nearest"]
 
 LETTERS = 4
-"""A name may have one wrong letter for so many."""
+"""A name may have one wrong letter for each of this many."""
 
 PREFIX = 3
-"""Least letters of a beginning that names what it begins."""
+"""Least letters of a prefix that matches a name."""
 
 
-def nearest(name: str, known: Iterable[str], *, most: int = 3) -> list[str]:
-    """Return the known names that a misspelt one may stand for, the nearest first.
+def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
+    """Return the names nearest to a misspelt one, the nearest first.
 
     These are the names at a small edit distance (Damerau, 1964, and Levenshtein, 1966: letters added, left out, changed
-    or exchanged with their neighbour), and then those of which one is the beginning of the other.
+    or exchanged with their neighbour), and then those of which one is a prefix of the other.
 
     Args:
         name: What was typed.
-        known: The names.
+        names: The names.
         most: How many at most.
     """
     typed = name.casefold().replace("_", "-")
     near = []
-    for one in known:
+    for one in names:
         other = one.casefold().replace("_", "-")
         distance = _distance(typed, other)
         shorter, longer = sorted((typed, other), key=len)

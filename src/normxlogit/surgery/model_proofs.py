@@ -116,27 +116,27 @@ def holds_on_another_text(
         inputs: A small batch.
         logits: The model's answer to it.
         tokenwise: Whether the head answers at single tokens.
-        side_by_side: Whether texts are read side by side; where they are known to differ so, they are read alone.
+        side_by_side: Whether texts are batched; not if they are known to change each other's answers.
 
     Returns:
         What could not be checked; None if everything was.
 
     Raises:
         HeadMismatchError: If the head differs.
-        UnsupportedModelError: If the model answers otherwise when it is asked again, or texts, or tokens as texts,
-            change each other's answers.
+        UnsupportedModelError: If the model is not deterministic, or texts, or tokens as texts, change each other's
+            answers in a batch.
     """
     model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
     random_state = torch.get_rng_state()
     both, done, untried = _read_with_another(pool, inputs, site)
     answers = None if untried else answer_of(done.output)
     drawn = not torch.equal(torch.get_rng_state(), random_state)
-    beside = torch.inf if answers is None else apart(answers[: len(logits)], logits)
-    if drawn or not beside <= tolerance_for(logits):
+    difference_in_batch = torch.inf if answers is None else apart(answers[: len(logits)], logits)
+    if drawn or not difference_in_batch <= tolerance_for(logits):
         answers_again(pool, inputs, logits)
     if answers is None:
         return untried
-    mixed = beside if side_by_side else 0.0
+    mixed = difference_in_batch if side_by_side else 0.0
     hidden = None if site is None else hidden_of(done.last(site))
     if head is not None and hidden is not None:
         hidden = head.piece.by_text(hidden)  # (B, T, H)
