@@ -167,7 +167,8 @@ class Explainer:
                 model in the package.
             task: Which head to load, for checkpoints that do not say.
             dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
-            device: Where to put the model; "auto" for the accelerator of the machine if it has one.
+            device: Where to put the model; by default, as on the command line, the accelerator of the machine if it has
+                one. A quantised model, or one with a `device_map`, stays where it is loaded.
             trust_remote_code: Allow code from the model's repository to run.
             allow_pickle: Allow weights that are not safetensors, whose loading can run code.
             allow_missing_weights: Allow a checkpoint without some weights of the model, which are then random.

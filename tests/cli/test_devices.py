@@ -46,7 +46,11 @@ def test_every_command_that_loads_a_model_takes_a_device_and_a_precision(name):
 def test_auto_is_the_accelerator_of_the_machine(no_device_yet):
     assert device_named("auto").type == "meta"
     assert Explainer.from_pretrained(device="auto")._model.module.device.type == "meta"
-    assert Explainer.from_pretrained()._model.module.device.type == "cpu", "Python leaves the model where it was loaded"
+    assert Explainer.from_pretrained()._model.module.device.type == "meta", "Python follows the same rule"
+    assert Explainer.from_pretrained(device="cpu")._model.module.device.type == "cpu"
+    for device in (None, "auto"):
+        placed = Explainer.from_pretrained(device=device, device_map={"": "cpu"})
+        assert placed._model.module.device.type == "cpu", "a model with a map stays where it is loaded"
 
 
 def test_auto_is_the_cpu_where_there_is_no_accelerator(monkeypatch):

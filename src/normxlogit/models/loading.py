@@ -24,7 +24,7 @@ from ..surgery.memory import out_of_memory
 from ..tasks import TASKS, TaskName, is_bare, no_head, task_name
 from ..tasks.sentence_embedding import is_embedding_folder
 from .adapters import Adapter, read_adapter
-from .devices import device_named
+from .devices import AUTO, device_named
 
 __all__ = ["default_model_folder", "load", "sentencepiece_remedy"]
 
@@ -60,8 +60,8 @@ def load(
         name: Hub name or folder, also of an adapter that PEFT saved, or a GGUF file; None for the model in the package.
         task: Which head, for checkpoints that do not say.
         dtype: Precision; by default the checkpoint's, but float32 for a float16 checkpoint on a CPU.
-        device: Where to put the model, "auto" for the accelerator of the machine if it has one; leave it out when
-            `device_map` is among the options.
+        device: Where to put the model. None and "auto" are the accelerator of the machine if it has one, else the CPU;
+            a quantised model, or one with a `device_map`, stays where it is loaded.
         trust_remote_code: Allow code from the model's repository to run.
         allow_pickle: Allow weights that are not safetensors, whose loading can run code.
         allow_missing_weights: Allow random numbers for weights that the checkpoint does not hold or holds
@@ -74,7 +74,6 @@ def load(
     """
     source, options = _located(name, options)
     adapter = _adapter(source, options, allow_pickle=allow_pickle)
-    target_device = None if device is None else device_named(device)
     with _base_of(adapter):
         base = source if adapter is None else _source(adapter.base)
         base_options = options if adapter is None else adapter.base_options(options)
@@ -83,6 +82,9 @@ def load(
         }
         with _one_line(base, "its configuration"):
             config = AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **local)
+        placed = "device_map" in options or "quantization_config" in options or hasattr(config, "quantization_config")
+        automatic = device is None or device == AUTO
+        target_device = None if automatic and placed else device_named(AUTO if device is None else device)
         task_kind = task or (adapter and adapter.task) or _declared_task(base, config, gguf="gguf_file" in base_options)
         if task_kind not in TASKS:
             raise InputError(f"no task {task_kind!r}; it is one of {', '.join(TASKS)}")
