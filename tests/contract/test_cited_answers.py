@@ -1,7 +1,10 @@
 """Citations of answers that were written elsewhere, and of prompts of one's own."""
 
+import json
+
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 
 from normxlogit import Citations, Explainer, InputError
 from tests import tiny
@@ -11,10 +14,10 @@ QUESTION, ANSWER = "Is it good?", "The movie was great. The keys are here."
 TEMPLATE = "{% for m in messages %}<s>{{ m['role'] }} : {{ m['content'] }} </s>{% endfor %}<s>assistant :"
 
 
-def made(template=None):
+def made(template=None, length=40):
     tokenizer = tiny.tokenizer_for("llama")
-    tokenizer.chat_template = template
-    return Explainer(tiny.model("llama", "CausalLM"), tokenizer)
+    tokenizer.chat_template, tokenizer.model_max_length = template, length
+    return Explainer(tiny.model("llama", "CausalLM", max_position_embeddings=length), tokenizer)
 
 
 def test_an_answer_is_what_explain_sources_explains():
@@ -84,7 +87,15 @@ def test_support_adds_up_and_says_which_sentences_rest_on_the_documents():
         assert support.verdict.startswith(rests)
         assert bool(support.citations) == support.supported
     assert all(s.supported for s in answer.supported_from(-1))
-    assert [row["supported"] for row in answer.to_dict()["answer"]] == [s.supported for s in answer.support]
+    state = json.loads(json.dumps(answer.to_dict()))
+    assert state["answer"] == ANSWER
+    for row, sentence in zip(state["sentences"], answer.support, strict=True):
+        assert state["text"][slice(*row["span"])].strip() == row["text"].strip() == sentence.text.strip()
+        assert row["citations"] == list(sentence.citations)
+        assert (row["support"]["supported"], row["support"]["verdict"]) == (sentence.supported, sentence.verdict)
+    for row in state["citations"]:
+        assert row["text"] == state["text"][slice(*row["span"])]
+        assert row["text"] in DOCUMENTS[row["document"]]
     with pytest.raises(InputError, match="add up"):
         _ = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER, method="occlusion").support
 
@@ -98,3 +109,47 @@ def test_marks_and_footnotes_stand_behind_supported_sentences():
     used = {number for support in answer.support for number in support.citations}
     for citation in (c for c in answer.citations() if c.number in used):
         assert f"[^{citation.number}]: {citation.name}: {citation.text}\n" in page
+
+
+MARKUP = [
+    "# heading *a* __b__ `c` ~~d~~",
+    "<script>alert(1)</script> &lt; &amp;",
+    "[link](http://a.b) ![picture](c.png) [^9]: note",
+    "1. one\n2) two\n- three\n+ four\n* five\n> six",
+    "above\n===\nbelow\n---\n    indented\n\tcode",
+    "| a | b |\n|---|---|\n| $x$ | back\\slash |",
+    "```python\nprint()\n```",
+]
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_markdown_shows_the_characters_of_answers_and_documents(text):
+    """Rendered, everything is plain text in paragraphs, beside the footnotes."""
+    answer = made(length=400).cite(QUESTION, {"*x* <b>": text + " The keys are here."}, answer=f"Bad. {text}\nGood.")
+    rendered = MarkdownIt("gfm-like", {"linkify": False}).enable(["table", "strikethrough"]).parse(answer.to_markdown())
+    assert {token.type for token in rendered} == {"paragraph_open", "inline", "paragraph_close"}
+    pieces = [piece for token in rendered if token.type == "inline" for piece in token.children]
+    assert {piece.type for piece in pieces} <= {"text", "softbreak", "text_special"}
+    shown = "".join(piece.content if piece.content else " " for piece in pieces)
+    for number in range(1, 4):
+        shown = shown.replace(f"[^{number}]", "")
+    assert "".join(f"Bad. {text} Good.".split()) in "".join(shown.split())
+
+
+@pytest.mark.parametrize("template", [None, TEMPLATE], ids=["text", "chat"])
+def test_special_tokens_in_an_answer_are_read_as_their_text(template):
+    explainer = made(template, length=400)
+    plain = explainer.cite(QUESTION, DOCUMENTS, answer=ANSWER)
+    ended = explainer.cite(QUESTION, DOCUMENTS, answer=f"{ANSWER} [SEP][SEP]")
+    np.testing.assert_allclose(ended.table, plain.table, atol=1e-5)
+    assert ended.completion.strip() == ANSWER
+    held = explainer.cite(QUESTION, DOCUMENTS, answer="The movie[SEP] was great.")
+    tokenizer = explainer._model.tokenizer
+    ids = tokenizer("The movie[SEP] was great.", add_special_tokens=False, split_special_tokens=True)["input_ids"]
+    assert tokenizer.sep_token_id not in ids
+    prompt = plain.text[: -len(plain.completion)]
+    if template is None:
+        spans = dict(zip(held.names, held.spans, strict=True))
+        expected = explainer.explain_sources(prompt, ids, sources=spans, parts="sentence")
+        np.testing.assert_allclose(held.table, expected.table, rtol=1e-4, atol=1e-5)
+    assert held.text[: len(prompt)] == prompt

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..inputs.chat import Prompt
 from ..inputs.documents import documents_by_name
+from ..inputs.private_tokenizer import private_tokenizer
 from ..inputs.texts import counted
 from ..methods import Method
 from ..models.task_model import TaskModel
@@ -105,13 +106,32 @@ def ask(
     elif not isinstance(answer, str) or not answer.strip():
         raise InputError("the answer is empty" if isinstance(answer, str) else f"an answer is a text, not {answer!r}")
     else:
-        completed = read_completion(model, prompt, answer.strip() if chat else " " + answer.strip())
+        completed = _read_answer(model, prompt, answer.strip(), "" if chat else " ")
     if (cited := _without_ending(completed)) is None:
         nothing = "the model answers with nothing; ask in other words, or with other documents"
         raise InputError(nothing if answer is None else "the model's tokenizer knows no word of the answer")
     if not (sources := cited.with_tokens(spans)):
         raise InputError("the model's tokenizer knows no word of the documents")
     return cited.with_sources(sources)
+
+
+def _read_answer(model: TaskModel, prompt: Prompt, answer: str, before: str) -> Completed:
+    """Encode a prompt with an answer; special tokens that end the answer are left out, others are read as their text.
+
+    Raises:
+        InputError: If the tokenizer makes special tokens of their text all the same.
+    """
+    tokenizer = private_tokenizer(model.tokenizer)
+    special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+    special = {token for token in special | set(tokenizer.all_special_tokens) if token}
+    while ending := next((token for token in special if answer.endswith(token)), None):
+        answer = answer.removesuffix(ending).rstrip()
+    if not (held := [token for token in special if token in answer]):
+        return read_completion(model, prompt, before + answer)
+    ids = tokenizer(before + answer, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
+    if set(ids) & {tokenizer.convert_tokens_to_ids(token) for token in held}:
+        raise InputError(f"the answer holds {min(held)!r}, a special token of the model; take it out")
+    return read_completion(model, prompt, ids)
 
 
 def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:

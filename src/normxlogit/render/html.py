@@ -42,6 +42,7 @@ CLASSES = {
     "rest": "nxl-rest",
     "grey": "nxl-none",
     "strong": "nxl-written",
+    "unsupported": "nxl-written nxl-unsupported",
 }
 
 

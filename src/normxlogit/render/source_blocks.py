@@ -1,8 +1,10 @@
 """The blocks of an answer and its sources, which light each other up."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from ..results.citations import Citations
+from ..results.citations import SUPPORTED, Citations, Support
 from ..results.sources import Sources
 from .blocks import Block, Column, Fold, Header, Links, Piece, Sentence, Sentences, Table, cell
 from .charts import Grid, Legend
@@ -33,7 +35,7 @@ def source_blocks(s: Sources) -> list[Block]:
         Links({"shares": shares}, HINT),
         *_support(s),
         _listed(s),
-        Legend("share of what the sources have in favour of a part of the answer"),
+        Legend("share of what the sources have in favour of a part of the answer", notes=_underlined(s)),
         Fold("What the model was given", [Sentences([Sentence("", [("auto", _prompt(s))])], small=True)], opened=True),
     ]
 
@@ -67,11 +69,14 @@ def _source_texts(s: Sources) -> list[str]:
 
 def _answer(s: Sources) -> list[Piece]:
     """Return the parts of the answer with the sources that they cite, and the text between them."""
-    marks = s.marks if isinstance(s, Citations) else [()] * len(s.parts)
-    pieces = [
-        (part.start, part.end, Piece("", kind="strong", part=k, cited=numbers))
-        for k, (part, numbers) in enumerate(zip(s.parts, marks, strict=True))
-    ]
+    pieces = [(part.start, part.end, Piece("", kind="strong", part=k)) for k, part in enumerate(s.parts)]
+    if isinstance(s, Citations):
+        support: Sequence[Support | None] = [None] * len(s.parts) if s.bias is None else s.support
+        for k, (numbers, one) in enumerate(zip(s.marks, support, strict=True)):
+            start, end, piece = pieces[k]
+            if one is not None and not one.supported:
+                piece = piece._replace(kind="unsupported", about=f"{one.verdict}: {one.reason}")
+            pieces[k] = start, end, piece._replace(cited=numbers)
     return _pieces(s.text, len(s.text) - len(s.completion), len(s.text), pieces)
 
 
@@ -98,13 +103,20 @@ def _pieces(text: str, start: int, end: int, pieces: list[tuple[int, int, Piece]
     return cut
 
 
+def _underlined(s: Sources) -> list[str]:
+    """Return what underlined sentences of the answer are, if there are some."""
+    unsupported = isinstance(s, Citations) and s.bias is not None and not all(one.supported for one in s.support)
+    return ["underlined: a sentence that is not supported by the documents"] if unsupported else []
+
+
 def _support(s: Sources) -> list[Block]:
     """Return whether each sentence of a cited answer rests on the documents, where the scores tell."""
     if not isinstance(s, Citations) or s.bias is None:
         return []
-    rows = [[cell(one.text), cell(f"{one.share:.0%}", one.share), cell(one.verdict)] for one in s.support]
-    columns = [Column("sentence"), Column("share of the documents", numbers=True), Column("verdict")]
-    return [Table(columns, rows, "Does the answer rest on the documents?")]
+    rows = [[cell(one.text), cell(one.verdict), cell(one.reason)] for one in s.support]
+    columns = [Column("sentence"), Column("verdict"), Column("shares")]
+    caption = f"Does the answer rest on the documents? A sentence does from a share of {SUPPORTED:.1%} on."
+    return [Table(columns, rows, caption)]
 
 
 def _listed(s: Sources) -> Table:

@@ -35,7 +35,10 @@ UNWRAPPED = 1_000_000
 
 DIM = Style(dim=True)
 BOLD = Style(bold=True)
-STYLES = {"strong": BOLD, "underlined": Style(underline=True)} | dict.fromkeys(("special", "rest", "grey", "sink"), DIM)
+UNDERLINED = Style(underline=True)
+STYLES = {"strong": BOLD, "underlined": UNDERLINED, "unsupported": BOLD + UNDERLINED} | dict.fromkeys(
+    ("special", "rest", "grey", "sink"), DIM
+)
 """The kinds of pieces."""
 SHADES = {True: ((150, 95, 95), (190, 20, 20)), False: ((90, 105, 150), (24, 76, 190))}
 """Background from weak to strong, for positive and negative scores, under white letters."""

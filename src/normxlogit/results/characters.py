@@ -4,7 +4,7 @@ import re
 import unicodedata
 from typing import Literal
 
-__all__ = ["direction", "escaped", "one_line", "quoted", "safe", "safe_output", "visible"]
+__all__ = ["direction", "escaped", "markdown_escaped", "one_line", "quoted", "safe", "safe_output", "visible"]
 
 
 def safe(text: str) -> str:
@@ -24,6 +24,13 @@ def one_line(text: str) -> str:
 def escaped(text: str) -> str:
     """Return the text with unprintable characters as escapes, as in `repr` of strings."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def markdown_escaped(text: str) -> str:
+    """Return the text so that Markdown shows its characters as they are, without markup, HTML or formulas."""
+    text = _MARKUP.sub(r"\\\g<0>", safe(text))
+    text = re.sub(r"\n[ \t]+", "\n", text)  # an indented line is code
+    return _LINE_START.sub(r"\g<1>\\\g<2>", text)
 
 
 def safe_output(text: str) -> str:
@@ -56,6 +63,12 @@ def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
             return "ltr"
     return "auto"
 
+
+_MARKUP = re.compile(r"[\\`*_\[\]<>|~&$#]")
+"""Characters that are markup anywhere in a line."""
+
+_LINE_START = re.compile(r"^([ \t]*\d*)([-+=.)])", re.MULTILINE)
+"""What begins a list, a rule or a heading at the beginning of a line."""
 
 _CONTROLS: dict[int, str] = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
 _CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")

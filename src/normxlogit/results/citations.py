@@ -1,7 +1,7 @@
 """An answer to a question with the sentences of the documents that it rests on."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from .base import require
-from .characters import one_line
+from .characters import markdown_escaped, one_line
 from .schema import Number
 from .sources import Sources, SourceScore
 
@@ -44,6 +44,11 @@ class Citation(NamedTuple):
     share: float
     nats: float | None
 
+    @property
+    def document(self) -> str:
+        """The name of the document that the sentence is of."""
+        return self.name.rpartition(":")[0] or self.name
+
 
 class Support(NamedTuple):
     """What a sentence of the answer rests on; documents + prompt + answer + sink + bias is the explained quantity.
@@ -76,6 +81,13 @@ class Support(NamedTuple):
         if not self.supported:
             return "not supported by the documents"
         return "rests on " + "".join(f"[{number}]" for number in self.citations)
+
+    @property
+    def reason(self) -> str:
+        """The shares that the verdict follows from, in words."""
+        total = abs(self.documents) + abs(self.prompt) + abs(self.answer) or 1.0
+        documents, prompt, answer = (part / total for part in (self.documents, self.prompt, self.answer))
+        return f"documents {documents:.0%}, question and template {prompt:.0%}, its earlier words {answer:.0%}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -158,8 +170,8 @@ class Citations(Sources):
         """Return the answer in Markdown, with the cited sources as footnotes."""
         used = {number for numbers in self.marks for number in numbers}
         cited = [c for c in self.citations() if c.number in used]
-        notes = [f"[^{c.number}]: {one_line(c.name)}: {one_line(c.text)}" for c in cited]
-        return "\n\n".join([self._with_marks("[^{}]").strip(), "\n".join(notes)]).strip() + "\n"
+        notes = [f"[^{c.number}]: {markdown_escaped(one_line(f'{c.name}: {c.text}'))}" for c in cited]
+        return "\n\n".join([self._with_marks("[^{}]", markdown_escaped).strip(), "\n".join(notes)]).strip() + "\n"
 
     @property
     def marks(self) -> list[tuple[int, ...]]:
@@ -169,14 +181,14 @@ class Citations(Sources):
         numbers = {c.source: c.number for c in self.citations()}
         return [tuple(numbers[i] for i in sources) for sources in self.cited]
 
-    def _with_marks(self, mark: str) -> str:
-        """Return the answer with a mark for each citation behind each sentence."""
+    def _with_marks(self, mark: str, written: Callable[[str], str] = str) -> str:
+        """Return the answer, each piece of it as `written`, with a mark for each citation behind each sentence."""
         text, position = "", len(self.text) - len(self.completion)
         for part, numbers in zip(self.parts, self.marks, strict=True):
             end = part.start + len(self.text[part.start : part.end].rstrip())
-            text += self.text[position:end] + "".join(map(mark.format, numbers))
+            text += written(self.text[position:end]) + "".join(map(mark.format, numbers))
             position = end
-        return text + self.text[position:]
+        return text + written(self.text[position:])
 
     def citations(self) -> list[Citation]:
         """Return the cited sources, numbered in the order in which the answer cites them."""
@@ -199,18 +211,22 @@ class Citations(Sources):
         require(set(self.verified) <= set(self.names), "verified: a source that is not there")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain Python values, with the citations that follow from them."""
-        numbers = {c.source: c.number for c in self.citations()}
-        answer: list[dict[str, Any]] = [
-            {"text": part.name, "citations": [numbers[i] for i in sources]}
-            for part, sources in zip(self.parts, self.cited, strict=True)
-        ]
-        if self.bias is not None:
-            for sentence, support in zip(answer, self.support, strict=True):
-                sentence |= {"share": support.share, "supported": support.supported}
+        """Return everything as plain Python values, with what follows from them.
+
+        Beside the fields: "answer", its text; "sentences", each with the numbers of its citations and its "support"
+        (shares, whether it is supported, and the verdict), null where scores do not add up; and "citations", each with
+        its number, document, span of characters in "text", share and nats.
+        """
+        support = [None] * len(self.parts) if self.bias is None else [_support_state(one) for one in self.support]
         return super().to_dict() | {
-            "answer": answer,
-            "citations": [c._asdict() for c in self.citations()],
+            "answer": self.completion.strip(),
+            "sentences": [
+                {"text": part.name, "span": [part.start, part.end], "citations": list(numbers), "support": state}
+                for part, numbers, state in zip(self.parts, self.marks, support, strict=True)
+            ],
+            "citations": [
+                {**c._asdict(), "document": c.document, "span": list(self.spans[c.source])} for c in self.citations()
+            ],
         }
 
     def _heading(self) -> str:
@@ -218,3 +234,8 @@ class Citations(Sources):
 
     def _shown(self) -> str:
         return f"{self.question!r}, {self.completion!r}, {len(self)} sources"
+
+
+def _support_state(support: Support) -> dict[str, Any]:
+    state = {name: value for name, value in support._asdict().items() if name not in ("text", "citations")}
+    return state | {"verdict": support.verdict}
