@@ -63,6 +63,9 @@ def test_texts_files_and_retrievers_documents(names, tmp_path):
     assert names({"x": LangChain(ONE), "y": TWO}) == {"x:1": ONE, "y:1": TWO}
     (tmp_path / "a.md").write_text(ONE)
     assert names([tmp_path / "a.md", TWO]) == {"a.md:1": ONE, "document 2:1": TWO}
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "a.md").write_text(TWO)
+    assert names([tmp_path / "b" / "a.md", (tmp_path / "a.md", 0.5)]) == {"b/a.md:1": TWO, "a.md:1": ONE}
 
 
 def test_chunks_of_one_file_are_told_apart(names):

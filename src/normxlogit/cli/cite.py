@@ -1,6 +1,5 @@
 """The command that answers a question from documents and cites the sentences that the answer rests on."""
 
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import DataError, InputError
-from ..inputs.document_files import decoded, files_in, read_file
+from ..inputs.document_files import decoded, files_in, names_of_files, read_file
 from .console import Format, check_output, deliver_result, format_for, quiet
 from .options import (
     AUTO,
@@ -115,7 +114,8 @@ def read_documents(places: list[str], output: Path | None = None) -> tuple[dict[
         if not path.is_dir():
             named.add(path.resolve())
     check_output(output, *files.values())
-    for name, file in _named(list(files.values())).items():
+    every = list(files.values())
+    for name, file in zip(names_of_files(every), every, strict=True):
         content, error = _content(file, name)
         if error is not None and file.resolve() in named:
             raise error
@@ -132,12 +132,3 @@ def _content(file: Path, name: str) -> tuple[dict[str, str], DataError | None]:
         return read_file(file, name), None
     except DataError as error:
         return {}, error
-
-
-def _named(files: list[Path]) -> dict[str, Path]:
-    """Return files by their names; those of one name by as much of their paths as tells them apart."""
-    by_name = {}
-    for file in files:
-        same = [str(other.absolute().parent) for other in files if other.name == file.name]
-        by_name[file.absolute().relative_to(os.path.commonpath(same)).as_posix()] = file
-    return by_name

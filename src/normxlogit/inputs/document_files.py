@@ -1,7 +1,9 @@
 """Documents from files: text, Markdown, the visible text of HTML, and the pages of PDF."""
 
+import os
 import re
 from collections import Counter
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from io import BytesIO
 from os import PathLike
@@ -9,7 +11,7 @@ from pathlib import Path
 
 from ..errors import DataError
 
-__all__ = ["SUFFIXES", "decoded", "files_in", "read_file"]
+__all__ = ["SUFFIXES", "decoded", "files_in", "names_of_files", "read_file"]
 
 HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 SUFFIXES = (".txt", ".md", ".markdown", *HTML_SUFFIXES, ".pdf")
@@ -88,6 +90,15 @@ def files_in(folder: Path) -> list[Path]:
     if not files:
         raise DataError(f"{folder}: no {', '.join(SUFFIXES)} file in this folder")
     return files
+
+
+def names_of_files(files: Sequence[Path]) -> list[str]:
+    """Return the name of each file; of those with one name, as much of their paths as tells them apart."""
+    names = []
+    for file in files:
+        same = [str(other.absolute().parent) for other in files if other.name == file.name]
+        names.append(file.absolute().relative_to(os.path.commonpath(same)).as_posix())
+    return names
 
 
 def decoded(content: bytes, name: str) -> str:

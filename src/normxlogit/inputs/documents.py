@@ -1,11 +1,12 @@
 """Read documents: texts, rows and retrievers' objects, each with a name."""
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .document_files import read_file
+from .document_files import names_of_files, read_file
 
 __all__ = ["documents_by_name"]
 
@@ -30,8 +31,8 @@ def documents_by_name(documents: Any) -> dict[str, str]:
             as a tuple (document, score).
 
     Returns:
-        Texts by name. A name is that of the mapping, or of the metadata ("report.pdf, page 3"), or "document 2"; texts
-        of one name in the metadata are counted ("report.pdf (2)").
+        Texts by name. A name is that of the mapping, of the metadata ("report.pdf, page 3") or of the file, with as
+        much of its path as tells files apart, or "document 2"; texts of one name are counted ("report.pdf (2)").
 
     Raises:
         InputError: If there is no document, one has no text, or two have one name in a mapping.
@@ -43,8 +44,10 @@ def documents_by_name(documents: Any) -> dict[str, str]:
         texts = {str(name): _text_of(document, repr(name)) for name, document in documents.items()}
     else:
         texts = {}
-        for number, document in enumerate(_items(documents), start=1):
-            for name, text in _named_texts(document, number):
+        items = [_without_score(document) for document in _items(documents)]
+        names = iter(names_of_files([Path(document) for document in items if isinstance(document, PathLike)]))
+        for number, document in enumerate(items, start=1):
+            for name, text in _named_texts(document, number, names):
                 texts[_new_name(name, texts)] = text
     filled = {name: text.lstrip() for name, text in texts.items() if text.strip()}
     if not filled:
@@ -68,11 +71,10 @@ def _items(documents: Any) -> Iterable[Any]:
     return documents
 
 
-def _named_texts(document: Any, number: int) -> list[tuple[str, str]]:
-    """Return name and text of a document; a PDF file has one for each page."""
-    document = _without_score(document)
+def _named_texts(document: Any, number: int, names: Iterator[str]) -> list[tuple[str, str]]:
+    """Return name and text of a document; a PDF file has one for each page. `names` are those of the files."""
     if isinstance(document, PathLike):
-        return list(read_file(document).items())
+        return list(read_file(document, next(names)).items())
     return [(_name_of(document) or f"document {number}", _text_of(document, f"{number}"))]
 
 
