@@ -29,12 +29,14 @@ class Signal:
         inputs: What a processor made of it: the model's inputs without the batch axis.
         grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
         times: The seconds of each token, start and end; () where it has none.
+        about: What a result says of it: its name, length in seconds and loudness.
     """
 
     shapes: tuple[tuple[int, ...], ...]
     inputs: Mapping[str, Tensor]
     grid: tuple[int, int, int]
     times: tuple[tuple[float, float], ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Spread(NamedTuple):

@@ -12,7 +12,8 @@ from ..inputs.batching import Batch
 from ..models.contributions import Contributions, sinks_of
 from ..models.forward_pass import ForwardPass
 from ..models.frozen_model import PARTS, FrozenModel
-from ..models.frozen_seq2seq import SOURCE, FrozenSeq2Seq
+from ..models.frozen_seq2seq import SOURCE
+from ..models.frozen_speech import frozen_both
 from ..models.layers import Layers, ReadAt, layer_numbers, layers_read
 from ..models.task_model import TaskModel
 from ..surgery.autocast import without_autocast
@@ -170,14 +171,14 @@ class FrozenGradient(Method):
 
     def _run_both(self, model: TaskModel, batch: Batch, point: float = 1.0) -> ForwardPass:
         """Run an encoder-decoder model frozen, the word embeddings of both sides multiplied by a number."""
-        frozen = FrozenSeq2Seq.of(model)
+        frozen = frozen_both(model)
         threshold = self.sink_threshold if self._at_the_text else None
         layers = frozen.encoder_layers(batch, self.read_at)
         return frozen.run_both(batch, layers, point=point, sink_threshold=threshold)
 
     def _score_both(self, model: TaskModel, request: Request, places: Tensor, weights: Tensor | None) -> Scores:
         """Score the source and the decoder's tokens, (1, K, 1, S + T)."""
-        frozen, batch = FrozenSeq2Seq.of(model), request.forward.batch
+        frozen, batch = frozen_both(model), request.forward.batch
         sources = tuple(SOURCE + layer for layer in frozen.encoder_layers(batch, self.read_at))
         total, sink, sinks = torch.zeros(()), torch.zeros(()), None
         for point in self.points:

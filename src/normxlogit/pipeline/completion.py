@@ -27,6 +27,7 @@ from .media import check_reads_media, joined_media, with_media
 from .options import Options
 from .predictions import predictions_of
 from .progress import progress_bar
+from .sound_scores import split_sound
 
 __all__ = [
     "Explained",
@@ -110,7 +111,7 @@ def explain_completions(
     """
     model.refresh()
     every = [explained(model, one, one_options) for one, one_options in zip(completed, options, strict=True)]
-    if every[0].context.source is not None:  # a source each
+    if every[0].context.source is not None or model.task.hears:  # a source each
         return [_with_source(model, one) for one in every]
     if any(one.context.media for one in every):  # read one by one
         return [_explain(model, [one])[0] for one in every]
@@ -222,7 +223,11 @@ def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
     scores = _row(each, 0, count)  # of S + T - 1 tokens
     check_finite(method, request, scores.values.numpy())
     model.check_finite(scores.values.numpy(), run.batch)
-    return _result(model, one._replace(completed=one.completed.joined()), (), scores, described)
+    signal = one.context.signal
+    if signal is None:
+        return _result(model, one._replace(completed=one.completed.joined()), (), scores, described)
+    scores, audio = split_sound(scores, signal, len(one.context))
+    return replace(_result(model, one, (), scores, described), audio=(audio,))
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:

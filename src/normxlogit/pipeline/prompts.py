@@ -11,6 +11,7 @@ from ..results.collection import Attributions
 from ..results.generation import GenerationAttribution
 from .completion import explain_completions
 from .options import Options
+from .speech import explain_speech
 from .writing import generate_each, read_completion
 
 __all__ = ["explain_generated", "explain_written"]
@@ -33,6 +34,8 @@ def explain_generated(
     Returns:
         One result, or a list in the order of the prompts.
     """
+    if model.task.hears:
+        return explain_speech(model, prompts, max_new_tokens, options, settings)
     each, single = read_prompts(prompts)
     completed = generate_each(model, each, max_new_tokens, settings)
     results = explain_completions(model, completed, [options] * len(completed))

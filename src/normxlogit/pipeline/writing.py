@@ -19,7 +19,7 @@ from ..models.write_each import write_each
 from ..surgery.memory import enough_memory
 from .completed import Completed
 
-__all__ = ["generate", "generate_each", "opened", "read_completion"]
+__all__ = ["generate", "generate_each", "generation_config", "opened", "read_completion"]
 
 
 def generate(model: TaskModel, prompt: Prompt, max_new_tokens: int, options: Mapping[str, Any]) -> Completed:
@@ -58,7 +58,7 @@ def generate_each(
     with torch.inference_mode():
         for room in sorted(set(rooms), reverse=True):  # all of a batch may write equally much
             places = [i for i, each_room in enumerate(rooms) if each_room == room]
-            config, generate_options = _generation_config(model, options, room)
+            config, generate_options = generation_config(model, options, room)
             written = write_each(model, [read[i].encoding for i in places], config, generate_options)
             notes = (f"the model reads {limit} tokens, so it could write only {room}",) if room < max_new_tokens else ()
             for i, ids in zip(places, written, strict=True):
@@ -121,7 +121,7 @@ def read_completion(model: TaskModel, prompt: Prompt, completion: str | Sequence
     return Completed(encoding, count, len(before.text or ""), read.contents)
 
 
-def _generation_config(
+def generation_config(
     model: TaskModel, options: Mapping[str, Any], room: int
 ) -> tuple[GenerationConfig, dict[str, Any]]:
     """Return the generation settings, greedy unless sampling is requested, and the remaining options."""

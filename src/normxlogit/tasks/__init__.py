@@ -20,6 +20,7 @@ from .language import CausalLM, MaskedLM
 from .question_answering import QuestionAnswering
 from .sentence_embedding import SentenceEmbedding, is_sentence_transformer
 from .seq2seq import Seq2Seq
+from .speech import CTC, SpeechSeq2Seq
 from .tagging import TokenClassification
 from .two_towers import PictureTower, TextTower, Tower, TwoTowers
 from .zero_shot import Hypotheses, ZeroShot
@@ -51,6 +52,8 @@ TASKS: dict[TaskName, type[Task]] = {
         Seq2Seq,
         Embedding,
         TwoTowers,
+        SpeechSeq2Seq,
+        CTC,
     )
 }
 """All tasks; the first one first where a class of models has several, as BART's does."""
@@ -157,7 +160,7 @@ def _tasks_of(class_name: str) -> tuple[TaskName, ...]:
     """Return the tasks of a model class by its name, in order of preference: BART's has two."""
     headed = [task for task in TASKS.values() if task.mapping]
     names = tuple(task.name for task in headed if class_name in getattr(auto, task.mapping).values())
-    ended = tuple(task.name for task in headed if class_name.endswith(task.ending))
+    ended = tuple(task.name for task in headed if task.ending and class_name.endswith(task.ending))
     return names or ended or (("causal-lm",) if class_name.endswith("LMHeadModel") else ())
 
 

@@ -1,16 +1,16 @@
 """Classification of sounds: scores of frames on a time axis."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 from torch import Tensor
 from transformers import AutoFeatureExtractor
 
-from ..errors import InputError
 from ..inputs.encoding import Encoding
+from ..inputs.sounds import read_sound
 from ..results.attribution import Attribution
 from ..results.signals import AudioAttribution
+from .base import TaskName
 from .model import Model
 from .signals import Grid, SignalTask
 
@@ -20,11 +20,11 @@ __all__ = ["AudioClassification"]
 class AudioClassification(SignalTask):
     """Classification of sounds: one channel of samples, or a mapping with "array" and "sampling_rate"."""
 
-    name = "audio-classification"
+    name: ClassVar[TaskName] = "audio-classification"
     mapping = "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES"
     ending = "ForAudioClassification"
     auto_class = "AutoModelForAudioClassification"
-    processor_class = AutoFeatureExtractor
+    processor_class: ClassVar[Any] = AutoFeatureExtractor
 
     def result(self, encoding: Encoding, **fields: Any) -> Attribution:
         """Return the result with the seconds of every frame."""
@@ -41,24 +41,13 @@ class AudioClassification(SignalTask):
         return getattr(self._extractor, "sampling_rate", None)
 
     def _prepared(self, model: Model, item: Any, place: int) -> tuple[Any, dict[str, Any]]:
-        rate = self._rate
-        if isinstance(item, Mapping):
-            if {"array", "sampling_rate"} - item.keys():
-                raise InputError(f"input {place}: a sound as a mapping has an array and a sampling_rate")
-            if rate is not None and item["sampling_rate"] != rate:
-                raise InputError(f"input {place} has {item['sampling_rate']} samples a second, the model reads {rate}")
-            item = item["array"]
-        item = np.asarray(item)
-        if item.ndim != 1 or not item.size:
-            raise InputError(f"input {place}: a sound is one channel of samples, not of shape {item.shape}")
-        return item, {"sampling_rate": rate}
+        return read_sound(item, self._rate, place).samples, {"sampling_rate": self._rate}
 
     def _seconds(self, item: Any) -> float | None:
         if self._rate is None:
             return None
         chunk = getattr(self._extractor, "chunk_length", None)
-        samples = item["array"] if isinstance(item, Mapping) else item
-        return float(chunk) if chunk else len(samples) / self._rate
+        return float(chunk) if chunk else read_sound(item, self._rate).seconds
 
     def _times(
         self, model: Model, inputs: Mapping[str, Tensor], grid: Grid, count: int, seconds: float | None

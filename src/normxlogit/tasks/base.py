@@ -34,6 +34,8 @@ TaskName = Literal[
     "seq2seq-lm",
     "embedding",
     "zero-shot-image-classification",
+    "speech-seq2seq",
+    "ctc",
 ]
 
 MANY = 20
@@ -76,6 +78,8 @@ class Task(ReadsPrompts):
         explains_mask: Whether the token explained is a mask, which stays where others are perturbed.
         left_to_right: Whether a token's answer cannot depend on later ones.
         generates: Whether the model continues prompts.
+        hears: Whether the model answers sounds with texts.
+        per_frame: Whether it does so at every frame of a sound.
     """
 
     name: ClassVar[TaskName]
@@ -95,6 +99,8 @@ class Task(ReadsPrompts):
     explains_mask: ClassVar[bool] = False
     left_to_right: ClassVar[bool] = False
     generates: ClassVar[bool] = False
+    hears: ClassVar[bool] = False
+    per_frame: ClassVar[bool] = False
     output_names: ClassVar[tuple[str, ...]] = ()
     outputs: ClassVar[str] = ""
     """What the outputs are, where labels cannot name them."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -18,15 +18,16 @@ from ..inputs.token_ids import check_ids
 from ..surgery.autocast import without_autocast
 from ..surgery.clone import override_forward
 from ..surgery.pool import private_clone
+from .base import TaskName
 from .language import LanguageTask, special_tokens
 from .model import Model
 from .positions import last_tokens, set_chosen
 
-__all__ = ["Seq2Seq"]
+__all__ = ["Encoded", "Seq2Seq"]
 
 
 @dataclass
-class _Encoded(BaseModelOutput):
+class Encoded(BaseModelOutput):
     """An encoder's states, with the fields that mixtures of experts expect."""
 
     router_logits: Any = None
@@ -40,7 +41,7 @@ class Seq2Seq(LanguageTask):
     circumstance of the forward pass, like the weights; only methods that backpropagate through the encoder score it.
     """
 
-    name = "seq2seq-lm"
+    name: ClassVar[TaskName] = "seq2seq-lm"
     mapping = "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES"
     ending = "ForSeq2SeqLM"
     auto_class = "AutoModelForSeq2SeqLM"
@@ -167,7 +168,7 @@ def _as_decoder(
             width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
             weight = next(model.parameters())
             encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)
-        inputs["encoder_outputs"] = _Encoded(last_hidden_state=encoder_states)
+        inputs["encoder_outputs"] = Encoded(last_hidden_state=encoder_states)
     if "inputs_embeds" in inputs:
         inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
     else:

@@ -97,7 +97,6 @@ class TwoTowers(Task):
     name = "zero-shot-image-classification"
     mapping = "MODEL_FOR_ZERO_SHOT_IMAGE_CLASSIFICATION_MAPPING_NAMES"
     auto_class = "AutoModelForZeroShotImageClassification"
-    ending = "NoneSuch"
     processor_class = AutoProcessor
     outputs = "vectors"
     reads_tokens = False

@@ -1,0 +1,110 @@
+"""Sounds as people have them: samples, what data sets hold, and files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+
+__all__ = ["Sound", "is_sound", "read_sound"]
+
+COURSE = 400
+"""Points of the loudness that drawings show."""
+
+FILES = (str, Path)
+
+
+@dataclass(frozen=True)
+class Sound:
+    """One channel of a sound.
+
+    Attributes:
+        samples: float32, (N,).
+        rate: Samples a second; None where neither the caller nor the model names it.
+        name: What to call it.
+        notes: What was done to it.
+    """
+
+    samples: npt.NDArray[np.float32]
+    rate: int | None
+    name: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Its length in seconds."""
+        return None if self.rate is None else len(self.samples) / self.rate
+
+    @property
+    def loudness(self) -> npt.NDArray[np.float32]:
+        """The root mean square of its parts, from 0 to 1, for drawings."""
+        parts = np.array_split(self.samples, min(COURSE, len(self.samples)))
+        course = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
+        relative: npt.NDArray[np.float32] = (course / max(course.max(), 1e-12)).astype(np.float32)
+        return relative
+
+
+def is_sound(item: Any) -> bool:
+    """Return whether something is one sound, and not several."""
+    if isinstance(item, Mapping | str | Path) or hasattr(item, "get_all_samples"):
+        return True
+    if isinstance(item, list | tuple):
+        return bool(item) and isinstance(item[0], int | float)
+    return hasattr(item, "ndim") and item.ndim < 2
+
+
+def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
+    """Read a sound.
+
+    Args:
+        item: One channel of samples at the model's rate, a mapping with "array" and "sampling_rate", as data sets have
+            it, or the path of a file, which needs soundfile.
+        rate: Samples a second that the model reads; None if that is not known.
+        place: Which input it is, for errors.
+
+    Raises:
+        InputError: If it is none of these, of another rate, or the file cannot be read.
+    """
+    notes: tuple[str, ...] = ()
+    name = f"sound {place + 1}"
+    own_rate = rate
+    if isinstance(item, FILES):
+        name = Path(item).name
+        item, own_rate, notes = _from_file(Path(item))
+    elif isinstance(item, Mapping):
+        if {"array", "sampling_rate"} - item.keys():
+            raise InputError(f"input {place}: a sound as a mapping has an array and a sampling_rate")
+        name = Path(str(item.get("path") or name)).name
+        own_rate, item = int(item["sampling_rate"]), item["array"]
+    samples = np.asarray(item)
+    if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
+        raise InputError(f"input {place}: a sound is one channel of samples, not of shape {samples.shape}")
+    if not np.isfinite(samples).all():
+        raise InputError(f"input {place}: the sound holds samples that are NaN or infinite")
+    if rate is not None and own_rate != rate:
+        raise InputError(
+            f"input {place} has {own_rate} samples a second, the model reads {rate}; bring it to that first, as in "
+            f"scipy.signal.resample_poly(samples, {rate}, {own_rate})"
+        )
+    if samples.dtype.kind != "f":  # 16-bit integers, as files hold them
+        samples = samples / float(np.iinfo(samples.dtype).max)
+    return Sound(samples.astype(np.float32), own_rate, name, notes)
+
+
+def _from_file(path: Path) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:
+    """Return samples, their rate, and what was done to them."""
+    try:
+        import soundfile
+    except ImportError:
+        raise InputError("reading files of sounds needs soundfile: pip install 'normxlogit[speech]'") from None
+    try:
+        samples, rate = soundfile.read(str(path), dtype="float32", always_2d=True)  # (N, channels)
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    several = samples.shape[1] > 1
+    notes = (f"the mean of {samples.shape[1]} channels is read",) if several else ()
+    return samples.mean(1), int(rate), notes

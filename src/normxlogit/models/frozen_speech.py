@@ -1,0 +1,113 @@
+"""An encoder-decoder model of speech, frozen: contributions of moments of the sound and of the decoder's tokens."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import UnsupportedModelError
+from ..inputs.batching import Batch
+from ..surgery.layer_outputs import LayerOutput, layer_outputs
+from ..surgery.pool import private_clone
+from ..surgery.readout import PLAIN
+from ..surgery.run import Replace, Site, in_turn, run
+from ..surgery.signal_entry import SignalEntry, find_signal_entry
+from ..surgery.trace import trace
+from .embeddings import table_of
+from .frozen_seq2seq import FrozenSeq2Seq
+from .layers import ReadAt, layers_read
+from .task_model import TaskModel
+
+__all__ = ["FrozenSpeech", "frozen_both"]
+
+
+class FrozenSpeech(FrozenSeq2Seq):
+    """An encoder-decoder model whose answers are affine in its first convolution and in the decoder's word embeddings.
+
+    At place 0 the source's parts are the frames of the first convolution; other places are outputs of encoder layers.
+    """
+
+    _entries: dict[tuple[int, ...], SignalEntry]
+
+    def _entry_of(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
+        """Return where sounds of this shape enter the model.
+
+        Raises:
+            UnsupportedModelError: If no convolution or linear layer is given them.
+        """
+        entries = self.__dict__.setdefault("_entries", {})
+        shape = tuple(inputs["source"].shape)
+        if shape not in entries:
+            entries[shape] = find_signal_entry(private_clone(self.module), inputs)
+        if entries[shape] is None:
+            raise UnsupportedModelError(
+                f"no convolution or linear layer of {type(self.module).__name__} is given the sound"
+            )
+        return cast(SignalEntry, entries[shape])
+
+    def encoder_layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
+        """Return the layers of the encoder that a setting means, 0 for the first convolution.
+
+        Args:
+            batch: A sound to find the layers with.
+            read_at: As in `FrozenGradient`; several layers begin with the first one's output.
+        """
+        if read_at == 0:
+            return (0,)
+        return layers_read(read_at, len(self._encoder_layers(batch)), 1)
+
+    def sides(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
+        """Return the first convolution's output and the decoder's word embeddings, (1, N, H') and (1, T, H)."""
+        entry, parts = self._entry_of(inputs), list[Tensor]()
+
+        def keep(found: Tensor) -> Tensor:
+            parts.append(found.detach().clone())
+            return found
+
+        with torch.no_grad():
+            run(private_clone(self.module), inputs, replace=entry.replaced(keep), stop=Site(entry.path))
+            (table,) = self._tables_of_sides()
+            return [parts[0], table(inputs["input_ids"]).detach().clone()]
+
+    def _tables_of_sides(self) -> list[nn.Module]:
+        table = table_of(cast(Any, self.module).get_decoder())
+        if table is None:
+            raise UnsupportedModelError(f"{type(self.module).__name__} names no word embeddings of its decoder")
+        return [table]
+
+    @contextmanager
+    def _replaced(self, inputs: Mapping[str, Tensor], vectors: Sequence[Tensor]) -> Iterator[dict[str, Replace]]:
+        looked_up = 0
+
+        def swap(output: Tensor, args: tuple[Any, ...], _: Any) -> Tensor | None:
+            nonlocal looked_up
+            if not args or not torch.equal(args[0], inputs["input_ids"]):
+                return None
+            looked_up += 1
+            return vectors[1].clone()
+
+        (path,) = self._table_paths
+        yield in_turn({path: swap}, self._entry_of(inputs).replaced(lambda _: vectors[0]))
+        if looked_up != 1:
+            raise UnsupportedModelError(
+                f"{type(self.module).__name__} looks its decoder's tokens up {looked_up} times in one pass"
+            )
+
+    def _encoder_layers(self, batch: Batch) -> tuple[LayerOutput, ...]:
+        if self._layers is None:
+            reference = private_clone(self.model.copy.reference)
+            values = {reference.main_input_name: batch.inputs["source"], "use_cache": False}
+            calls, outputs = trace(reference, values | {"decoder_input_ids": batch.inputs["input_ids"]})
+            encoder: Any = cast(Any, reference).get_encoder()
+            path = next(path for path, module in reference.named_modules() if module is encoder)
+            states = outputs.get("encoder_hidden_states") or ()
+            layers = layer_outputs(calls, path, states) if len(states) > 1 else None
+            self._layers = () if layers is None or any(layer.axes != PLAIN for layer in layers) else layers
+        return self._layers
+
+
+def frozen_both(model: TaskModel) -> FrozenSeq2Seq:
+    """Return the frozen form of an encoder-decoder model, of texts or of speech."""
+    return FrozenSpeech.of(model) if model.task.hears else FrozenSeq2Seq.of(model)

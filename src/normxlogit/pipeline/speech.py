@@ -1,0 +1,172 @@
+"""Sounds to texts, and the moments that each of their tokens rests on."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from .._version import __version__
+from ..errors import InputError, MethodError, TargetError
+from ..inputs.append_tokens import append_tokens
+from ..inputs.encoding import Encoding, Signal, readable_tokens
+from ..inputs.sounds import Sound, is_sound, read_sound
+from ..methods import FrozenGradient, Request, check_finite, run_method
+from ..models.embeddings import table_of
+from ..models.task_model import TaskModel
+from ..results.attribution import Prediction, TargetInfo
+from ..results.collection import Attributions
+from ..results.generation import GenerationAttribution
+from ..surgery.memory import enough_memory
+from ..surgery.pool import private_clone
+from ..surgery.run import Site, run
+from ..tasks.speech import Emitted
+from .completed import Completed
+from .completion import explain_completion
+from .options import Options
+from .sound_scores import split_sound
+from .writing import generation_config
+
+__all__ = ["explain_speech"]
+
+
+def explain_speech(
+    model: TaskModel, sounds: Any, max_new_tokens: int, options: Options, settings: Mapping[str, Any]
+) -> GenerationAttribution | Attributions[GenerationAttribution]:
+    """Let a model of speech write down sounds, and explain every token by the moments that it rests on.
+
+    Args:
+        model: The model.
+        sounds: One, or several.
+        max_new_tokens: Most tokens to generate.
+        options: What is explained.
+        settings: Passed to the model's `generate`.
+
+    Returns:
+        One result, or a list in the order of the sounds.
+
+    Raises:
+        InputError: If a sound cannot be read.
+        MethodError: If the method does not score sounds.
+    """
+    if not isinstance(options.method, FrozenGradient) or options.layers is not None:
+        raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
+    single = is_sound(sounds)
+    items = [sounds] if single else list(sounds)
+    if not items:
+        raise InputError("there is no sound to write down")
+    model.refresh()
+    task: Any = model.task
+    rate = task.rate
+    every = [read_sound(item, rate, place) for place, item in enumerate(items)]
+    explain = _explain_frames if task.per_frame else partial(_explain_decoder, most=max_new_tokens, extra=settings)
+    results = [explain(model, sound, options) for sound in every]
+    return results[0] if single else Attributions(results)
+
+
+@enough_memory("write down this sound")
+@torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
+def _explain_decoder(
+    model: TaskModel, sound: Sound, options: Options, most: int, extra: Mapping[str, Any]
+) -> GenerationAttribution:
+    """Generate with an encoder-decoder model, and explain what it generated."""
+    signal = replace(cast(Any, model.task).read_signal(model, sound), about=_about(sound))
+    prompt, ids = _generated(model, signal, most, extra)
+    count = len(prompt)
+    blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
+    tokens = readable_tokens(model.tokenizer, prompt)
+    before = Encoding({"input_ids": prompt}, tokens, *blank, "", None, (*sound.notes,), signal=signal)
+    sequence = replace(append_tokens(model.tokenizer, before, ids), signal=signal)
+    return explain_completion(model, Completed(sequence, count, 0, None), options)
+
+
+def _generated(model: TaskModel, signal: Signal, most: int, extra: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """Return the tokens that the decoder begins with, and those that it generates after them."""
+    copy: Any = private_clone(model.reference)
+    table = table_of(copy.get_decoder())
+    path = next(path for path, module in copy.named_modules() if module is table)
+    config, generate_options = generation_config(model, extra, most)
+    first = Site(path, is_input=True)
+    values = {name: value[None].to(model.device) for name, value in signal.inputs.items()}
+    with torch.no_grad():
+        call = partial(copy.generate, generation_config=config, **generate_options)
+        done = run(copy, values, record=[first], call=call)
+    output = done.output
+    sequence = (output if isinstance(output, torch.Tensor) else output["sequences"])[0].tolist()
+    prompt: list[int] = done.last(first)[0].tolist()
+    ids = sequence[len(prompt) :] if sequence[: len(prompt)] == prompt else sequence
+    if not ids:
+        raise InputError(f"{model.name} generates nothing of this sound")
+    return prompt, ids
+
+
+@enough_memory("write down this sound")
+@torch.inference_mode(False)
+def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> GenerationAttribution:
+    """Explain the tokens that a model with an answer at every frame emits."""
+    if options.target is not None or options.targets is not None or options.contrast is not None:
+        raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
+    method, task = options.method, cast(Any, model.task)
+    inputs = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
+    (encoding,), _ = task.encode(model, [inputs])
+    signal: Signal = replace(encoding.signal, about=_about(sound))
+    encoding = replace(encoding, signal=signal)
+    batch = model.batch([encoding], [0])
+    forward = method.forward(model, batch)
+    emitted = task.emitted(forward.logits[0].detach(), model)
+    if not emitted:
+        raise InputError(f"{model.name} emits no token for this sound: it answers with the blank at every frame")
+    ids = torch.tensor([[token.index for token in emitted]], device=forward.logits.device)  # (1, G)
+    frames = torch.tensor([[token.frame for token in emitted]], device=forward.logits.device)  # (1, G)
+    request = Request(model, forward, Emitted(ids, None, None, True, task, frames))
+    scores = run_method(method, request).map(lambda values: values[0].detach().float().cpu())  # (G, 1, T)
+    check_finite(method, request, scores.values.numpy())
+    count = len(emitted)
+    scores, audio = split_sound(scores, signal, 0)
+    names = readable_tokens(model.tokenizer, ids[0].tolist())
+    pieces = [_spelled(model.tokenizer, name) for name in names]
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    predictions = tuple(
+        Prediction(name, token.index, token.logit, token.probability)
+        for name, token in zip(names, emitted, strict=True)
+    )
+    special = set(model.tokenizer.all_special_ids)
+    return GenerationAttribution(
+        scores=np.zeros((count, count), np.float32),
+        tokens=names,
+        token_ids=tuple(ids[0].tolist()),
+        offsets=tuple((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)),
+        special_tokens_mask=tuple(token.index in special for token in emitted),
+        text="".join(pieces),
+        completion="".join(pieces),
+        prompt_tokens=0,
+        predictions=predictions,
+        generated=predictions,
+        targets=tuple(
+            TargetInfo("token", (name,), (token.index,), None, None, token.frame)
+            for name, token in zip(names, emitted, strict=True)
+        ),
+        layers=None,
+        method=method.info.name,
+        settings=method.settings,
+        model=model.name,
+        signed=method.signed_on(task),
+        notes=(*sound.notes, *encoding.notes),
+        version=__version__,
+        bias=np.asarray(scores.bias)[:, 0].copy(),
+        sink=None,
+        sinks=(),
+        merge=method.word_merge,
+        audio=(audio,),
+    )
+
+
+def _spelled(tokenizer: Any, name: str) -> str:
+    """Return the text of a token; the delimiter of words is a space."""
+    return " " if name == getattr(tokenizer, "word_delimiter_token", None) else name
+
+
+def _about(sound: Sound) -> dict[str, Any]:
+    return {"name": sound.name, "seconds": sound.seconds, "loudness": sound.loudness}

@@ -1,0 +1,255 @@
+"""Speech to text: encoder-decoders such as Whisper, and models that answer at every frame such as Wav2Vec2 (CTC)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoProcessor, PreTrainedModel
+
+from ..errors import InputError, UnsupportedModelError
+from ..inputs.batching import Batch, collate
+from ..inputs.encoding import Encoding, Signal
+from ..inputs.sounds import Sound
+from ..surgery.autocast import without_autocast
+from ..surgery.clone import override_forward
+from ..surgery.pool import private_clone
+from .audio import AudioClassification
+from .base import Task, TaskName
+from .model import Model
+from .seq2seq import Encoded, Seq2Seq
+from .targets import Target
+
+__all__ = ["CTC", "Emitted", "EmittedToken", "SpeechSeq2Seq"]
+
+
+class SpeechSeq2Seq(Seq2Seq):
+    """An encoder-decoder model whose source is a sound: its processor stands in the tokenizer's place."""
+
+    name: ClassVar[TaskName] = "speech-seq2seq"
+    mapping = "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES"
+    ending = "ForSpeechSeq2Seq"
+    auto_class = "AutoModelForSpeechSeq2Seq"
+    processor_class = AutoProcessor
+    peft_type = ""
+    hears = True
+
+    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
+        super().__init__(labels, self.tokenizer_of(tokenizer))
+        self.processor = tokenizer
+
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return the tokenizer of a processor."""
+        return getattr(reader, "tokenizer", reader)
+
+    @property
+    def rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return getattr(getattr(self.processor, "feature_extractor", self.processor), "sampling_rate", None)
+
+    def adapt(self, module: PreTrainedModel) -> bool:
+        """Let the model be called as its decoder."""
+        override_forward(module, _as_decoder)
+        return True
+
+    def check_explains_inputs(self, model: Model) -> None:
+        """Refuse to explain a sound by itself."""
+        raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+
+    def read_signal(self, model: Model, sound: Sound) -> Signal:
+        """Return what the feature extractor makes of a sound, with the seconds of each frame of the encoder."""
+        inputs = _extracted(self.processor, model, sound)
+        with torch.inference_mode(), without_autocast(inputs):
+            states = self._encoded(model, next(iter(inputs.values()))[None].to(model.device))
+        extractor = getattr(self.processor, "feature_extractor", self.processor)
+        chunk = getattr(extractor, "chunk_length", None)
+        seconds = float(chunk) if chunk else sound.seconds
+        count = states.shape[1]
+        step = 0.0 if seconds is None else seconds / count
+        times = tuple((i * step, (i + 1) * step) for i in range(count))
+        return Signal(tuple(tuple(v.shape) for v in inputs.values()), inputs, (0, 1, 0), times)
+
+    def _encoded(self, model: Model, values: Tensor) -> Tensor:
+        """Return the encoder's states of a sound, (1, S, H)."""
+        encoder: Any = private_clone(model.reference).get_encoder()
+        states: Tensor = encoder(values)[0]
+        return states
+
+    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+        """Return the inputs of encoder and decoder."""
+        return {name: v[None].to(device) for name, v in _signal(batch.encodings[0]).inputs.items()} | {
+            "decoder_input_ids": inputs["input_ids"]
+        }
+
+    def collate(
+        self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
+    ) -> Batch:
+        """Return the decoder's tokens of one sound, with the encoder's states of it, or itself."""
+        batch = collate(encodings, indices, pad_id=model.pad_id, left=False, device=model.device)
+        signal = _signal(encodings[0])
+        source = next(iter(signal.inputs.values()))[None].to(model.device)  # (1, ...)
+        mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
+        more = {"source_mask": mask}
+        if encode_sources:
+            with torch.inference_mode(), without_autocast({"source": source}):
+                more["encoder_states"] = self._encoded(model, source)  # (1, S, H)
+        else:
+            more["source"] = source
+        return Batch(batch.inputs | more, batch.mask, encodings, indices)
+
+
+class CTC(AudioClassification):
+    """A model that answers with a token or nothing (the blank) at every frame of a sound."""
+
+    name: ClassVar[TaskName] = "ctc"
+    mapping = "MODEL_FOR_CTC_MAPPING_NAMES"
+    ending = "ForCTC"
+    auto_class = "AutoModelForCTC"
+    processor_class: ClassVar[Any] = AutoProcessor
+    outputs = "the tokens of the vocabulary"
+    per_token = True
+    labelled = False
+    generates = True
+    hears = True
+    per_frame = True
+
+    @classmethod
+    def tokenizer_of(cls, reader: Any) -> Any:
+        """Return the tokenizer of a processor."""
+        return getattr(reader, "tokenizer", reader)
+
+    @classmethod
+    def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "CTC":
+        """Return the task.
+
+        Raises:
+            InputError: If there are labels.
+        """
+        if labels is not None:
+            raise InputError(
+                f"labels= names the outputs of a classifier, and {type(model).__name__} answers with tokens: leave out "
+                "labels="
+            )
+        return cls((), tokenizer)
+
+    @property
+    def rate(self) -> int | None:
+        """Samples a second that the model reads."""
+        return self._rate
+
+    def check_answer(self, logits: Tensor, name: str) -> None:
+        """Refuse an answer that is not one for each frame."""
+        Task.check_answer(self, logits, name)
+
+    def check_explains_inputs(self, model: Model) -> None:
+        """Refuse to explain a sound by itself."""
+        raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+
+    def emitted(self, logits: Tensor, model: Model) -> list["EmittedToken"]:
+        """Return the tokens that a model emits: of each run of the same most likely token one, without blanks.
+
+        Args:
+            logits: (T, V).
+            model: Its configuration names the blank, as its padding.
+        """
+        blank = int(model.config.pad_token_id or 0)
+        best = logits.argmax(-1).tolist()  # (T,)
+        chances = logits.float().softmax(-1)  # (T, V)
+        tokens, start = [], 0
+        for index, run in groupby(best):
+            end = start + len(list(run))
+            if index != blank:
+                frame = start + int(chances[start:end, index].argmax())
+                tokens.append(EmittedToken(index, frame, float(logits[frame, index]), float(chances[frame, index])))
+            start = end
+        return tokens
+
+
+@dataclass(frozen=True)
+class EmittedToken:
+    """A token that a CTC model emits.
+
+    Attributes:
+        index: Its entry of the vocabulary.
+        frame: The frame of its run at which it is most likely.
+        logit: Its logit there.
+        probability: Its probability there.
+    """
+
+    index: int
+    frame: int
+    logit: float
+    probability: float
+
+
+@dataclass(frozen=True)
+class Emitted(Target):
+    """The logits of emitted tokens at their frames, each minus its mean over the vocabulary or minus the contrast's.
+
+    Attributes:
+        frames: The frame of each, (B, K).
+    """
+
+    frames: Tensor
+
+    def read(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
+        """Return the quantities, (B, K), of logits at every frame, (B, T, V)."""
+        rows = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
+        frames = self.frames.to(logits.device)
+        each = logits[rows, frames]  # (B, K, V)
+        chosen = each.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
+        if self.contrast is not None:
+            return chosen - each[..., self.contrast.to(logits.device)][..., 0]
+        return chosen - each.mean(-1)
+
+
+def _signal(encoding: Encoding) -> Signal:
+    if encoding.signal is None:
+        raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
+    return encoding.signal
+
+
+def _extracted(processor: Any, model: Model, sound: Sound) -> dict[str, Tensor]:
+    """Return what a feature extractor makes of a sound, without the axis of texts.
+
+    Raises:
+        InputError: If it cannot read it.
+    """
+    extractor = getattr(processor, "feature_extractor", processor)
+    name = model.module.main_input_name
+    try:
+        processed = extractor(sound.samples, sampling_rate=sound.rate, return_tensors="pt")
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{sound.name} cannot be read: {error}") from None
+    if name not in processed:
+        raise InputError(f"the processor gives no {name}; pass the model's own, AutoProcessor's")
+    return {name: processed[name][0].to(model.module.dtype)}
+
+
+def _as_decoder(
+    original: Callable[..., Any],
+    input_ids: Any = None,
+    encoder_states: Any = None,
+    source: Any = None,
+    source_mask: Any = None,
+    **inputs: Any,
+) -> Any:
+    """Call a model as a decoder: token ids are the decoder's; the encoder has run already, or reads `source`."""
+    del source_mask
+    inputs.pop("attention_mask", None)  # padding stands behind the text, where a decoder does not look
+    if source is not None:
+        inputs[str(original.__self__.main_input_name)] = source  # type: ignore[attr-defined]
+    else:
+        if encoder_states is None:  # the head on single tokens, which attends to nothing
+            tokens = inputs.get("inputs_embeds", input_ids)
+            weight = next(original.__self__.parameters())  # type: ignore[attr-defined]
+            encoder_states = torch.zeros(len(tokens), 1, 1, dtype=weight.dtype, device=weight.device)
+        inputs["encoder_outputs"] = Encoded(last_hidden_state=encoder_states)
+    if "inputs_embeds" in inputs:
+        inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
+    else:
+        inputs["decoder_input_ids"] = input_ids
+    return original(use_cache=False, **inputs)
