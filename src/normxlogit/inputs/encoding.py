@@ -29,7 +29,7 @@ class Signal:
         inputs: What a processor made of it: the model's inputs without the batch axis.
         grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
         times: The seconds of each token, start and end; () where it has none.
-        about: What a result says of it: its name, length in seconds and loudness.
+        about: What a result reports of it: its name, length in seconds and loudness.
     """
 
     shapes: tuple[tuple[int, ...], ...]

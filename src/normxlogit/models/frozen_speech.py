@@ -62,9 +62,9 @@ class FrozenSpeech(FrozenSeq2Seq):
         """Return the first convolution's output and the decoder's word embeddings, (1, N, H') and (1, T, H)."""
         entry, parts = self._entry_of(inputs), list[Tensor]()
 
-        def keep(found: Tensor) -> Tensor:
-            parts.append(found.detach().clone())
-            return found
+        def keep(frames: Tensor) -> Tensor:
+            parts.append(frames.detach().clone())
+            return frames
 
         with torch.no_grad():
             run(private_clone(self.module), inputs, replace=entry.replaced(keep), stop=Site(entry.path))

@@ -27,7 +27,7 @@ def split_sound(scores: Scores, signal: Signal, tokens: int) -> tuple[Scores, Au
         The scores of the tokens, (G, 1, T), and those of the moments.
     """
     count = scores.values.shape[-1] - tokens
-    frames, own = scores.values[..., :count], scores.values[..., count:]  # (G, 1, S), (G, 1, T)
+    frames, words = scores.values[..., :count], scores.values[..., count:]  # (G, 1, S), (G, 1, T)
     seconds = float(signal.about["seconds"] or (signal.times[-1][1] if signal.times else count))
     end = signal.times[-1][1] if signal.times else seconds
     edges = np.arange(count + 1, dtype=np.float64) * (end / count)
@@ -45,4 +45,4 @@ def split_sound(scores: Scores, signal: Signal, tokens: int) -> tuple[Scores, Au
         seconds=seconds,
         loudness=signal.about["loudness"],
     )
-    return replace(scores, values=own, bias=bias, sink=sink, sinks=sinks), audio
+    return replace(scores, values=words, bias=bias, sink=sink, sinks=sinks), audio

@@ -125,7 +125,8 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
     check_finite(method, request, scores.values.numpy())
     count = len(emitted)
     scores, audio = split_sound(scores, signal, 0)
-    names = readable_tokens(model.tokenizer, ids[0].tolist())
+    blank = task.blank(model)  # the context of the first token
+    first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     predictions = tuple(
@@ -134,14 +135,14 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
     )
     special = set(model.tokenizer.all_special_ids)
     return GenerationAttribution(
-        scores=np.zeros((count, count), np.float32),
-        tokens=names,
-        token_ids=tuple(ids[0].tolist()),
-        offsets=tuple((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)),
-        special_tokens_mask=tuple(token.index in special for token in emitted),
+        scores=np.zeros((count, count + 1), np.float32),
+        tokens=(first, *names),
+        token_ids=(blank, *ids[0].tolist()),
+        offsets=((0, 0), *((end - len(piece), end) for piece, end in zip(pieces, ends, strict=True))),
+        special_tokens_mask=(True, *(token.index in special for token in emitted)),
         text="".join(pieces),
         completion="".join(pieces),
-        prompt_tokens=0,
+        prompt_tokens=1,
         predictions=predictions,
         generated=predictions,
         targets=tuple(

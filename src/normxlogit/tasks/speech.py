@@ -148,14 +148,18 @@ class CTC(AudioClassification):
         """Refuse to explain a sound by itself."""
         raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
 
+    def blank(self, model: Model) -> int:
+        """Return the entry of the vocabulary that says nothing."""
+        return int(model.config.pad_token_id or 0)
+
     def emitted(self, logits: Tensor, model: Model) -> list["EmittedToken"]:
         """Return the tokens that a model emits: of each run of the same most likely token one, without blanks.
 
         Args:
             logits: (T, V).
-            model: Its configuration names the blank, as its padding.
+            model: The model.
         """
-        blank = int(model.config.pad_token_id or 0)
+        blank = self.blank(model)
         best = logits.argmax(-1).tolist()  # (T,)
         chances = logits.float().softmax(-1)  # (T, V)
         tokens, start = [], 0

@@ -1,0 +1,241 @@
+"""Speech to text: the moments that tokens rest on, against the caller's own model with its factors held by hand."""
+
+import json
+import wave
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch.nn import functional as F
+
+from normxlogit import Explainer, GenerationAttribution, InputError, MethodError, TargetError, UnsupportedModelError
+from tests import tiny
+from tests.pipeline.test_signals import RATE, shaken, sound
+
+LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"etaoinshr"]
+SMALL = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48}
+
+
+def frame_model(folder, kind="Wav2Vec2", **options):
+    """A model with an answer at every frame, of random weights, and its processor."""
+    torch.manual_seed(0)
+    (folder / "vocab.json").write_text(json.dumps({letter: i for i, letter in enumerate(LETTERS)}))
+    tokenizer = transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"))
+    convolutions = {"conv_dim": (16, 16, 16), "conv_stride": (5, 4, 4), "conv_kernel": (10, 4, 4)}
+    positions = {"num_conv_pos_embeddings": 16, "num_conv_pos_embedding_groups": 4}
+    config = getattr(transformers, f"{kind}Config")(
+        **SMALL, **convolutions, **positions, vocab_size=len(tokenizer), pad_token_id=0, **options
+    )
+    model = shaken(getattr(transformers, f"{kind}ForCTC")(config))
+    with torch.no_grad():
+        model.lm_head.weight.mul_(4)
+    return model, transformers.Wav2Vec2Processor(transformers.Wav2Vec2FeatureExtractor(), tokenizer)
+
+
+class Processor:
+    """A feature extractor beside a tokenizer, as WhisperProcessor has them."""
+
+    def __init__(self):
+        self.feature_extractor = transformers.WhisperFeatureExtractor(chunk_length=2)
+        self.tokenizer = tiny.tokenizer()
+
+    def __call__(self, *sounds, **options):
+        return self.feature_extractor(*sounds, **options)
+
+
+def whisper(**options):
+    """A Whisper of random weights that reads two seconds, and its processor."""
+    torch.manual_seed(0)
+    processor = Processor()
+    layers = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in (("layers", 3),)}
+    widths = {f"{side}_{name}": count for side in ("encoder", "decoder") for name, count in
+              (("attention_heads", 4), ("ffn_dim", 48))}  # fmt: skip
+    config = transformers.WhisperConfig(
+        d_model=32,
+        **layers,
+        **widths,
+        num_mel_bins=80,
+        max_source_positions=100,
+        max_target_positions=40,
+        vocab_size=len(processor.tokenizer),
+        pad_token_id=0,
+        bos_token_id=2,
+        eos_token_id=3,
+        decoder_start_token_id=2,
+        suppress_tokens=[],
+        begin_suppress_tokens=[],
+        **options,
+    )
+    return shaken(transformers.WhisperForConditionalGeneration(config)), processor
+
+
+def features(processor, samples):
+    return processor.feature_extractor(samples, sampling_rate=RATE, return_tensors="pt").input_features
+
+
+def centred(model, processor, result, samples):
+    """Return the own logits of what was generated, minus their mean, and with them the gradients' roots, (G,)."""
+    ids = torch.tensor([result.token_ids[:-1]])
+    logits = model(input_features=features(processor, samples), decoder_input_ids=ids).logits[0]  # (T - 1, V)
+    read = logits[result.prompt_tokens - 1 :]
+    chosen = read.gather(1, torch.tensor([[t.ids[0]] for t in result.targets]))[:, 0]
+    return chosen - read.mean(-1)
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Hold attention, denominators and activation ratios of any model in torch's own functions."""
+    softmax, gelu = F.softmax, F.gelu
+
+    def layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
+        scale = (x.var(-1, correction=0, keepdim=True) + eps).rsqrt().detach()
+        return (x - x.mean(-1, keepdim=True)) * scale * weight + bias
+
+    def hold():
+        monkeypatch.setattr(F, "softmax", lambda *args, **options: softmax(*args, **options).detach())
+        monkeypatch.setattr(F, "layer_norm", layer_norm)
+        monkeypatch.setattr(F, "gelu", lambda x, *args: x * (gelu(x) / x).detach())
+
+    return hold
+
+
+def test_moments_and_tokens_are_gradients_of_the_own_model_with_factors_held(held):
+    model, processor = whisper(attn_implementation="eager", activation_function="gelu")
+    result = Explainer(model, processor).generate(sound(), max_new_tokens=4, method="frozen-gradient:read_at=1")
+    held()
+    model, _ = whisper(attn_implementation="eager", activation_function="gelu")  # its activations are looked up anew
+    kept = []
+
+    def keep(_, __, output):
+        state = output[0] if isinstance(output, tuple) else output
+        state.retain_grad()
+        kept.append(state)
+
+    hooks = [model.model.encoder.layers[0].register_forward_hook(keep)]
+    hooks.append(model.model.decoder.embed_tokens.register_forward_hook(keep))
+    quantities = centred(model, processor, result, sound())
+    for g, quantity in enumerate(quantities):
+        for state in kept:
+            state.grad = None
+        quantity.backward(retain_graph=True)
+        frames, words = ((state.grad * state)[0].sum(-1).detach().numpy() for state in kept)  # (S,), (T - 1,)
+        moments = len(result.audio[0].times)
+        np.testing.assert_allclose(result.audio[0].scores[g], frames[:moments], rtol=1e-3, atol=1e-5)
+        seen = result.prompt_tokens + g
+        np.testing.assert_allclose(result.scores[g, :seen], words[:seen], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("read_at", ["first-half", "all", 0, -1])
+def test_moments_tokens_and_bias_add_up_to_the_models_own_logits(read_at):
+    model, processor = whisper()
+    explainer = Explainer(model, processor)
+    sounds = [sound(9000), sound(20000, 1)]
+    results = explainer.generate(sounds, max_new_tokens=4, method=f"frozen-gradient:read_at={read_at}")
+    for samples, result in zip(sounds, results, strict=True):
+        total = result.audio[0].total + result.scores.sum(-1) + result.bias
+        total = total if result.sink is None else total + result.sink
+        with torch.no_grad():
+            expected = centred(model, processor, result, samples).numpy()
+        np.testing.assert_allclose(total, expected, rtol=1e-4, atol=1e-4)
+        own = model.generate(features(processor, samples), max_new_tokens=4, do_sample=False)[0].tolist()
+        assert own[-4:] == list(result.token_ids[-4:])
+        times, seconds = result.audio[0].times, len(samples) / RATE
+        assert times[0, 0] == 0
+        assert times[-1, 1] == pytest.approx(seconds, abs=1e-4), "the padding after the sound has no moments"
+        assert times[1, 0] == pytest.approx(0.01 if read_at == 0 else 0.02)
+        alone = explainer.generate(samples, max_new_tokens=4, method=f"frozen-gradient:read_at={read_at}")
+        np.testing.assert_allclose(result.audio[0].scores, alone.audio[0].scores, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "options"), [("Wav2Vec2", {}), ("Hubert", {}), ("WavLM", {}), ("Data2VecAudio", {})])
+def test_frames_and_bias_add_up_to_the_logits_of_emitted_tokens(tmp_path, kind, options):
+    model, processor = frame_model(tmp_path, kind, **options)
+    sounds = [sound(9000), sound(7000, 1)]
+    for samples, result in zip(sounds, Explainer(model, processor).generate(sounds), strict=True):
+        values = processor.feature_extractor(samples, sampling_rate=RATE, return_tensors="pt").input_values
+        with torch.no_grad():
+            logits = model(values).logits[0]  # (T, V)
+        best = logits.argmax(-1)
+        runs = [index for index in torch.unique_consecutive(best).tolist() if index != 0]
+        assert list(result.token_ids[1:]) == runs
+        for g, target in enumerate(result.targets):
+            assert best[target.position] == target.ids[0]
+            expected = float(logits[target.position, target.ids[0]] - logits[target.position].mean())
+            total = result.audio[0].scores[g].sum() + result.bias[g]
+            assert total == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        assert result.audio[0].scores.shape[1] == len(best)
+        assert result.audio[0].times[-1, 1] <= len(samples) / RATE
+        assert not result.scores.any(), "no token rests on another one"
+
+
+def test_arrays_mappings_and_files_are_read_alike(tmp_path):
+    model, processor = whisper()
+    explainer = Explainer(model, processor)
+    samples = (sound() * 3000).astype(np.int16)
+    with wave.open(str(tmp_path / "talk.wav"), "wb") as file:
+        file.setparams((1, 2, RATE, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    mapping = {"array": samples / 32767, "sampling_rate": RATE, "path": "data/talk.wav"}
+    one, two = (explainer.generate(given, max_new_tokens=3) for given in (mapping, samples))
+    np.testing.assert_allclose(one.audio[0].scores, two.audio[0].scores, rtol=1e-3, atol=1e-5)
+    assert (one.audio[0].name, two.audio[0].name) == ("talk.wav", "sound 1")
+    pytest.importorskip("soundfile")
+    three = explainer.generate(tmp_path / "talk.wav", max_new_tokens=3)
+    np.testing.assert_allclose(one.audio[0].scores, three.audio[0].scores, rtol=1e-2, atol=1e-3)
+
+
+def test_a_result_survives_a_file(tmp_path):
+    for made in (whisper(), frame_model(tmp_path)):
+        result = Explainer(*made).generate(sound(), max_new_tokens=3)
+        result.save(tmp_path / "why.json")
+        assert GenerationAttribution.load(tmp_path / "why.json") == result
+        result.to_html(tmp_path / "why.html")
+
+
+def test_a_folder_with_its_processor(tmp_path):
+    model, processor = frame_model(tmp_path)
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    expected = Explainer(model, processor).generate(sound())
+    result = Explainer.from_pretrained(tmp_path).generate(sound())
+    assert result.text == expected.text
+    np.testing.assert_allclose(result.audio[0].scores, expected.audio[0].scores, rtol=1e-3, atol=1e-5)
+
+
+def test_the_callers_model_is_untouched_and_followed():
+    model, processor = whisper()
+    explainer = Explainer(model, processor)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    first = explainer.generate(sound(), max_new_tokens=3)
+    assert "forward" not in vars(model)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    with torch.no_grad():
+        model.model.encoder.conv1.weight.mul_(1.5)
+    second = explainer.generate(sound(), max_new_tokens=3)
+    assert not np.allclose(first.audio[0].scores, second.audio[0].scores)
+    with torch.no_grad():
+        expected = centred(model, processor, second, sound()).numpy()
+    total = second.audio[0].total + second.scores.sum(-1) + second.bias
+    np.testing.assert_allclose(total if second.sink is None else total + second.sink, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_cannot_be_explained_is_refused(tmp_path):
+    explainer = Explainer(*whisper())
+    with pytest.raises(MethodError, match="frozen-gradient"):
+        explainer.generate(sound(), method="normxlogit")
+    with pytest.raises(InputError, match=r"8000 samples a second, the model reads 16000.*resample"):
+        explainer.generate({"array": sound(), "sampling_rate": 8000})
+    with pytest.raises(InputError, match="one channel"):
+        explainer.generate([np.zeros((2, 100), np.float32)])
+    with pytest.raises(InputError, match="NaN"):
+        explainer.generate(np.full(800, np.nan, np.float32))
+    with pytest.raises(InputError, match="no sound"):
+        explainer.generate([])
+    with pytest.raises(UnsupportedModelError, match="generate"):
+        explainer(sound())
+    frames = Explainer(*frame_model(tmp_path))
+    with pytest.raises(TargetError, match="every frame"):
+        frames.generate(sound(), contrast="e")
+    with pytest.raises(InputError, match="leave out"):
+        Explainer(*frame_model(tmp_path), labels=["a"])
