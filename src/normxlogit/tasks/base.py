@@ -24,8 +24,8 @@ __all__ = ["MANY", "NO_ID", "Task", "TaskName"]
 TaskName = Literal[
     "sequence-classification",
     "masked-lm",
-    "causal-lm",
     "image-text-to-text",
+    "causal-lm",
     "token-classification",
     "question-answering",
     "multiple-choice",
