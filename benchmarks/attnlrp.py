@@ -52,12 +52,12 @@ def compare(
     texts = [e.text for e in examples]
     plain = explainer(explainer.encode(texts))
     encodings = explainer.encode(texts)
-    asked = [
+    inputs_of_texts = [
         {"inputs": {name: list(values) for name, values in encoding.inputs.items()}, "label": result.prediction.id}
         for encoding, result in zip(encodings, plain, strict=True)
     ]
     with tempfile.TemporaryDirectory() as place:
-        state = _computed(Path(place), folder, asked)
+        state = _computed(Path(place), folder, inputs_of_texts)
     difference = (torch.tensor(state["logits"]) - torch.tensor(state["plain logits"])).abs().max().item()
     if difference > AGREE:
         raise DataError(f"with lxt's rules the model has other logits: they differ by {difference:.2g}")
@@ -98,8 +98,8 @@ def _computed(place: Path, folder: str, texts: list[dict[str, Any]]) -> dict[str
     (place / "inputs.json").write_text(json.dumps(texts), encoding="utf-8")
     module = f"{__package__}.attnlrp_peer"
     _run([python, "-m", module, folder, str(place / "inputs.json"), str(place / "outputs.json")])
-    found: dict[str, Any] = json.loads((place / "outputs.json").read_text(encoding="utf-8"))
-    return found
+    outputs: dict[str, Any] = json.loads((place / "outputs.json").read_text(encoding="utf-8"))
+    return outputs
 
 
 def _run(command: list[str]) -> None:

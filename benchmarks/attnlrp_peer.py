@@ -41,18 +41,20 @@ def main(folder: str, inputs: str, output: str) -> None:
         return {name: torch.tensor([text[name]]) for name in ("input_ids", "token_type_ids") if name in text}
 
     def relevance(text: dict[str, list[int]], label: int) -> tuple[list[float], list[float]]:
-        given = tensors(text)
-        embedded = patched.get_input_embeddings()(given.pop("input_ids")).detach().requires_grad_()  # (1, T, H)
-        logits = patched(inputs_embeds=embedded, **given).logits  # (1, C)
+        inputs_of_text = tensors(text)
+        embedded = (
+            patched.get_input_embeddings()(inputs_of_text.pop("input_ids")).detach().requires_grad_()
+        )  # (1, T, H)
+        logits = patched(inputs_embeds=embedded, **inputs_of_text).logits  # (1, C)
         logits[0, label].backward()
         return (embedded * embedded.grad).sum(-1)[0].tolist(), logits[0].tolist()
 
-    found = [relevance(text["inputs"], text["label"]) for text in texts]
+    results = [relevance(text["inputs"], text["label"]) for text in texts]
     with torch.inference_mode():
         bare = [plain(**tensors(text["inputs"])).logits[0].tolist() for text in texts]
     state = {
-        "scores": [scores for scores, _ in found],
-        "logits": [logits for _, logits in found],
+        "scores": [scores for scores, _ in results],
+        "logits": [logits for _, logits in results],
         "plain logits": bare,
     }
     Path(output).write_text(json.dumps(state), encoding="utf-8")

@@ -89,8 +89,8 @@ def speed(
         texts = None if data_dir is None else [str(e.text) for e in load_examples("sst2", data_dir=data_dir)]
         setup = time_ratios.Setup(rounds=rounds, texts=texts, **time_ratios.LANGUAGE_MODELS[language_model.value])
         with progress(1) as step:
-            found = list(time_ratios.measure(setup, None if rows == "all" else rows.split(), on_progress=step))
-    _show(found, output)
+            rows_measured = list(time_ratios.measure(setup, None if rows == "all" else rows.split(), on_progress=step))
+    _show(rows_measured, output)
 
 
 @app.command()
@@ -105,8 +105,8 @@ def memory(
     with quiet():
         _use(threads)
         with progress(1) as step:
-            found = memory_overhead.extra_memory(batch=batch, length=length, rounds=rounds, on_progress=step)
-    _show([found], output)
+            measured = memory_overhead.extra_memory(batch=batch, length=length, rounds=rounds, on_progress=step)
+    _show([measured], output)
 
 
 @app.command("layer-memory")
@@ -138,11 +138,11 @@ def long(
     """Measure the memory of the backward pass through a long prompt, with and without gradient checkpointing."""
     with quiet():
         _use(threads)
-        found = list(
+        pairs = list(
             long_prompts.compare(_lengths(tokens), on_progress=lambda what: typer.echo(f"{what} ...", err=True))
         )
-    rows = [asdict(taken) for pair in found for taken in pair]
-    _deliver(long_prompts.as_table(found), {"environment": environment(device_named(AUTO)), "rows": rows}, output)
+    rows = [asdict(taken) for pair in pairs for taken in pair]
+    _deliver(long_prompts.as_table(pairs), {"environment": environment(device_named(AUTO)), "rows": rows}, output)
 
 
 @app.command()
@@ -159,7 +159,7 @@ def peers(
     """Explain the same sentence with other packages; each is installed into an environment that is then thrown away."""
     with quiet():
         _use(threads)
-        found = list(
+        measured = list(
             other_packages.compare(
                 other_packages.PEERS if packages == "all" else tuple(packages.split()),
                 model=model,
@@ -168,8 +168,8 @@ def peers(
                 on_progress=lambda name: typer.echo(f"{name} ...", err=True),
             )
         )
-    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(r) for r in found]}
-    _deliver(other_packages.as_table(found), state, output)
+    state = {"environment": environment(device_named(AUTO)), "rows": [asdict(r) for r in measured]}
+    _deliver(other_packages.as_table(measured), state, output)
 
 
 @app.command()
@@ -277,8 +277,8 @@ def _lengths(words: str) -> list[int]:
     return [int(word) for word in words.split()]
 
 
-def _show(found: list[Row], output: Path | None) -> None:
-    _deliver(as_table(found), as_state(found), output)
+def _show(rows: list[Row], output: Path | None) -> None:
+    _deliver(as_table(rows), as_state(rows), output)
 
 
 def _deliver(table: str, state: dict[str, Any], output: Path | None) -> None:

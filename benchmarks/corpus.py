@@ -37,43 +37,43 @@ def corpus(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--ray-workers", type=int, default=0, help="also measure the Ray engine")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
     parser.add_argument("--once", help=argparse.SUPPRESS)  # a run in a process of its own
-    given = parser.parse_args(arguments)
-    if given.once:
-        return _once(given)
+    options = parser.parse_args(arguments)
+    if options.once:
+        return _once(options)
     with tempfile.TemporaryDirectory() as folder:
-        given.folder = Path(folder)
-        found = {"rows": given.rows, "model": given.model or "packaged", "threads": torch.get_num_threads()}
-        for part in given.parts:
-            found[part] = PARTS[part](given)
-            sys.stderr.write(f"{part}: {json.dumps(found[part])}\n")
-    sys.stdout.write(json.dumps(found, indent=1) + "\n")
-    return found
+        options.folder = Path(folder)
+        results = {"rows": options.rows, "model": options.model or "packaged", "threads": torch.get_num_threads()}
+        for part in options.parts:
+            results[part] = PARTS[part](options)
+            sys.stderr.write(f"{part}: {json.dumps(results[part])}\n")
+    sys.stdout.write(json.dumps(results, indent=1) + "\n")
+    return results
 
 
-def _sentences(given: argparse.Namespace, rows: int) -> Iterator[str]:
-    with (given.data_dir / "train.jsonl").open(encoding="utf-8") as file:
+def _sentences(options: argparse.Namespace, rows: int) -> Iterator[str]:
+    with (options.data_dir / "train.jsonl").open(encoding="utf-8") as file:
         yield from islice(cycle(file.readlines()), rows)
 
 
-def _written(given: argparse.Namespace, rows: int) -> Path:
-    path: Path = given.folder / f"{rows}.jsonl"
+def _written(options: argparse.Namespace, rows: int) -> Path:
+    path: Path = options.folder / f"{rows}.jsonl"
     if not path.exists():
-        path.write_text("".join(_sentences(given, rows)), encoding="utf-8")
+        path.write_text("".join(_sentences(options, rows)), encoding="utf-8")
     return path
 
 
-def _throughput(given: argparse.Namespace) -> dict[str, Any]:
+def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     """Return the texts per second of a run and of bare forward passes; they take turns, so that a load hits both."""
-    explainer = Explainer.from_pretrained(given.model)
-    texts = [json.loads(line)["sentence"] for line in _sentences(given, given.rows)]
+    explainer = Explainer.from_pretrained(options.model)
+    texts = [json.loads(line)["sentence"] for line in _sentences(options, options.rows)]
     model = explainer._model
     encodings = model.encoder.columns(texts)[0]
     groups = list(batches(encodings, model.batch_tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret
-    path, out = _written(given, given.rows), given.folder / "run"
+    path, out = _written(options, options.rows), options.folder / "run"
     bare = [(0.0, 0.0)] * TURNS  # seconds, and processor seconds
     marks: list[tuple[float, float]] = []
-    attribute(explainer, [{"sentence": text} for text in texts[:64]], given.folder / "warm", text_column="sentence")
+    attribute(explainer, [{"sentence": text} for text in texts[:64]], options.folder / "warm", text_column="sentence")
 
     def forward(turn: int, half: int) -> None:
         part = groups[turn::TURNS][half::2]
@@ -86,8 +86,8 @@ def _throughput(given: argparse.Namespace) -> dict[str, Any]:
         bare[turn] = seconds + time.perf_counter() - begin[0], spent + time.process_time() - begin[1]
 
     for turn in range(TURNS):
-        first, last = given.rows * turn // TURNS, given.rows * (turn + 1) // TURNS
-        part = given.folder / f"part-{turn}.jsonl"
+        first, last = options.rows * turn // TURNS, options.rows * (turn + 1) // TURNS
+        part = options.folder / f"part-{turn}.jsonl"
         with path.open(encoding="utf-8") as file:
             part.write_text("".join(islice(file, first, last)), encoding="utf-8")
         forward(turn, 0)  # half before and half after, so that a machine that speeds up or slows down hits both alike
@@ -97,8 +97,8 @@ def _throughput(given: argparse.Namespace) -> dict[str, Any]:
         forward(turn, 1)
     ratios = sorted(one[0] / other[0] for one, other in zip(bare, marks, strict=True))
     return {
-        "forward texts/s": round(given.rows / sum(seconds for seconds, _ in bare), 1),
-        "run texts/s": round(given.rows / sum(seconds for seconds, _ in marks), 1),
+        "forward texts/s": round(options.rows / sum(seconds for seconds, _ in bare), 1),
+        "run texts/s": round(options.rows / sum(seconds for seconds, _ in marks), 1),
         "ratio": round(statistics.median(ratios), 3),
         "lowest and highest ratio": [round(ratios[0], 3), round(ratios[-1], 3)],
         "ratio of processor time": round(sum(cpu for _, cpu in bare) / sum(cpu for _, cpu in marks), 3),
@@ -108,58 +108,60 @@ def _throughput(given: argparse.Namespace) -> dict[str, Any]:
 TURNS = 5
 
 
-def _once(given: argparse.Namespace) -> dict[str, Any]:
+def _once(options: argparse.Namespace) -> dict[str, Any]:
     """Run once; print the peak memory and the rates."""
-    path, out = given.once.split("|")
+    path, out = options.once.split("|")
     bound_kernels()
-    explainer = Explainer.from_pretrained(given.model)
+    explainer = Explainer.from_pretrained(options.model)
     cluster: dict[str, Any] = {}
-    if given.ray_workers:
+    if options.ray_workers:
         from normxlogit.corpus.ray_engine import Cluster
 
-        cluster = {"engine": "ray", "cluster": Cluster(given.ray_workers)}
+        cluster = {"engine": "ray", "cluster": Cluster(options.ray_workers)}
     begin = time.perf_counter()
     done = attribute(explainer, path, out, text_column="sentence", keep=["label"], **cluster)
     seconds = time.perf_counter() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    found = {
+    result = {
         "peak MiB": round(peak),
         "texts/s": round(done.fresh / seconds, 1),
         "in shards": round(done.texts_per_second, 1),
     }
-    sys.stdout.write(json.dumps(found) + "\n")
-    return found
+    sys.stdout.write(json.dumps(result) + "\n")
+    return result
 
 
-def _process(given: argparse.Namespace, path: Path, out: Path, workers: int = 0) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "benchmarks", "corpus", "--data-dir", str(given.data_dir)]
+def _process(options: argparse.Namespace, path: Path, out: Path, workers: int = 0) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "benchmarks", "corpus", "--data-dir", str(options.data_dir)]
     command += ["--once", f"{path}|{out}", "--ray-workers", str(workers)] + (
-        ["--model", given.model] if given.model else []
+        ["--model", options.model] if options.model else []
     )
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # noqa: S603  # ours
 
 
-def _memory(given: argparse.Namespace) -> dict[str, Any]:
+def _memory(options: argparse.Namespace) -> dict[str, Any]:
     """Return the peak memory of a run, and of one of a tenth of the rows."""
-    found = {}
-    for rows in (given.rows // 10, given.rows):
-        said = _process(given, _written(given, rows), given.folder / f"memory-{rows}").communicate()[0]
-        found[str(rows)] = json.loads(said.splitlines()[-1])
-    small, large = (found[str(rows)]["peak MiB"] for rows in (given.rows // 10, given.rows))
-    return found | {"growth": round(large / small - 1, 3)}
+    results = {}
+    for rows in (options.rows // 10, options.rows):
+        printed = _process(options, _written(options, rows), options.folder / f"memory-{rows}").communicate()[0]
+        results[str(rows)] = json.loads(printed.splitlines()[-1])
+    small, large = (results[str(rows)]["peak MiB"] for rows in (options.rows // 10, options.rows))
+    return results | {"growth": round(large / small - 1, 3)}
 
 
-def _ray(given: argparse.Namespace) -> dict[str, Any]:
+def _ray(options: argparse.Namespace) -> dict[str, Any]:
     """Return the throughput of Ray workers beside the local engine's."""
-    if not given.ray_workers:
+    if not options.ray_workers:
         return {"skipped": "give --ray-workers"}
-    path, found = _written(given, given.rows), {}
-    for name, workers in (("local", 0), ("ray", given.ray_workers)):
-        said = _process(given, path, given.folder / name, workers).communicate()[0]
-        found[name] = json.loads(said.splitlines()[-1]) | {"started, texts/s": _once_started(given.folder / name)}
+    path, results = _written(options, options.rows), {}
+    for name, workers in (("local", 0), ("ray", options.ray_workers)):
+        printed = _process(options, path, options.folder / name, workers).communicate()[0]
+        results[name] = json.loads(printed.splitlines()[-1]) | {
+            "started, texts/s": _once_started(options.folder / name)
+        }
     rates = ("texts/s", "started, texts/s")
-    whole, started = (round(found["ray"][rate] / found["local"][rate], 3) for rate in rates)
-    return found | {"ratio": whole, "ratio once started": started}
+    ratio, started = (round(results["ray"][rate] / results["local"][rate], 3) for rate in rates)
+    return results | {"ratio": ratio, "ratio once started": started}
 
 
 def _once_started(out: Path) -> float:
@@ -173,12 +175,12 @@ def _once_started(out: Path) -> float:
     return round(rows / seconds, 1)
 
 
-def _kills(given: argparse.Namespace) -> dict[str, Any]:
+def _kills(options: argparse.Namespace) -> dict[str, Any]:
     """Kill a run at random moments, and count the rows at the end."""
-    path, out = _written(given, given.rows), given.folder / "killed"
+    path, out = _written(options, options.rows), options.folder / "killed"
     chance, killed = random.Random(0), 0  # noqa: S311  # no secret
-    for _ in range(given.kills):
-        process = _process(given, path, out)
+    for _ in range(options.kills):
+        process = _process(options, path, out)
         before = len(list(out.glob("shards/0*")))
         while process.poll() is None and len(list(out.glob("shards/0*"))) == before:
             time.sleep(0.02)
@@ -186,22 +188,22 @@ def _kills(given: argparse.Namespace) -> dict[str, Any]:
         process.send_signal(signal.SIGKILL)
         process.communicate()
         killed += process.returncode == -signal.SIGKILL
-    _process(given, path, out).communicate()
+    _process(options, path, out).communicate()
     parquet = optional_module("pyarrow.parquet", "")
     rows = [row for file in sorted(out.glob("shards/0*")) for row in parquet.read_table(file)["row"].to_pylist()]
-    return {"kills": killed, "rows": len(rows), "each once": sorted(rows) == list(range(given.rows))}
+    return {"kills": killed, "rows": len(rows), "each once": sorted(rows) == list(range(options.rows))}
 
 
-def _summary(given: argparse.Namespace) -> dict[str, Any]:
+def _summary(options: argparse.Namespace) -> dict[str, Any]:
     """Return the seconds that a summary takes."""
-    out = given.folder / "memory-summary"
-    if not (given.folder / f"memory-{given.rows}").exists():
-        _process(given, _written(given, given.rows), out).communicate()
+    out = options.folder / "memory-summary"
+    if not (options.folder / f"memory-{options.rows}").exists():
+        _process(options, _written(options, options.rows), out).communicate()
     else:
-        out = given.folder / f"memory-{given.rows}"
+        out = options.folder / f"memory-{options.rows}"
     begin = time.perf_counter()
-    found = summarize(out, gold="label")
-    return {"seconds": round(time.perf_counter() - begin, 2), "rows": found.rows, "cores": os.cpu_count()}
+    summary = summarize(out, gold="label")
+    return {"seconds": round(time.perf_counter() - begin, 2), "rows": summary.rows, "cores": os.cpu_count()}
 
 
 PARTS = {"throughput": _throughput, "memory": _memory, "summary": _summary, "kills": _kills, "ray": _ray}

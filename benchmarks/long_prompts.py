@@ -61,7 +61,7 @@ def compare(
         DataError: If a process fails, for want of memory for example.
     """
     for length in lengths:
-        found = []
+        pairs = []
         for kept in (False, True):
             if on_progress is not None:
                 on_progress(f"{length} tokens" + ", keeping everything" * kept)
@@ -69,19 +69,19 @@ def compare(
             command = [sys.executable, "-m", __name__, json.dumps(job)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
             if done.returncode:
-                said = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-                raise DataError(f"measuring {length} tokens failed: {said[-1]}")
-            found.append(Taken(**json.loads(done.stdout.splitlines()[-1])))
-        yield found[0], found[1]
+                printed = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+                raise DataError(f"measuring {length} tokens failed: {printed[-1]}")
+            pairs.append(Taken(**json.loads(done.stdout.splitlines()[-1])))
+        yield pairs[0], pairs[1]
 
 
-def as_table(found: Sequence[tuple[Taken, Taken]]) -> str:
+def as_table(pairs: Sequence[tuple[Taken, Taken]]) -> str:
     """Return the measurements in Markdown, a row for each length."""
     lines = [
         "| tokens | memory beside the model | keeping everything | processor time | keeping everything |",
         "|---:|---:|---:|---:|---:|",
     ]
-    for ours, kept in found:
+    for ours, kept in pairs:
         memory = f"{ours.gibibytes:.2f} GiB | {kept.gibibytes:.2f} GiB"
         lines.append(f"| {ours.tokens} | {memory} | {ours.seconds:.0f} s | {kept.seconds:.0f} s |")
     return "\n".join(lines) + "\n"
@@ -95,10 +95,10 @@ def _measure(length: int, kept: bool, shape: Mapping[str, Any]) -> Taken:
     explainer = Explainer(model, tokenizer)
     sentences = random_texts(tokenizer, length)
     explainer.explain_sources(f"{sentences[0]}.", ANSWER)  # the proof, and what libraries set up once
-    prompt, there = "", 0
+    prompt, written_tokens = "", 0
     for sentence in sentences:
-        there += len(tokenizer(f"{sentence}.", add_special_tokens=False).input_ids)
-        if there > length and prompt:
+        written_tokens += len(tokenizer(f"{sentence}.", add_special_tokens=False).input_ids)
+        if written_tokens > length and prompt:
             break
         prompt += f"{sentence}. "
     with Peak() as peak:

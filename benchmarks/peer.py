@@ -85,9 +85,9 @@ def _shap(model: Any, tokenizer: Any, text: str, label: int) -> Sides:
 def _inseq(model: Any, tokenizer: Any, text: str, completion: str) -> Sides:
     import inseq
 
-    found = inseq.load_model(model, "input_x_gradient", tokenizer=tokenizer)
-    whole = f"{text} {completion}"
-    return {GRADIENT: lambda: found.attribute(text, whole, show_progress=False)}
+    inseq_model = inseq.load_model(model, "input_x_gradient", tokenizer=tokenizer)
+    full_text = f"{text} {completion}"
+    return {GRADIENT: lambda: inseq_model.attribute(text, full_text, show_progress=False)}
 
 
 WORK: dict[str, Callable[..., Sides]] = {
@@ -115,13 +115,13 @@ def main(package: str, folder: str, text: str, completion: str, rounds: str) -> 
     explained = completion or int(bare()[0].argmax())
     sides = WORK[package](model, tokenizer, text, explained)
     times = in_turn({"forward": bare} | sides, rounds=int(rounds), warmup=1)
-    found = {
+    result = {
         "version": version(package),
         "transformers": transformers.__version__,
         "forward": times["forward"].seconds,
         "methods": {name: times[name].seconds for name in sides},
     }
-    sys.stdout.write("\n" + json.dumps(found) + "\n")
+    sys.stdout.write("\n" + json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

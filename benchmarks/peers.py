@@ -168,11 +168,11 @@ def _theirs(package: str, task: _Task, rounds: int) -> Iterator[Compared]:
         if problem:
             yield Compared(package, "", "", task.name, problem=problem)
             return
-    found = json.loads(state)
-    bare = Timing("forward", tuple(found["forward"]))
-    for method, seconds in found["methods"].items():
+    result = json.loads(state)
+    bare = Timing("forward", tuple(result["forward"]))
+    for method, seconds in result["methods"].items():
         times = Timing(method, tuple(seconds))
-        yield Compared(package, found["version"], method, task.name, times.median, ratio(times, bare))
+        yield Compared(package, result["version"], method, task.name, times.median, ratio(times, bare))
 
 
 def _installed(package: str, folder: Path) -> tuple[str, str]:

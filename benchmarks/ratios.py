@@ -74,8 +74,8 @@ def as_table(rows: Sequence[Row]) -> str:
 
 def as_state(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the rows and the machine as plain values for JSON."""
-    found = [asdict(r) | {"figure": r.figure, "passed": r.passed} for r in rows]
-    return {"environment": environment(device_named(AUTO)), "rows": found}
+    figures = [asdict(r) | {"figure": r.figure, "passed": r.passed} for r in rows]
+    return {"environment": environment(device_named(AUTO)), "rows": figures}
 
 
 def _short(figure: float) -> str:

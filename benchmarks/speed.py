@@ -93,19 +93,19 @@ def measure(
     Raises:
         InputError: If there is no such group.
     """
-    wanted = list(GROUPS if names is None else names)
-    for name in wanted:
+    groups = list(GROUPS if names is None else names)
+    for name in groups:
         if name not in GROUPS:
             raise InputError(f"no rows named {name!r}; there are {', '.join(GROUPS)}")
     step = on_progress or (lambda *_: None)
-    for done, name in enumerate(wanted):
+    for done, name in enumerate(groups):
 
         def tell(text: str, name: str = name, done: int = done) -> None:
-            step(f"{name}, {text}", done, len(wanted))
+            step(f"{name}, {text}", done, len(groups))
 
         torch.manual_seed(0)
         yield from GROUPS[name](replace(setup, tell=tell))
-    step("done", len(wanted), len(wanted))
+    step("done", len(groups), len(groups))
 
 
 def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor], **options: Any) -> Callable[[], Any]:

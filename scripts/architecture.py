@@ -16,19 +16,19 @@ Graph = dict[str, set[str]]
 def rooms(package: Path = PACKAGE) -> dict[str, str]:
     """Return the rooms, folders and the front door, each with the first line of its docstring."""
     inits = {path.parent.name: path for path in package.glob("*/__init__.py")} | {"explainer": package / "explainer.py"}
-    found = {name: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for name, path in inits.items()}
-    return {name: (text or "").partition("\n")[0] for name, text in sorted(found.items())}
+    docstrings = {name: ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) for name, path in inits.items()}
+    return {name: (text or "").partition("\n")[0] for name, text in sorted(docstrings.items())}
 
 
 def imports(package: Path = PACKAGE) -> Graph:
     """Return for each room the rooms that it imports; what only type checkers read does not count."""
     names = rooms(package)
-    found: Graph = {name: set() for name in names}
+    graph: Graph = {name: set() for name in names}
     for path in package.rglob("*.py"):
         inside = path.relative_to(package).with_suffix("").parts
         if inside[0] in names:
-            found[inside[0]] |= {other for other in _imported(path, inside) if other in names} - {inside[0]}
-    return found
+            graph[inside[0]] |= {other for other in _imported(path, inside) if other in names} - {inside[0]}
+    return graph
 
 
 def _imported(path: Path, inside: tuple[str, ...]) -> set[str]:
@@ -56,11 +56,11 @@ def _typing_only(node: ast.AST) -> bool:
 def arrows(graph: Graph) -> Graph:
     """Leave out the imports that a way over another room shows too."""
 
-    def reached(start: str, seen: set[str]) -> set[str]:
-        for other in graph[start] - seen:
-            seen.add(other)
-            reached(other, seen)
-        return seen
+    def reached(start: str, visited: set[str]) -> set[str]:
+        for other in graph[start] - visited:
+            visited.add(other)
+            reached(other, visited)
+        return visited
 
     return {
         room: {other for other in below if not any(other in reached(via, {room}) for via in below - {other})}

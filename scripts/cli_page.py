@@ -74,8 +74,8 @@ def _row(key: str, annotation, info, default) -> str:
     kind = next((typing.get_args(k)[0] for k in kinds if typing.get_origin(k) is list), kinds[0])
     argument = isinstance(info, ArgumentInfo)
     # The first name that `typer.Option` is given within `Annotated` stands in its place for the default.
-    given = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
-    names = [_argument(key, info)] if argument else given or [f"--{key.replace('_', '-')}"]
+    flags = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
+    names = [_argument(key, info)] if argument else flags or [f"--{key.replace('_', '-')}"]
     if kind is bool:
         value = ""
     elif issubclass(kind, Enum):
@@ -85,8 +85,10 @@ def _row(key: str, annotation, info, default) -> str:
     if several:
         value += ", several"
     shown = getattr(default, "value", default)
-    said = "required" if default is inspect.Parameter.empty else "" if shown in (None, False, "") else f"`{shown}`"
-    return f"| {' '.join(f'`{name}`' for name in names)} | {value} | {said} | {_cell(info.help)} |"
+    default_text = (
+        "required" if default is inspect.Parameter.empty else "" if shown in (None, False, "") else f"`{shown}`"
+    )
+    return f"| {' '.join(f'`{name}`' for name in names)} | {value} | {default_text} | {_cell(info.help)} |"
 
 
 def _cell(text) -> str:

@@ -31,8 +31,8 @@ def catalogue() -> str:
         classes += cls.__subclasses__()
         if "info" in vars(cls) and cls.__module__.startswith(package.__name__):
             rows[cls.info.name] = asdict(cls.info)
-    known = [row["name"] for row in json.loads(CATALOGUE.read_text(encoding="utf-8"))]
-    order = sorted(rows, key=lambda name: known.index(name) if name in known else len(known))
+    saved_order = [row["name"] for row in json.loads(CATALOGUE.read_text(encoding="utf-8"))]
+    order = sorted(rows, key=lambda name: saved_order.index(name) if name in saved_order else len(saved_order))
     return json.dumps([rows[name] for name in order], indent=1, ensure_ascii=False) + "\n"
 
 

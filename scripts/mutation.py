@@ -71,9 +71,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", help="files of this name only")
     parser.add_argument("--listed", action="store_true", help="the listed changes, and no sample")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     listed = json.loads(Path(__file__).with_name("listed_mutations.json").read_text(encoding="utf-8"))
-    wanted = [one for one in (Listed(**state) for state in listed) if asked.only in (None, Path(one.path).name)]
+    chosen = [one for one in (Listed(**state) for state in listed) if arguments.only in (None, Path(one.path).name)]
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
         os.chdir(copied(Path(folder) / "checkout"))
         os.environ |= {  # of what tests start
@@ -81,21 +81,21 @@ def main() -> int:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         prepare()
-        if asked.listed:
-            return replayed(wanted)
-        ends = time.monotonic() + 60 * asked.minutes
+        if arguments.listed:
+            return replayed(chosen)
+        ends = time.monotonic() + 60 * arguments.minutes
         drawn = {}
-        for room in asked.rooms or ROOMS:
-            found = mutations(room, asked.only)
-            drawn[room] = sampled(found, asked.sample, asked.seed)
-            print(f"{room}: {len(drawn[room])} of {sum(map(len, found.values()))} changes at {len(found)} places")
+        for room in arguments.rooms or ROOMS:
+            changes = mutations(room, arguments.only)
+            drawn[room] = sampled(changes, arguments.sample, arguments.seed)
+            print(f"{room}: {len(drawn[room])} of {sum(map(len, changes.values()))} changes at {len(changes)} places")
         record = watched(list(drawn))
         killed: dict[str, list[bool]] = {room: [] for room in drawn}
         for number in range(max(map(len, drawn.values()))):  # in turn, so that all rooms have as many when time is up
             for room in drawn:
                 if number < len(drawn[room]) and time.monotonic() < ends:
                     one = drawn[room][number]
-                    tests = notices(record, room, one.module_path, one.start_pos, asked.limit)
+                    tests = notices(record, room, one.module_path, one.start_pos, arguments.limit)
                     killed[room].append(tried(one, tests))
     print("\n| room | changes | killed | share | 95% interval |\n|---|---|---|---|---|")
     for room, each in killed.items():
@@ -103,25 +103,25 @@ def main() -> int:
     return 0
 
 
-def replayed(wanted: list[Listed]) -> int:
+def replayed(chosen: list[Listed]) -> int:
     """Make the listed changes one by one, and print which of them the tests notice; return 1 unless they notice all."""
-    for tests in dict.fromkeys(one.tests for one in wanted):
+    for tests in dict.fromkeys(one.tests for one in chosen):
         if noticed(tests):
             sys.exit(f"{tests} fails without a change, so it would seem to notice every one")
     counts = {"killed": 0, "SURVIVED": 0, "NOT THERE": 0}
-    for one in wanted:
+    for one in chosen:
         path = Path(PACKAGE, one.path)
         before = path.read_text(encoding="utf-8")
         if before.count(one.old) != 1:  # the code has moved on: the list must follow
-            said = "NOT THERE"
+            verdict = "NOT THERE"
         else:
             path.write_text(before.replace(one.old, one.new), encoding="utf-8")
-            said = "killed" if noticed(one.tests) else "SURVIVED"
+            verdict = "killed" if noticed(one.tests) else "SURVIVED"
             path.write_text(before, encoding="utf-8")
-        counts[said] += 1
-        print(f"{said:9} {one.path}: {one.breaks}", flush=True)
-    print(f"\n{len(wanted)} listed changes: {', '.join(f'{count} {said}' for said, count in counts.items())}")
-    return int(counts["killed"] < len(wanted))
+        counts[verdict] += 1
+        print(f"{verdict:9} {one.path}: {one.breaks}", flush=True)
+    print(f"\n{len(chosen)} listed changes: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
+    return int(counts["killed"] < len(chosen))
 
 
 def copied(folder: Path) -> Path:
@@ -146,7 +146,7 @@ def mutations(room: str, only: str | None) -> Mutations:
     from cosmic_ray.plugins import get_operator, operator_names
     from cosmic_ray.work_item import MutationSpec
 
-    found: Mutations = {}
+    changes: Mutations = {}
     for path in sorted(Path(PACKAGE, room).rglob("*.py")):
         if only not in (None, path.name):
             continue
@@ -159,8 +159,8 @@ def mutations(room: str, only: str | None) -> Mutations:
             for occurrence, (start, end) in enumerate(positions):
                 if not any(begin <= start < last for begin, last in left_alone):
                     one = MutationSpec(path, name, occurrence, start, end)
-                    found.setdefault((str(path), *start), []).append(one)
-    return found
+                    changes.setdefault((str(path), *start), []).append(one)
+    return changes
 
 
 def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
@@ -174,19 +174,19 @@ def annotations(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in nodes]
 
 
-def sampled(found: Mutations, count: int, seed: int) -> "list[MutationSpec]":
+def sampled(changes: Mutations, count: int, seed: int) -> "list[MutationSpec]":
     """Draw a place, then one of the changes there, until there are as many as asked for.
 
     Changes that are not Python, such as a star among the parameters that became a plus, are not drawn: every test would
     notice it. A larger sample of the same seed begins with the smaller one.
     """
     draw = random.Random(seed)  # noqa: S311  # a sample, not a secret
-    places = sorted(found)
+    places = sorted(changes)
     draw.shuffle(places)
     drawn: list[MutationSpec] = []
     for place in places:
-        there = draw.sample(found[place], len(found[place]))
-        good = (one for one in there if is_python(one))
+        at_place = draw.sample(changes[place], len(changes[place]))
+        good = (one for one in at_place if is_python(one))
         drawn += good if not count else itertools.islice(good, 1)
         if len(drawn) == count:
             break
@@ -217,8 +217,8 @@ def tried(one: "MutationSpec", tests: list[str]) -> bool:
     with use_mutation(one.module_path, get_operator(one.operator_name)(**one.operator_args), one.occurrence) as codes:
         killed = bool(tests) and noticed(files, tests)
     place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
-    said = f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name}"
-    print(f"{said} ({len(tests)} tests, {time.monotonic() - began:.0f} s)")
+    verdict = f"{'killed  ' if killed else 'SURVIVED'} {place} {one.operator_name}"
+    print(f"{verdict} ({len(tests)} tests, {time.monotonic() - began:.0f} s)")
     if not killed:
         before, after = (code.splitlines() for code in codes)
         print("\n".join(line for line in difflib.unified_diff(before, after, n=0) if line[:3] not in ("---", "+++")))

@@ -67,10 +67,10 @@ def noticed(tests: str, only: list[str] | None = None) -> bool:
         tests: Files, folders or names.
         only: The names of those among them that are run, in this order.
     """
-    found = forked(lambda: run(tests.split(), [] if only is None else [Chosen(only)]))
-    if found in (4, 5):
+    status = forked(lambda: run(tests.split(), [] if only is None else [Chosen(only)]))
+    if status in (4, 5):
         sys.exit(f"pytest found nothing to run at {tests}")
-    return found != 0  # one failed, or the package cannot even be imported
+    return status != 0  # one failed, or the package cannot even be imported
 
 
 def run(tests: list[str], plugins: list[object]) -> int:
@@ -93,13 +93,13 @@ def forked(work: Callable[[], int]) -> int | None:
         finally:
             os._exit(code)
     ends = time.monotonic() + TIMEOUT
-    while not (found := os.waitpid(child, os.WNOHANG))[0]:
+    while not (status := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > ends:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return None
         time.sleep(0.02)
-    return os.waitstatus_to_exitcode(found[1])
+    return os.waitstatus_to_exitcode(status[1])
 
 
 class Chosen:
@@ -175,19 +175,19 @@ def watched(rooms: list[str]) -> Record:
     code = forked(work)
     if not path.exists():
         sys.exit(f"the tests could not be watched: exit code {code}")
-    seen = json.loads(path.read_text(encoding="utf-8"))
-    if len(seen["failed"]) > len(seen["seconds"]) / 20:
-        sys.exit(f"{len(seen['failed'])} tests fail without a change: {', '.join(seen['failed'][:5])} ...")
-    for name in seen["failed"]:
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if len(record["failed"]) > len(record["seconds"]) / 20:
+        sys.exit(f"{len(record['failed'])} tests fail without a change: {', '.join(record['failed'][:5])} ...")
+    for name in record["failed"]:
         print(f"left out, since it fails without a change while it is traced: {name}")
-    for name in seen["modules"]:
+    for name in record["modules"]:
         if name.partition(".")[0] not in NOT_SHARED and name not in sys.modules:
             with contextlib.suppress(Exception), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)
-    print(f"{len(seen['seconds'])} tests in {time.monotonic() - began:.0f} s", flush=True)
-    seconds = {name: taken for name, taken in seen["seconds"].items() if name not in seen["failed"]}
-    lines = {file: {int(n): tests for n, tests in each.items()} for file, each in seen["lines"].items()}
+    print(f"{len(record['seconds'])} tests in {time.monotonic() - began:.0f} s", flush=True)
+    seconds = {name: taken for name, taken in record["seconds"].items() if name not in record["failed"]}
+    lines = {file: {int(n): tests for n, tests in each.items()} for file, each in record["lines"].items()}
     return Record(seconds, lines)
 
 
@@ -197,10 +197,10 @@ def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit
     What is run by importing a module, such as a constant or a default, may matter to all tests of the room; those that
     look at every definition of the package come first, then those that run something of the module.
     """
-    seen = record.lines.get(str(path), {})
+    lines_run = record.lines.get(str(path), {})
     lines = lines_of(path, place)
-    module = {name for names in seen.values() for name in names}
-    names = {name for number in lines for name in seen.get(number, ())} if lines else set(record.seconds)
+    module = {name for names in lines_run.values() for name in names}
+    names = {name for number in lines for name in lines_run.get(number, ())} if lines else set(record.seconds)
     names = {name for name in names & set(record.seconds) if name.startswith(tuple(ROOMS[room]))}
     files: dict[str, float] = {}
     for name in names:

@@ -33,9 +33,9 @@ METADATA = ("License-Expression: Apache-2.0", "Requires-Python: <3.14,>=3.10", "
 def checkout() -> set[str]:
     """Return the files of the checkout: those of git, or all where there is none."""
     command = ["git", "ls-files"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
-    if found.returncode == 0 and found.stdout:
-        return {name for name in found.stdout.splitlines() if (ROOT / name).is_file()}
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
+    if listing.returncode == 0 and listing.stdout:
+        return {name for name in listing.stdout.splitlines() if (ROOT / name).is_file()}
     names = {path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.is_file()}
     return {name for name in names if not re.search(r"(^|/)(\.[^/]+|__pycache__|dist|PKG-INFO)(/|$)", name)}
 
@@ -67,9 +67,9 @@ def sdist_problems(sdist: Path) -> list[str]:
     """Return what is wrong with an sdist, one line each."""
     with tarfile.open(sdist) as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    wanted = {name for name in checkout() if not name.startswith(LEFT_OUT)}
-    problems = [f"the sdist lacks {name}" for name in sorted(wanted - names)]
-    return problems + [f"the sdist has {n}" for n in sorted(names - wanted) if n not in ("PKG-INFO", ".gitignore")]
+    expected = {name for name in checkout() if not name.startswith(LEFT_OUT)}
+    problems = [f"the sdist lacks {name}" for name in sorted(expected - names)]
+    return problems + [f"the sdist has {n}" for n in sorted(names - expected) if n not in ("PKG-INFO", ".gitignore")]
 
 
 def build(folder: Path, *options: str) -> tuple[Path, Path]:

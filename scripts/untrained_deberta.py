@@ -20,9 +20,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("embeddings", help="folder of a BERT whose word embeddings and tokenizer are taken")
     parser.add_argument("output", help="folder to write")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.manual_seed(SEED)
-    bert = AutoModel.from_pretrained(given.embeddings)
+    bert = AutoModel.from_pretrained(arguments.embeddings)
     shape = bert.config
     config = DebertaV2Config(
         vocab_size=shape.vocab_size,
@@ -46,8 +46,8 @@ def main() -> None:
     model = DebertaV2ForSequenceClassification(config)
     with torch.no_grad():
         model.get_input_embeddings().weight.copy_(bert.get_input_embeddings().weight)
-    model.save_pretrained(given.output)
-    AutoTokenizer.from_pretrained(given.embeddings).save_pretrained(given.output)
+    model.save_pretrained(arguments.output)
+    AutoTokenizer.from_pretrained(arguments.embeddings).save_pretrained(arguments.output)
 
 
 if __name__ == "__main__":

@@ -79,13 +79,13 @@ def main() -> int:
     parser.add_argument("--torch", help="a version, or 'own' for the interpreter's; by default by --versions")
     parser.add_argument("--workers", default="auto", help="how many tests at once")
     parser.add_argument("tests", nargs="*", help="instead of the fast part")
-    asked = parser.parse_args()
-    runs = [Run(asked.python, asked.versions)] if asked.python else RUNS
-    rows = [tried(run, asked.torch, asked.workers, asked.tests or FAST) for run in runs]
+    arguments = parser.parse_args()
+    runs = [Run(arguments.python, arguments.versions)] if arguments.python else RUNS
+    rows = [tried(run, arguments.torch, arguments.workers, arguments.tests or FAST) for run in runs]
     print("\n| Python | versions | result |\n|---|---|---|")
-    for run, said in zip(runs, rows, strict=True):
-        print(f"| {run.python} | {run.versions} | {said} |")
-    return int(any(not said.startswith("passed") for said in rows))
+    for run, verdict in zip(runs, rows, strict=True):
+        print(f"| {run.python} | {run.versions} | {verdict} |")
+    return int(any(not verdict.startswith("passed") for verdict in rows))
 
 
 def tried(run: Run, torch: str | None, workers: str, tests: list[str]) -> str:
@@ -100,8 +100,8 @@ def tried(run: Run, torch: str | None, workers: str, tests: list[str]) -> str:
         print(f"\n== Python {run.python}, {run.versions}: {installed(python)}", flush=True)
         command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", workers, *OLD_AND_NEW, *tests]
         unset = {"PYTHONPATH", "VIRTUAL_ENV"}  # what is tried is the package as it is installed
-        own = {name: value for name, value in os.environ.items() if name not in unset}
-        code = subprocess.run(command, cwd=ROOT, env=own, check=False).returncode  # noqa: S603
+        clean_environment = {name: value for name, value in os.environ.items() if name not in unset}
+        code = subprocess.run(command, cwd=ROOT, env=clean_environment, check=False).returncode  # noqa: S603
     return f"{'failed' if code else 'passed'} in {(time.monotonic() - began) / 60:.1f} minutes"
 
 

@@ -133,5 +133,5 @@ def _figures(metric: str, outputs: Any, labels: Any) -> dict[str, float]:
 def _check_labels(task: GlueTask, examples: Sequence[Example]) -> None:
     for place, example in enumerate(examples):
         if task.labels and example.label not in range(len(task.labels)):
-            known = ", ".join(f"{i} {name}" for i, name in enumerate(task.labels))
-            raise DataError(f"{task.name}, example {place}: label {example.label}; the task has {known}")
+            names = ", ".join(f"{i} {name}" for i, name in enumerate(task.labels))
+            raise DataError(f"{task.name}, example {place}: label {example.label}; the task has {names}")

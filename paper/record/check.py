@@ -197,10 +197,10 @@ class _Bench:
 
         def fill(word: str) -> str:
             head, equals, value = word.rpartition("=")
-            name, slash, rest = value.lstrip("$").partition("/")
-            for whole, tail in ((value, ""), (name, slash + rest)):
-                if whole in self.given:
-                    return f"{head}{equals}{os.path.abspath(self.given[whole])}{tail}"
+            name, slash, tail_of_name = value.lstrip("$").partition("/")
+            for variable, tail in ((value, ""), (name, slash + tail_of_name)):
+                if variable in self.given:
+                    return f"{head}{equals}{os.path.abspath(self.given[variable])}{tail}"
             named = name in needs or value in needs
             exists = self._written(value) or (value.isidentifier() and find_spec(value) is not None)
             if (named or re.fullmatch(r"[A-Z][A-Z0-9_]+", name)) and not exists:

@@ -66,11 +66,11 @@ class _Rule:
     def text(self) -> str:
         return self.tolerance or ("as rounded" if self.exact else "last digit")
 
-    def same(self, said: str, printed: str) -> bool:
+    def same(self, page_figure: str, printed: str) -> bool:
         """Compare two numbers; whole numbers must be equal."""
-        ours, theirs = Decimal(said), Decimal(printed)
+        ours, theirs = Decimal(page_figure), Decimal(printed)
         exponent = ours.as_tuple().exponent
-        if "e" not in said and "." not in said:
+        if "e" not in page_figure and "." not in page_figure:
             return ours == theirs
         unit = Decimal(1).scaleb(int(exponent))
         if self.tolerance is None:
@@ -79,11 +79,11 @@ class _Rule:
             return abs(ours - theirs) <= abs(ours) * Decimal(self.tolerance[:-1]) / 100
         return abs(ours - theirs) <= Decimal(self.tolerance)
 
-    def same_text(self, said: str, printed: str) -> bool:
+    def same_text(self, page_text: str, printed: str) -> bool:
         """Compare two texts: their words and emphasis must be the same, their numbers within the tolerance."""
-        if _words(said) != _words(printed):
+        if _words(page_text) != _words(printed):
             return False
-        pairs = zip(numbers_in(said), numbers_in(printed), strict=True)
+        pairs = zip(numbers_in(page_text), numbers_in(printed), strict=True)
         return all(self.same(ours, theirs) for ours, theirs in pairs)
 
 
@@ -142,21 +142,21 @@ def _by_names(block: Block, printed: Printed, rule: _Rule, timing: set[str]) -> 
             continue
         for k, cell in zip([k for k in compared if row[k]], *matches, strict=True):
             bare = timing or not _EMPHASIS.search(row[k])
-            said, other = (_EMPHASIS.sub("", text) if bare else text for text in (row[k], cell))
-            if not rule.same_text(said, other):
+            page_cell, other = (_EMPHASIS.sub("", text) if bare else text for text in (row[k], cell))
+            if not rule.same_text(page_cell, other):
                 yield Difference(line, f"{name}, {columns_here[k][0]}", row[k], cell or "nothing", rule.text)
 
 
 def _by_lines(block: Block, printed: Printed, rule: _Rule) -> Iterator[Difference]:
     """Compare printed lines: one of the same words must have been printed, with the same numbers."""
     lines = printed.text.splitlines()
-    for place, said in enumerate(block.lines):
-        if not said.strip():
+    for place, page_line in enumerate(block.lines):
+        if not page_line.strip():
             continue
-        alike = [line for line in lines if _words(line) == _words(said)]
-        if not any(rule.same_text(said, line) for line in alike):
+        alike = [line for line in lines if _words(line) == _words(page_line)]
+        if not any(rule.same_text(page_line, line) for line in alike):
             nearest = alike[0] if alike else "no line of these words"
-            yield Difference(block.line + place, _words(said)[:40], said.strip(), nearest.strip(), rule.text)
+            yield Difference(block.line + place, _words(page_line)[:40], page_line.strip(), nearest.strip(), rule.text)
 
 
 def _by_value(block: Block, printed: Printed, rule: _Rule) -> Iterator[Difference]:
@@ -166,8 +166,8 @@ def _by_value(block: Block, printed: Printed, rule: _Rule) -> Iterator[Differenc
     left_out, pool = set(keys.get("except", "").replace(",", " ").split()), set(numbers_in(printed.text))
     timing = _listed(keys.get("timing", ""))
 
-    def there(said: str) -> bool:
-        return any(rule.same(said, number) for number in pool)
+    def there(page_figure: str) -> bool:
+        return any(rule.same(page_figure, number) for number in pool)
 
     for line, name, figure in _figures_of(block, timing):
         if figure in left_out:
