@@ -1,9 +1,11 @@
 """Proofs that run the model: determinism, batch invariance, and rows of its vocabulary."""
 
+import random
 from collections.abc import Mapping
 from math import gcd
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -39,12 +41,12 @@ def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits
     Raises:
         UnsupportedModelError: If two runs on the same input differ.
     """
-    state, difference = torch.get_rng_state(), 0.0
+    random_states, difference = _random_states(), 0.0
     for count in range(REPEATED):
         with torch.inference_mode(), pool.lease() as copy:
             answer = answer_of(run(copy, inputs).output)
         difference = max(difference, torch.inf if answer is None else apart(answer, logits))
-        if not count and torch.equal(torch.get_rng_state(), state):
+        if not count and _random_states() == random_states:
             break  # no numbers were drawn: one run is enough
     if not difference <= tolerance_for(logits):
         raise UnsupportedModelError(
@@ -127,10 +129,10 @@ def holds_on_another_text(
             answers in a batch.
     """
     model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
-    random_state = torch.get_rng_state()
+    random_states = _random_states()
     both, done, untried = _read_with_another(pool, inputs, site)
     answers = None if untried else answer_of(done.output)
-    drawn = not torch.equal(torch.get_rng_state(), random_state)
+    drawn = _random_states() != random_states
     difference_in_batch = torch.inf if answers is None else apart(answers[: len(logits)], logits)
     if drawn or not difference_in_batch <= tolerance_for(logits):
         answers_again(pool, inputs, logits)
@@ -187,6 +189,12 @@ def _read_with_another(
         no_answer = "the model was not tried on a second text: its logits for this one in another order are not finite"
         return both, Pass(), no_answer
     return both, done, None
+
+
+def _random_states() -> tuple[Any, ...]:
+    """Return the states of the generators that a model may draw from: torch's, Python's and numpy's."""
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *rest)
 
 
 def _spread(size: int, like: Tensor) -> Tensor:

@@ -72,14 +72,15 @@ class Lease(Generic[Lent]):
     def __init__(self, lent: Lent, copy: nn.Module, model: nn.Module) -> None:
         self.lent = lent
         pairs = zip(copy.buffers(), model.buffers(), strict=True)
-        self._buffers = [(private, owners) for private, owners in pairs if private is not owners]
+        # As data, so that the watch counts only what passes write.
+        self._buffers = [(private.data, owners) for private, owners in pairs if private is not owners]
         self._watch = WriteWatch(copy)
         self.held = True
 
     def refresh(self) -> None:
         """Copy the owner's values into the private buffers: training changes those of batch norms in place."""
         for private, owners in self._buffers:
-            private.data.copy_(owners)  # as data, so that the watch counts only what passes write
+            private.copy_(owners)
 
     @property
     def clean(self) -> bool:
