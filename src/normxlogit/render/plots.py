@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import singledispatch
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -17,15 +17,17 @@ from .charts import BarRow, Bars, Grid, Timeline, number
 from .comparison_blocks import comparison_grid
 from .describe import facts, shortened
 from .heat_map import heat_map
+from .latex import coloured_text
 from .layout import Layout, layout, strongest
 from .matplotlib_figure import LINE, PAGE, ROW, SIGNS, PlotFigure, plain_text, plot_style, say_more
 from .similarity_blocks import pairs_grid
 from .source_blocks import scores_grid, shares_grid
 from .text_blocks import bars_of, rows_grid, signal_block
+from .text_figure import text_figure
 
 __all__ = ["PlotKind", "plot_attribution", "plot_comparison", "plot_generation", "plot_sources", "plot_words"]
 
-PlotKind = Literal["bars", "waterfall", "heatmap"]
+PlotKind = Literal["bars", "waterfall", "heatmap", "text"]
 
 LABEL = 28
 """Most characters of a bar's name."""
@@ -44,25 +46,34 @@ def plot_attribution(
     k: int | None = None,
     words: bool | None = None,
     merge: Merge | None = None,
+    greys: bool = False,
 ) -> PlotFigure:
     """Draw the scores of one text, picture or sound.
 
     Args:
         a: The result.
         kind: "bars", one for each word in the order of the text; "waterfall", from the bias over the strongest words to
-            their sum; "heatmap", a row for each label and layer. By default bars, and a heat map where there are
-            several labels or layers, or patches.
+            their sum; "heatmap", a row for each label and layer; "text", the text in its colours. By default bars, and
+            a heat map where there are several labels or layers, or patches.
         k: How many words: the strongest, in the order of the text, of a waterfall 10 by default.
         words: Whether to merge tokens to words; by default where the result has words.
         merge: How, see `Attribution.words`.
+        greys: Whether coloured text is drawn in greys, what is negative underlined.
 
     Raises:
         DataError: If scores do not add up and a waterfall is asked for, words are and the result has none, or bars or
             a waterfall are and there are several labels or layers: use `select` first.
         InputError: If there is no such kind, or no word to draw.
     """
-    if kind not in (None, "bars", "waterfall", "heatmap"):
-        raise InputError(f'kind must be "bars", "waterfall" or "heatmap", not {kind!r}')
+    if kind not in (None, *get_args(PlotKind)):
+        raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
+    if kind == "text":
+        if k is not None:
+            raise InputError("k= is not for kind='text', which draws the whole text")
+        with plot_style():
+            return plain_text(text_figure(coloured_text(a, words=words, merge=merge), greys=greys))
+    if greys:
+        raise InputError("greys= is for kind='text'")
     if k is not None and k < 1:
         raise InputError(f"k must be at least 1, not {k}")
     single = a.scores.ndim == 1

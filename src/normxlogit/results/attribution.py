@@ -235,24 +235,42 @@ class Attribution(TokenScores):
         k: int | None = None,
         words: bool | None = None,
         merge: Merge | None = None,
+        greys: bool = False,
     ) -> "Figure":
         """Return the scores as a matplotlib figure; its `savefig` writes SVG, PDF or PNG.
 
         Args:
             kind: "bars", one for each word in the order of the text; "waterfall", from the bias over the strongest
-                words to the sum, of methods whose scores add up; "heatmap", a row for each label and layer. By default
-                what fits the scores.
+                words to the sum, of methods whose scores add up; "heatmap", a row for each label and layer; "text", the
+                text in its colours. By default what fits the scores.
             k: How many words: the strongest.
             words: Whether to merge tokens to words; by default where the result can tell them.
             merge: How, see `words`.
+            greys: Whether coloured text is drawn in greys, what is negative underlined.
 
         Raises:
+            InputError: If there is no such kind, or an argument is not for it.
             DataError: If matplotlib is missing, scores that do not add up are asked for as a waterfall, or bars or a
                 waterfall are asked for and there are several labels or layers; use `select`.
         """
         from ..render.plots import plot_attribution
 
-        return plot_attribution(self, kind, k=k, words=words, merge=merge)
+        return plot_attribution(self, kind, k=k, words=words, merge=merge, greys=greys)
+
+    def to_latex(self, *, words: bool | None = None, merge: Merge | None = None, greys: bool = False) -> str:
+        r"""Return the text in its colours as LaTeX, for a document with `\usepackage{xcolor}`.
+
+        Args:
+            words: Whether to merge tokens to words; by default where the result can tell them.
+            merge: How, see `words`.
+            greys: Whether to use greys, what is negative underlined.
+
+        Raises:
+            DataError: If words are asked for and the result has none.
+        """
+        from ..render.latex import coloured_text, latex_of
+
+        return latex_of(coloured_text(self, words=words, merge=merge), greys=greys)
 
     def _blocks(self) -> "list[Block]":
         from ..render.text_blocks import attribution_blocks

@@ -1,0 +1,132 @@
+"""Coloured text for papers: figures and LaTeX."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from normxlogit import InputError
+from normxlogit.render.html import FAINT
+from normxlogit.render.latex import shade
+from normxlogit.render.matplotlib_figure import PAGE
+from tests.factories import all_labels, make_attribution, pair
+
+A = make_attribution(("good", "bad", "dull"), (4.0, -2.0, 0.0), text="good bad dull")
+
+
+def texts(figure):
+    return [artist for artist in figure.get_children() if isinstance(artist, Text) and artist.get_text()]
+
+
+def boxes(figure):
+    return [artist for artist in figure.get_children() if isinstance(artist, Rectangle) and artist is not figure.patch]
+
+
+def luminance(color):
+    """Relative luminance of WCAG 2."""
+    parts = np.array([int(color[i : i + 2], 16) for i in (0, 2, 4)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("greys", [False, True])
+def test_colours_follow_the_scores_and_letters_stay_readable(greys):
+    shades = [shade(s, greys=greys) for s in (0.1, 0.5, 1.0)]
+    assert [luminance(color) for color in shades] == sorted((luminance(color) for color in shades), reverse=True)
+    assert min(luminance(shade(s, greys=greys)) for s in (-1, 1)) >= 4.5 * 0.05 - 0.05, "contrast of black letters"
+    assert shade(FAINT / 2, greys=greys) is None
+    assert (shade(-1, greys=greys) == shade(1, greys=greys)) is greys
+
+
+def test_words_stand_in_order_on_boxes_of_their_colour():
+    figure = A.plot("text")
+    words = texts(figure)
+    assert [word.get_text() for word in words[:3]] == ["good", "bad", "dull"]
+    assert words[0].get_position()[0] < words[1].get_position()[0] < words[2].get_position()[0]
+    colors = [to_hex(box.get_facecolor())[1:].upper() for box in boxes(figure)]
+    assert colors[:2] == [shade(1, greys=False), shade(-0.5, greys=False)], "none for a score of 0"
+    assert [word.get_text().strip() for word in words[3:]] == ["for negative", "against negative"]
+
+
+def test_boxes_are_as_wide_as_their_words():
+    figure = A.plot("text")
+    figure.draw_without_rendering()
+    for word, box in zip(texts(figure)[:2], boxes(figure)[:2], strict=True):
+        drawn, around = word.get_window_extent(), box.get_window_extent()
+        assert around.width == pytest.approx(drawn.width, rel=0.08)
+        assert around.y0 < drawn.y0 < drawn.y1 < around.y1
+
+
+def test_long_texts_are_broken_at_spaces_and_stay_on_the_page():
+    words = [f"word{i}" for i in range(120)]
+    a = make_attribution(words, np.linspace(-1, 1, 120), text=" ".join(words))
+    figure = a.plot("text")
+    figure.draw_without_rendering()
+    assert [text.get_text() for text in texts(figure)[:120]] == words
+    assert len({text.get_position()[1] for text in texts(figure)}) > 8
+    assert max(text.get_window_extent().x1 for text in texts(figure)) <= PAGE * figure.dpi
+    assert min(text.get_window_extent().y0 for text in texts(figure)) >= 0
+
+
+def test_right_to_left_texts_begin_at_the_right():
+    a = make_attribution(("הסרט", "טוב"), (1.0, 2.0), text="הסרט טוב")
+    first, second, *_ = texts(a.plot("text"))
+    assert first.get_position()[0] > second.get_position()[0]
+
+
+def test_greys_underline_what_is_negative():
+    figure = A.plot("text", greys=True)
+    lines = [box for box in boxes(figure) if box.get_facecolor()[:3] == (0, 0, 0)]
+    assert len(lines) == 2, "bad, and the legend's"
+    assert r"{\strut \underline{bad}}" in A.to_latex(greys=True)
+    assert r"\underline" not in A.to_latex()
+
+
+def test_latex_has_every_word_once_in_its_colour():
+    written = A.to_latex()
+    found = re.findall(r"\\colorbox\[HTML\]\{(\w{6})\}\{\\strut (.*?)\}", written)
+    assert found[:2] == [(shade(1, greys=False), "good"), (shade(-0.5, greys=False), "bad")]
+    assert " dull" in written
+    assert written.count("{") == written.count("}")
+
+
+def test_latex_escapes_what_is_not_text():
+    strange = ("50%", "a_b", "#1", r"\x{}", "$&", "~^", "\x1b[31m")
+    a = make_attribution(strange, range(1, 8), text=" ".join(strange))
+    written = a.to_latex(words=False)
+    for escaped in (
+        r"50\%",
+        r"a\_b",
+        r"\#1",
+        r"\textbackslash{}x\{\}",
+        r"\$\&",
+        r"\textasciitilde{}\textasciicircum{}",
+    ):
+        assert escaped in written
+    assert "\x1b" not in written
+
+
+def test_labels_and_pairs_are_all_there():
+    both = all_labels()
+    assert all(f"\\textbf{{{label}}}" in both.to_latex() for label in both.target.labels)
+    drawn = [text.get_text() for text in texts(both.plot("text"))]
+    assert all(label in drawn for label in both.target.labels)
+    assert pair().to_latex().count(r"\par") == 3, "two texts and the legend"
+    assert "[CLS]" not in both.to_latex()
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png"])
+def test_the_figure_is_written(ending):
+    buffer = io.BytesIO()
+    A.plot("text").savefig(buffer, format=ending)
+    assert len(buffer.getvalue()) > 1000
+
+
+def test_arguments_of_other_kinds_are_refused():
+    for options in ({"kind": "bars", "greys": True}, {"kind": "text", "k": 3}):
+        with pytest.raises(InputError, match="kind='text'"):
+            A.plot(**options)
