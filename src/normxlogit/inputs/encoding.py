@@ -73,7 +73,7 @@ class Medium:
         by_token: Its places for scores of these tokens; None where they cannot be told apart.
         by_part: Its places for scores of the parts at its entry into the model (`surgery.signal_entry`), counted
             among the parts of all pictures and sounds of the prompt.
-        about: What else its result says of it.
+        about: Further fields of its result.
     """
 
     name: str

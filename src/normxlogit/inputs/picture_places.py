@@ -94,10 +94,10 @@ def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
     """
     boxes = np.clip(boxes, 0, [*size, *size])
     sides = boxes[:, 2:] - boxes[:, :2]  # (N, 2)
-    there = np.flatnonzero((sides > 0).all(1))
-    if not len(there):
+    with_area = np.flatnonzero((sides > 0).all(1))
+    if not len(with_area):
         return None
-    small = there[(sides[there] < (1 + SAME) * sides[there].min(0) + SAME).all(1)]
+    small = with_area[(sides[with_area] < (1 + SAME) * sides[with_area].min(0) + SAME).all(1)]
     edges = [_edges(boxes[small][:, [axis, axis + 2]]) for axis in (0, 1)]
     columns, rows = len(edges[0]) - 1, len(edges[1]) - 1
     if columns * rows > len(small):
@@ -105,7 +105,7 @@ def layout(boxes: Floats, size: tuple[int, int]) -> Spread | None:
     left, right, top, bottom = edges[0][:-1], edges[0][1:], edges[1][:-1], edges[1][1:]
     where = np.stack(np.broadcast_arrays(left[None], top[:, None], right[None], bottom[:, None]), -1)  # (h, w, 4)
     parts, places, shares = [], [], []
-    for part in there:
+    for part in with_area:
         x0, y0, x1, y1 = boxes[part]
         wide = np.clip(np.minimum(right, x1) - np.maximum(left, x0), 0, None)  # (w,)
         high = np.clip(np.minimum(bottom, y1) - np.maximum(top, y0), 0, None)  # (h,)

@@ -54,8 +54,8 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
     Raises:
         InputError: If there is no picture, or it cannot be read; a URL is not fetched.
     """
-    given = next((part[key] for key in KEYS if part.get(key) is not None), None)
-    if given is None:
+    picture = next((part[key] for key in KEYS if part.get(key) is not None), None)
+    if picture is None:
         raise InputError(
             "a picture in a message is {'type': 'image', 'image': ...}: a path, a Pillow picture or an array"
         )
@@ -64,30 +64,34 @@ def read_picture(part: Mapping[str, Any]) -> Picture:
     except ImportError:
         raise InputError("pictures need Pillow: pip install 'normxlogit[vision]'") from None
     name = ""
-    if isinstance(given, str | Path):
-        if str(given).startswith(("http:", "https:", "data:")):
+    if isinstance(picture, str | Path):
+        if str(picture).startswith(("http:", "https:", "data:")):
             raise InputError(
-                f"{str(given)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
+                f"{str(picture)[:60]}: pictures are not fetched; give the path of a file, or the picture itself"
             )
-        name = Path(given).name
+        name = Path(picture).name
         try:
-            with Image.open(given) as file:
-                given = ImageOps.exif_transpose(file)
-                given.load()
+            with Image.open(picture) as file:
+                picture = ImageOps.exif_transpose(file)
+                picture.load()
         except (OSError, ValueError, UnidentifiedImageError) as error:
-            raise InputError(f"{given}: no picture that can be read: {error}") from None
-    elif isinstance(given, np.ndarray):
-        if given.dtype != np.uint8 or given.ndim not in (2, 3) or (given.ndim == 3 and given.shape[-1] not in (3, 4)):
+            raise InputError(f"{picture}: no picture that can be read: {error}") from None
+    elif isinstance(picture, np.ndarray):
+        if (
+            picture.dtype != np.uint8
+            or picture.ndim not in (2, 3)
+            or (picture.ndim == 3 and picture.shape[-1] not in (3, 4))
+        ):
             raise InputError(
-                f"an array of {given.dtype} of shape {given.shape} is no picture: it is (height, width) or "
+                f"an array of {picture.dtype} of shape {picture.shape} is not a picture: expected (height, width) or "
                 "(height, width, 3), of uint8"
             )
-        given = Image.fromarray(given)
-    if not isinstance(given, Image.Image):
-        raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(given).__name__}")
-    if given.mode.startswith(("I", "F")):
-        raise InputError(f"a picture of mode {given.mode} has more than 256 levels; bring it to 8 bits first")
-    return Picture(given.convert("RGB"), name)
+        picture = Image.fromarray(picture)
+    if not isinstance(picture, Image.Image):
+        raise InputError(f"a picture is a path, a Pillow picture or an array, not {type(picture).__name__}")
+    if picture.mode.startswith(("I", "F")):
+        raise InputError(f"a picture of mode {picture.mode} has more than 256 levels; bring it to 8 bits first")
+    return Picture(picture.convert("RGB"), name)
 
 
 def preview(image: "Image") -> str:

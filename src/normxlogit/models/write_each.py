@@ -95,8 +95,8 @@ def _written(
 ) -> list[list[int]]:
     """Return the tokens generated after each prompt, padded to one length."""
     texts = [prompt.ids if prompt.source is None else prompt.source.ids for prompt in prompts]
-    beside = model.batch(prompts, [0]).inputs if prompts[0].media else {}
-    output = _generated(model, texts, config, options, beside)
+    media_inputs = model.batch(prompts, [0]).inputs if prompts[0].media else {}
+    output = _generated(model, texts, config, options, media_inputs)
     start = 1 if prompts[0].source is not None else max(map(len, prompts))
     written: list[list[int]] = getattr(output, "sequences", output)[:, start:].tolist()
     return written
@@ -107,7 +107,7 @@ def _generated(
     texts: Sequence[list[int]],
     config: GenerationConfig,
     options: Mapping[str, Any],
-    beside: Mapping[str, Tensor] | None = None,
+    media_inputs: Mapping[str, Tensor] | None = None,
 ) -> Any:
     """Return what the model's own `generate` returns for token ids of prompts, padded on the left, or of one source.
 
@@ -116,7 +116,7 @@ def _generated(
         texts: The token ids.
         config: Settings of generation.
         options: Arguments of `generate` that are no settings.
-        beside: What else the model reads with a prompt, such as its pictures.
+        media_inputs: What else the model reads with a prompt, such as its pictures.
 
     Raises:
         InputError: If `generate` does not take the options, or fails on the prompts.
@@ -125,7 +125,7 @@ def _generated(
     ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)
     mask = torch.tensor([[0] * (longest - len(t)) + [1] * len(t) for t in texts], device=model.device)  # (B, P)
     writer: Any = private_clone(model.copy.reference)
-    inputs = {**(beside or {}), "input_ids": ids, "attention_mask": mask}
+    inputs = {**(media_inputs or {}), "input_ids": ids, "attention_mask": mask}
     with reading(writer, inputs, doing="continue"):
         return writer.generate(**inputs, generation_config=config, **options)
 

@@ -53,8 +53,8 @@ class SignalEntry:
         if not self.window:
             return values.mean(-1).flatten()
         pools: tuple[Any, ...] = (nn.functional.avg_pool1d, nn.functional.avg_pool2d, nn.functional.avg_pool3d)
-        found: Tensor = pools[len(self.window[0]) - 1](values.mean(1, keepdim=True), *self.window)
-        return found.flatten()
+        means: Tensor = pools[len(self.window[0]) - 1](values.mean(1, keepdim=True), *self.window)
+        return means.flatten()
 
     def replaced(self, change: Callable[[Tensor], Tensor]) -> dict[str, Replace]:
         """Return what `run` is to replace so that other parts, (1, N, H), flow on."""
@@ -80,22 +80,22 @@ class SignalEntry:
         return self.replaced(read)
 
 
-def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any], known: str | None = None) -> SignalEntry | None:
+def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any], known_path: str | None = None) -> SignalEntry | None:
     """Find where the numbers of a picture or a sound enter a model; None where nothing but token ids is read.
 
     Args:
         model: A copy.
         inputs: What it reads.
-        known: The module's path, if it was found before: the pass ends there, and tells the shapes.
+        known_path: The module's path, if it was found before: the pass ends there, and tells the shapes.
     """
     entries: list[SignalEntry] = []
 
     def noting(path: str, module: Any) -> Replace:
         def note(output: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            given = args[0] if args else next(iter(kwargs.values()), None)
-            if entries or not isinstance(given, Tensor) or not given.is_floating_point():
+            entry_input = args[0] if args else next(iter(kwargs.values()), None)
+            if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
                 return
-            shapes = tuple(given.shape), tuple(output.shape)
+            shapes = tuple(entry_input.shape), tuple(output.shape)
             if isinstance(module, nn.Linear):
                 entries.append(SignalEntry(path, *shapes, output.ndim - 1))
             else:
@@ -109,7 +109,7 @@ def find_signal_entry(model: nn.Module, inputs: Mapping[str, Any], known: str | 
 
     candidates = {path: noting(path, m) for path, m in model.named_modules() if isinstance(m, ENTRIES)}
     with torch.no_grad():
-        run(model, inputs, replace=candidates, stop=None if known is None else Site(known))
+        run(model, inputs, replace=candidates, stop=None if known_path is None else Site(known_path))
     return entries[0] if entries else None
 
 

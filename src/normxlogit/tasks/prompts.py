@@ -1,4 +1,4 @@
-"""What a task says of prompts and of what follows them, where its models generate."""
+"""The part of a task that encodes prompts and completions, for models that generate."""
 
 from typing import Any
 
