@@ -302,7 +302,7 @@ def test_half_the_budget_when_memory_runs_out_and_it_is_remembered(small_memory,
     found = e(texts)
     for a, scores in zip(found, expected, strict=True):
         np.testing.assert_allclose(a.scores, scores, rtol=1e-5, atol=1e-5)
-    assert e._model.batch_tokens <= 30
+    assert e._model.budget.tokens <= 30
     assert max(sizes) > 30
     sizes.clear()
     e(texts)

@@ -69,7 +69,7 @@ def test_what_does_not_fit_together_fits_alone():
     with together:
         found = explainer(texts)
     same(found, bert(tokenizer)(texts))
-    assert explainer._model.batch_tokens < 8192
+    assert explainer._model.budget.tokens < 8192
     with pytest.raises(RuntimeError, match="can't allocate"), AtOperation(largest=2500), torch.no_grad():
         explainer._model.caller_model(**tokenizer(texts, return_tensors="pt"))
 

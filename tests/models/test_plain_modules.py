@@ -257,7 +257,7 @@ def test_which_models_embed_and_which_give_a_text_an_answer():
     reading.task.check_explains_inputs(reading)
     assert reading.generating() is reading
     writing = TaskModel(tiny.model("t5", "Seq2SeqLM"), tiny.tokenizer(), batch_tokens=77)
-    assert (writing.task.name, writing.batch_tokens) == ("seq2seq-lm", 77)
+    assert (writing.task.name, writing.budget.tokens) == ("seq2seq-lm", 77)
     assert writing.generating() is writing
     with pytest.raises(UnsupportedModelError, match="T5ForConditionalGeneration reads its source"):
         writing.task.check_explains_inputs(writing)

@@ -29,7 +29,7 @@ def test_what_a_model_is_called_and_reads_at_once():
         "mine",
         "a/b",
     ]
-    assert TaskModel(model, tokenizer).batch_tokens == 8192
+    assert TaskModel(model, tokenizer).budget.tokens == 8192
 
 
 def test_on_which_side_is_padded_and_where_padding_would_be_taken_for_text():

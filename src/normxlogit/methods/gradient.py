@@ -113,7 +113,7 @@ class _Gradient(Method):
         return Scores(scores, {"convergence_error": errors}, remainder(request, scores) if adds_up else None)
 
     def _texts_at_once(self, model: TaskModel, answer: _Answer) -> int:
-        return max(1, model.batch_tokens // answer.ids.shape[1])
+        return max(1, model.budget.tokens // answer.ids.shape[1])
 
     def attribute(self, answer: _Answer, texts: Tensor, k: int, errors: Tensor) -> Tensor:
         """Attribute target k of some texts to each coordinate of their word embeddings, (N, T, H).

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Encoding, readable_tokens
+from .input_limits import autoregressive
 from .task_model import TaskModel
 
 __all__ = ["check_words", "masks", "moved_position", "remove_tokens"]
@@ -25,7 +26,7 @@ def check_words(model: TaskModel) -> None:
 
 def masks(model: TaskModel) -> bool:
     """Return whether tokens are masked in place; without a mask, and for autoregressive models, they are deleted."""
-    return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or model.autoregressive)
+    return model.tokenizer.mask_token_id is not None and not (model.task.left_to_right or autoregressive(model.config))
 
 
 def remove_tokens(model: TaskModel, encoding: Encoding, positions: Sequence[int]) -> Encoding:

@@ -29,7 +29,7 @@ from ..tasks.zero_shot import Hypotheses
 from .adapt import adapt
 from .embeddings import WordEmbeddings
 from .forward_pass import ForwardPass, no_states
-from .input_limits import autoregressive, input_names, position_limit, vocabulary_limit
+from .input_limits import input_names, position_limit, vocabulary_limit
 from .model_copy import ModelCopy, Pinned
 from .padding import filler_id, padding_id
 from .proof import compare, first_alone, reading, sample_of
@@ -136,11 +136,6 @@ class TaskModel:
                 "and frozen-gradient explain pictures and sounds"
             )
         return self.copy.embeddings
-
-    @property
-    def batch_tokens(self) -> int:
-        """Most tokens in one forward pass: the caller's setting, or fewer after memory ran out."""
-        return self.budget.tokens
 
     @property
     def filler(self) -> int:
@@ -289,11 +284,6 @@ class TaskModel:
             raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
         answer = answer if positions is None else at(answer, positions)
         return (answer if rows is None else answer[..., rows]).float()
-
-    @property
-    def autoregressive(self) -> bool:
-        """Whether the trunk reads from left to right, so that a token is better deleted than masked."""
-        return autoregressive(self.config)
 
     def states(self, batch: Batch) -> Tensor:
         """Return the hidden states that the head would read, and nothing more: (B, T, H)."""

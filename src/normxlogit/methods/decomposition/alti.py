@@ -49,7 +49,7 @@ class Alti(MatrixMethod):
         for layer in encoder_layers(model, run.batch, layers):
             layer.prove_layer_of_family(run.batch.mask, feed_forward=False)
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
-            for texts, rows, vectors in normed_mixes(layer, model.batch_tokens):
+            for texts, rows, vectors in normed_mixes(layer, model.budget.tokens):
                 output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
                 near = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
                 scores[texts, rows] = near.clamp_min(0.0)

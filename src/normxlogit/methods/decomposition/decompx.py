@@ -71,7 +71,7 @@ class DecompX(Method):
         try:
             head = None if norm else _Head(model, target)
             places = _places(model, run, target)  # (B, P)
-            for texts, [_] in pieces(len(mask), 1, mask.shape[1] ** 2, model.batch_tokens):
+            for texts, [_] in pieces(len(mask), 1, mask.shape[1] ** 2, model.budget.tokens):
                 batch, width = _cut(run.batch, texts)
                 read_rows = places[texts]  # (b, P)
                 for layer, rows, shares in decomposed(model, batch, range(1, max(layers_scored) + 1), read_rows):
@@ -157,7 +157,7 @@ def decomposed(
         rows = torch.arange(width, device=layer.states.device)  # (T,)
         if places is not None and layer.number == layers[-1]:
             rows = places.unique().to(rows.device)  # (I,), ascending
-        shares = _Step(layer, model.batch_tokens)(shares, rows)
+        shares = _Step(layer, model.budget.tokens)(shares, rows)
         yield layer, rows, shares
 
 

@@ -34,7 +34,7 @@ class GlobEnc(MatrixMethod):
             gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
             gain2, _, deviation2 = layer.norm("norm2")
             scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
-            for texts, rows, mixed in head_mixes(layer, model.batch_tokens):
+            for texts, rows, mixed in head_mixes(layer, model.budget.tokens):
                 first = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
                 second = gain2 * (first - first.mean(-1, keepdim=True))  # (b, i, T, H)
                 scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)

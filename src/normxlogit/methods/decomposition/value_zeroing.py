@@ -68,7 +68,7 @@ class ValueZeroing(MatrixMethod):
                 )
         for number, call in enumerate(calls, 1):
             if number in layers:
-                yield number, _moved(call, values[call.path][0], run.batch.mask, model.batch_tokens)
+                yield number, _moved(call, values[call.path][0], run.batch.mask, model.budget.tokens)
 
 
 def _moved(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
