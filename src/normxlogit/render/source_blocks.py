@@ -115,7 +115,7 @@ def _support(s: Sources) -> list[Block]:
         return []
     rows = [[cell(one.text), cell(one.verdict), cell(one.reason)] for one in s.support]
     columns = [Column("sentence"), Column("verdict"), Column("shares")]
-    caption = f"Does the answer rest on the documents? A sentence does from a share of {SUPPORTED:.1%} on."
+    caption = f"Does the answer rest on the documents? A sentence does from a share of {SUPPORTED:.0%} on."
     return [Table(columns, rows, caption)]
 
 
