@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import shlex
+import tempfile
 import textwrap
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from tests import plain, tiny
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit
+from tests.pipeline.test_speech import frame_model
 from tests.pipeline.test_two_towers import model_and_processor as two_towers
 
 ROOT = Path(__file__).parent.parent
@@ -123,6 +125,7 @@ STAND_INS = {
     "an-image-classifier": lambda: (vit(), PROCESSOR),
     "a-convolutional-classifier": lambda: (resnet(), PROCESSOR),
     "a-model-with-two-towers": lambda: two_towers(),
+    "a-speech-model": lambda: frame_model(Path(tempfile.mkdtemp())),
     "an-audio-classifier": lambda: hearer(),
 }
 ENTITIES = dict(enumerate(["O", "PER", "LOC"]))
@@ -149,6 +152,7 @@ GIVEN = {
     "docs/other-packages.md": lambda: (
         own_models() | dict(zip(("language_model", "language_tokenizer"), writer(), strict=True))
     ),
+    "docs/how-to-speech.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
     "docs/vision-and-audio.md": lambda: {"samples": np.sin(np.arange(8000) / 20).astype(np.float32)},
 }
 

@@ -47,6 +47,7 @@ from .tasks.targets import Choice, TargetSpec
 from .tasks.zero_shot import hypotheses_of
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from PIL.Image import Image
     from transformers import Pipeline
     from typing_extensions import Unpack
@@ -310,14 +311,16 @@ class Explainer:
         return explain_outputs(self._model, inputs, outputs, options)
 
     @overload
-    def generate(self, prompt: Prompt, **options: Any) -> GenerationAttribution: ...
+    def generate(
+        self, prompt: "Prompt | Path | Mapping[str, Any] | npt.NDArray[Any]", **options: Any
+    ) -> GenerationAttribution: ...
     @overload
     def generate(self, prompt: Iterable[Prompt], **options: Any) -> Attributions[GenerationAttribution]: ...
 
     @checked_arguments
     def generate(
         self,
-        prompt: Prompt | Iterable[Prompt],
+        prompt: Any,
         *,
         max_new_tokens: int = 40,
         target: Choice | None = None,

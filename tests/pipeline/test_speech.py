@@ -9,7 +9,16 @@ import torch
 import transformers
 from torch.nn import functional as F
 
-from normxlogit import Explainer, GenerationAttribution, InputError, MethodError, TargetError, UnsupportedModelError
+from normxlogit import (
+    DataError,
+    Explainer,
+    GenerationAttribution,
+    InputError,
+    MethodError,
+    TargetError,
+    UnsupportedModelError,
+)
+from normxlogit.cli import main
 from tests import tiny
 from tests.pipeline.test_signals import RATE, shaken, sound
 
@@ -68,6 +77,14 @@ def whisper(**options):
         **options,
     )
     return shaken(transformers.WhisperForConditionalGeneration(config)), processor
+
+
+def write_file(folder, samples):
+    """Write samples of 16 bits as a WAV file."""
+    with wave.open(str(folder / "talk.wav"), "wb") as file:
+        file.setparams((1, 2, RATE, 0, "NONE", ""))
+        file.writeframes(samples.tobytes())
+    return folder / "talk.wav"
 
 
 def features(processor, samples):
@@ -173,9 +190,7 @@ def test_arrays_mappings_and_files_are_read_alike(tmp_path):
     model, processor = whisper()
     explainer = Explainer(model, processor)
     samples = (sound() * 3000).astype(np.int16)
-    with wave.open(str(tmp_path / "talk.wav"), "wb") as file:
-        file.setparams((1, 2, RATE, 0, "NONE", ""))
-        file.writeframes(samples.tobytes())
+    write_file(tmp_path, samples)
     mapping = {"array": samples / 32767, "sampling_rate": RATE, "path": "data/talk.wav"}
     one, two = (explainer.generate(given, max_new_tokens=3) for given in (mapping, samples))
     np.testing.assert_allclose(one.audio[0].scores, two.audio[0].scores, rtol=1e-3, atol=1e-5)
@@ -239,3 +254,35 @@ def test_what_cannot_be_explained_is_refused(tmp_path):
         frames.generate(sound(), contrast="e")
     with pytest.raises(InputError, match="leave out"):
         Explainer(*frame_model(tmp_path), labels=["a"])
+
+
+def test_words_have_the_moments_of_their_tokens_and_are_drawn_over_time(tmp_path):
+    model, processor = whisper()
+    g = Explainer(model, processor).generate(sound(), max_new_tokens=4)
+    moments = g.moments()
+    assert [m.word for m in moments] == [w.text for w in g.words() if w.tokens[-1] >= g.prompt_tokens]
+    np.testing.assert_allclose(sum(m.scores for m in moments), g.audio[0].scores.sum(0), rtol=1e-4, atol=1e-5)
+    for m in moments:
+        best = int(m.scores.argmax())
+        assert [m.start, m.end] == g.audio[0].times[best].tolist()
+    assert "strongest moment" in str(g)
+    g.to_html(tmp_path / "why.html")
+    assert "over the seconds of sound 1" in (tmp_path / "why.html").read_text()
+    with pytest.raises(DataError, match="no sound 1"):
+        g.moments(1)
+
+
+def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
+    pytest.importorskip("soundfile")
+    model, processor = frame_model(tmp_path)
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    file = write_file(tmp_path, (sound() * 3000).astype(np.int16))
+    main(["transcribe", str(file), "--model", str(tmp_path), "--output", str(tmp_path / "why.json")])
+    result = GenerationAttribution.load(tmp_path / "why.json")
+    expected = Explainer(model, processor).generate(file)
+    assert result.text == expected.text
+    np.testing.assert_allclose(result.audio[0].scores, expected.audio[0].scores, rtol=1e-3, atol=1e-5)
+    with pytest.raises(SystemExit):
+        main(["transcribe", str(tmp_path / "missing.wav"), "--model", str(tmp_path)])
+    assert "missing.wav cannot be read" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from .explain import explain, methods
 from .generate import generate
 from .similarity import similarity
 from .summarize import summarize
+from .transcribe import transcribe
 
 __all__ = ["app", "main", "run_app"]
 
@@ -73,6 +74,7 @@ def _root(
 
 app.command()(explain)
 app.command()(generate)
+app.command()(transcribe)
 app.command()(attribute)
 app.command()(summarize)
 app.command()(cite)

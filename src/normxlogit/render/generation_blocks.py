@@ -12,6 +12,7 @@ from .blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence
 from .charts import Grid, Legend, number
 from .describe import Facts, facts
 from .text_blocks import LARGEST
+from .timeline_blocks import timeline_blocks
 
 __all__ = ["generation_blocks"]
 
@@ -45,6 +46,7 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
             [Sentence("prompt", [(_direction(prompt), prompt)]), Sentence("written", [(_direction(written), written)])]
         ),
         Links(data, HINT, described.negative or "less than 0"),
+        *timeline_blocks(g),
         Fold("Each generated token and what it rests on", [_table(g, rows, described)], essential=True),
         Legend(described.positive, described.negative, notes=["each token's context by its own largest score"]),
         Fold("All scores", [_matrix(g, rows)]),

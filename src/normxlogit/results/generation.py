@@ -10,6 +10,7 @@ from ..errors import DataError, InputError
 from .attribution import Attribution, Prediction, TargetInfo
 from .base import require
 from .media import AudioScores, ImageScores, MediaScores
+from .moments import WordMoments, word_moments
 from .schema import Index
 from .sources import Merging, Passage, Sources, check_merging, sum_to_sources
 from .spans import MessageSpan, PartSpec, Sequenced, SourceSpec, answer_parts, prompt_sources
@@ -82,6 +83,19 @@ class GenerationAttribution(TokenScores):
     def __len__(self) -> int:
         """Return G, the number of generated tokens."""
         return len(self.generated)
+
+    def moments(self, index: int = 0) -> list[WordMoments]:
+        """Return the generated words, each with the moments of a sound that it rests on.
+
+        Args:
+            index: Which of the sounds.
+
+        Raises:
+            DataError: If there is no such sound, the tokenizer gave no offsets, or there are several layers.
+        """
+        if index not in range(len(self.audio)):
+            raise DataError(f"no sound {index!r}; the result has {len(self.audio)}")
+        return word_moments(self.audio[index], self.words(), self.prompt_tokens)
 
     def for_token(self, index: int) -> Attribution:
         """Return the explanation of one generated token, as a result of its own.
