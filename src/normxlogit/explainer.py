@@ -333,7 +333,8 @@ class Explainer:
 
         Args:
             prompt: One, or several in a list, which are read in batches; each has the tokens and scores that it has
-                alone.
+                alone. For models of speech a sound, or several: samples, a mapping with "array" and "sampling_rate", or
+                the path of a file.
             max_new_tokens: Most tokens to generate.
             method: By default `frozen-gradient`. The arguments without a line here are described in the class.
             **options: Passed to the model's `generate`, such as `do_sample` or `num_beams`; it is greedy by default.

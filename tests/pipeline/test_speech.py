@@ -278,11 +278,14 @@ def test_a_file_is_written_down_by_the_command(tmp_path, capsys):
     model.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
     file = write_file(tmp_path, (sound() * 3000).astype(np.int16))
-    main(["transcribe", str(file), "--model", str(tmp_path), "--output", str(tmp_path / "why.json")])
+    with pytest.raises(SystemExit) as ended:
+        main(["transcribe", str(file), "--model", str(tmp_path), "--output", str(tmp_path / "why.json")])
+    assert not ended.value.code
     result = GenerationAttribution.load(tmp_path / "why.json")
     expected = Explainer(model, processor).generate(file)
     assert result.text == expected.text
     np.testing.assert_allclose(result.audio[0].scores, expected.audio[0].scores, rtol=1e-3, atol=1e-5)
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         main(["transcribe", str(tmp_path / "missing.wav"), "--model", str(tmp_path)])
+    assert ended.value.code == 2
     assert "missing.wav cannot be read" in capsys.readouterr().err
