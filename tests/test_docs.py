@@ -24,7 +24,7 @@ from normxlogit import Explainer, cli
 from normxlogit.methods import method_named, registry
 from normxlogit.tasks.sentence_embedding import SentenceEmbedding, Steps
 from paper.record.marks import blocks_of, commands_in, is_command
-from tests import plain, tiny
+from tests import plain, tiny, vlm
 from tests.pipeline.test_cite import TEMPLATE
 from tests.pipeline.test_feature_maps import resnet
 from tests.pipeline.test_signals import PROCESSOR, vit
@@ -127,6 +127,7 @@ STAND_INS = {
     "a-model-with-two-towers": lambda: two_towers(),
     "a-speech-model": lambda: frame_model(Path(tempfile.mkdtemp())),
     "an-audio-classifier": lambda: hearer(),
+    "a-vision-language-model": lambda: vlm.llava(),
 }
 ENTITIES = dict(enumerate(["O", "PER", "LOC"]))
 TAGS = {name: index for index, name in ENTITIES.items()}

@@ -122,7 +122,9 @@ def llava() -> Vlm:
         num_additional_image_tokens=1,
         chat_template=TEMPLATE.replace("IMAGE", IMAGE),
     )
-    return Vlm(stirred(transformers.LlavaForConditionalGeneration(config)), processor)
+    model = stirred(transformers.LlavaForConditionalGeneration(config))
+    model.generation_config.suppress_tokens = [config.image_token_id]  # what it writes must be a text that it reads
+    return Vlm(model, processor)
 
 
 def paligemma() -> Vlm:

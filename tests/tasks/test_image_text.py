@@ -237,3 +237,23 @@ def test_layers_are_an_axis_of_pictures_too():
     assert g.images[0].scores.shape == (2, 2, 4, 4)
     one = g.select(layer=2)
     np.testing.assert_array_equal(one.images[0].scores, g.images[0].scores[:, 1])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_picture_is_a_source_with_the_sum_of_its_patches(name):
+    messages = vlm.question(vlm.picture())
+    g = explainer(name).generate(messages, max_new_tokens=2)
+    s = explainer(name).explain_sources(messages, list(g.token_ids[g.prompt_tokens :]), sources="message")
+    by_name = dict(zip(s.names, s.scores, strict=True))
+    assert by_name["picture 1"] == pytest.approx(g.images[0].scores.sum(), rel=1e-4)
+    sink = 0 if s.sink is None else s.sink
+    np.testing.assert_allclose(s.table.sum(1) + s.rest + s.written + s.bias + sink, total(g).sum(), rtol=1e-4)
+    assert str(s)
+    with pytest.raises(MethodError, match="leaves words out"):
+        explainer(name).explain_sources(messages, " the cat", sources="message", method="occlusion")
+
+
+def test_a_token_by_itself_claims_no_sum_where_a_picture_is_left_out():
+    g = explainer("llava").generate(vlm.question(vlm.picture()), max_new_tokens=2)
+    assert g.bias is not None
+    assert g.for_token(0).bias is None

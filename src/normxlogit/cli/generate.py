@@ -40,6 +40,10 @@ def generate(
     completion: Annotated[
         str | None, typer.Option(help="Explain this continuation (mind its first space) instead of the model's own.")
     ] = None,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="A picture that the model looks at before the prompt; may be repeated."),
+    ] = None,
     chat: Annotated[
         bool, typer.Option("--chat", help="Send the prompt as a message, through the model's chat template.")
     ] = False,
@@ -54,6 +58,8 @@ def generate(
 ) -> None:
     """Continue a text, and show what each generated token rests on.
 
+    With --image the prompt is a question about pictures, and the patches that the answer rests on are shown.
+
     Example: normxlogit generate "Once upon a time" --model FOLDER --output why.html
     """
     required(model, NO_LANGUAGE_MODEL)
@@ -65,7 +71,10 @@ def generate(
         except UnicodeDecodeError:
             raise InputError("standard input is not UTF-8 text") from None
     kind = output_format or format_for(output)
-    request = [{"role": "user", "content": prompt}] if chat else prompt
+    request: Any = [{"role": "user", "content": prompt}] if chat else prompt
+    if image:
+        pictures = [{"type": "image", "image": path} for path in image]
+        request = [{"role": "user", "content": [*pictures, {"type": "text", "text": prompt}]}]
     options: dict[str, Any] = {"layers": layers_of(layers)}
     with quiet():
         explainer = load(model, device, dtype, gguf_file)

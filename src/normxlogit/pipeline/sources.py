@@ -63,6 +63,7 @@ def explain_sources(
     sink: FloatArray | None = None
     sinks: tuple[int, ...] = ()
     unit = "logit"
+    passages = tuple(Passage(s.name, s.start, s.end) for s in source_pieces)
     passes = {"forward_passes": 1.0}
     measured: dict[str, float | tuple[float, ...]] = {}
 
@@ -70,6 +71,11 @@ def explain_sources(
         result = explain_sources(model, completed, Options(method=method), sources, parts, merge)
         return result.table.astype(np.float64), result.diagnostics
 
+    if completed.encoding.media and isinstance(options.method, Perturbation):
+        raise MethodError(
+            f"{options.method.info.name} leaves words out, and the prompt holds a picture or a sound: frozen-gradient "
+            "scores both"
+        )
     if isinstance(options.method, Perturbation):
         scored = score_sources(options.method, Ablations(model, completed, source_pieces), weights, prior)
         table, unit, passes = scored.table.astype(np.float32), scored.unit, scored.passes
@@ -88,8 +94,10 @@ def explain_sources(
     else:
         summed = explain_completion(model, completed, options).sources(sources, parts, merge=merge)
         table, outside, written, bias = summed.table, summed.rest, summed.written, summed.bias
-        sink, sinks = summed.sink, summed.sinks
-        if not options.method.info.tokenwise:
+        sink, sinks, passages = summed.sink, summed.sinks, summed.sources  # with pictures and sounds
+        if completed.encoding.media and not options.method.info.tokenwise:
+            passes |= {"backward_passes": float(weights.shape[1])}
+        elif not options.method.info.tokenwise:
             passes = {"forward_passes": float(weights.shape[1])}
     text, encoding = sequence.text, completed.joined().encoding
     return Sources(
@@ -100,7 +108,7 @@ def explain_sources(
         bias=bias if merge == "sum" else None,
         sink=sink if merge == "sum" else None,
         sinks=sinks,
-        sources=tuple(Passage(s.name, s.start, s.end) for s in source_pieces),
+        sources=passages,
         parts=tuple(Passage(p.name, p.start, p.end) for p in part_pieces),
         text=text,
         completion=text[sequence.prompt_characters :],
@@ -152,6 +160,8 @@ def _direct(
     if method.info.tokenwise:
         return None
     context = sequence.take(range(len(sequence) - 1))
+    if context.media:  # which are sources as a whole
+        return None
     if context.source is not None and not isinstance(method, FrozenGradient):
         return None
     batch = model.batch([context], [0], encode_sources=False)

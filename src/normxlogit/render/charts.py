@@ -9,7 +9,10 @@ import numpy as np
 from ..results.base import FloatArray
 from .blocks import Block, Piece
 
-__all__ = ["BarRow", "Bars", "Grid", "Legend", "Timeline", "number"]
+__all__ = ["BarRow", "Bars", "Grid", "Legend", "Picture", "Timeline", "number"]
+
+ROWS, COLUMNS = ("upper", "", "lower"), ("left", "", "right")
+"""The names of the thirds of a picture."""
 
 
 class BarRow(NamedTuple):
@@ -146,6 +149,50 @@ class Grid(Block):
         kind = "special" if column in self.special else ""
         strength = 0.0 if kind else float(self.strengths[row, column])
         return Piece(text, strength, kind, self.columns[column], text, about)
+
+
+@dataclass(frozen=True)
+class Picture(Block):
+    """A grid of patches over a picture.
+
+    Attributes:
+        name: What it is called.
+        preview: The picture as a data URI; empty where it is not kept.
+        width: Its width in pixels.
+        height: Its height.
+        boxes: float32, (h, w, 4): left, top, right and bottom of each patch in pixels.
+        patches: A piece for each patch, row by row.
+    """
+
+    kind: ClassVar = "picture"
+
+    name: str
+    preview: str
+    width: int
+    height: int
+    boxes: FloatArray
+    patches: Sequence[Piece]
+
+    @property
+    def placed(self) -> list[tuple[str, Piece]]:
+        """Each patch with its place as a style, in percent of the picture."""
+        sides = np.array([self.width, self.height], np.float32)
+        low, high = (100 * self.boxes.reshape(-1, 4)[:, part] / sides for part in (slice(2), slice(2, 4)))
+        return [
+            (f"left:{x:.3f}%;top:{y:.3f}%;width:{w:.3f}%;height:{h:.3f}%", piece)
+            for (x, y), (w, h), piece in zip(low.tolist(), (high - low).tolist(), self.patches, strict=True)
+        ]
+
+    @property
+    def regions(self) -> list[tuple[str, float]]:
+        """The share of each ninth of the picture in what speaks for the answer, the largest first."""
+        middles = (self.boxes[..., :2] + self.boxes[..., 2:]).reshape(-1, 2) / 2
+        ninths = np.clip(3 * middles / [self.width, self.height], 0, 2).astype(int)
+        names = [f"{ROWS[y]} {COLUMNS[x]}".strip() or "centre" for x, y in ninths.tolist()]
+        strengths = [max(piece.strength, 0.0) for piece in self.patches]
+        total = sum(strengths) or 1.0
+        shares = {name: sum(s for s, n in zip(strengths, names, strict=True) if n == name) / total for name in names}
+        return sorted(shares.items(), key=lambda pair: -pair[1])
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ import numpy as np
 from ..results.base import FloatArray
 from ..results.characters import direction, quoted, visible
 from ..results.generation import GenerationAttribution
+from ..results.media import ImageScores
 from ..results.words import merged
 from .blocks import Block, Cell, Column, Fold, Links, Paragraph, Piece, Sentence, Sentences, Table, cell
-from .charts import Grid, Legend, number
+from .charts import Grid, Legend, Picture, number
 from .describe import Facts, facts
 from .text_blocks import LARGEST
 from .timeline_blocks import timeline_blocks
@@ -24,6 +25,14 @@ HINT = (
     "Keys: left and right arrow, Escape."
 )
 
+HINT_PICTURES = HINT.replace("what it rests on", "the patches and words that it rests on")
+
+NOTES = ("each token's context by its own largest score", "patches by the largest of theirs")
+"""What to know of the colours; the second of pictures."""
+
+MOST_PATCHES = 1024
+"""Patches of a picture that a page draws; more are merged with their neighbours."""
+
 
 def generation_blocks(g: GenerationAttribution) -> list[Block]:
     """Return what drawings of generated text consist of.
@@ -35,7 +44,17 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)  # (G, T)
     described = _facts(g)
     # The shortest digits that are the score: whoever shows fewer rounds once.
-    context_scores = [[float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)]
+    context_scores: list[list[float | None]] = [
+        [float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)
+    ]
+    pictures, first = [], len(g.tokens)
+    for image in g.images:
+        picture, patch_scores = _picture(g, image.coarser(MOST_PATCHES), first)
+        for own, more in zip(context_scores, patch_scores, strict=True):
+            own += [None] * (first - len(own))
+            own += more
+        pictures.append(picture)
+        first += len(picture.patches)
     data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": context_scores}
     prompt, written = _pieces(g)
     if written[0].source is None and not written[0].text.strip():
@@ -45,12 +64,37 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
         Sentences(
             [Sentence("prompt", [(_direction(prompt), prompt)]), Sentence("written", [(_direction(written), written)])]
         ),
-        Links(data, HINT, described.negative or "less than 0"),
+        *pictures,
+        Links(data, HINT_PICTURES if pictures else HINT, described.negative or "less than 0"),
         *timeline_blocks(g),
         Fold("Each generated token and what it rests on", [_table(g, rows, described)], essential=True),
-        Legend(described.positive, described.negative, notes=["each token's context by its own largest score"]),
+        Legend(described.positive, described.negative, notes=NOTES[: 2 if pictures else 1]),
         Fold("All scores", [_matrix(g, rows)]),
     ]
+
+
+def _picture(g: GenerationAttribution, image: ImageScores, first: int) -> tuple[Picture, list[list[float]]]:
+    """Return a picture in the colours of the whole answer, and the scores of its patches for each generated token.
+
+    Args:
+        g: The result.
+        image: The picture.
+        first: The number of its first patch among what the answer rests on.
+    """
+    scores = image.scores if g.layers is None else image.scores[:, -1]
+    scores = np.nan_to_num(scores, nan=0.0, posinf=0.0, neginf=0.0)  # (G, h, w)
+    total = scores.sum(0)  # (h, w)
+    scale = float(np.abs(total).max()) or 1.0
+    patches = [
+        Piece(
+            "", float(total[row, column]) / scale, "", f"{image.name}, row {row + 1}, column {column + 1}",
+            number(float(total[row, column]), scale, signed=g.signed), source=first + row * total.shape[1] + column,
+        )
+        for row in range(total.shape[0])
+        for column in range(total.shape[1])
+    ]  # fmt: skip
+    values = [[float(str(s)) for s in row] for row in scores.reshape(len(scores), -1)]
+    return Picture(image.name, image.preview, image.width, image.height, image.boxes, patches), values
 
 
 def _facts(g: GenerationAttribution) -> Facts:
@@ -135,14 +179,17 @@ def _matrix(g: GenerationAttribution, rows: FloatArray) -> Block:
         return Paragraph(f"The matrix of {count} x {total} scores is too large for a page; the saved JSON has it.")
     is_context = np.arange(total - 1) < g.prompt_tokens + np.arange(count)[:, None]  # (G, T - 1)
     scales = np.array([_scale(g, row) or 1.0 for row in rows], np.float32)[:, None]  # (G, 1)
+    stand_ins = {token for medium in g.media for token in medium.tokens}
+    shown = [i for i in range(total - 1) if i not in stand_ins]
+    scores = np.where(is_context, rows[:, :-1], np.nan)[:, shown]
     return Grid(
         rows=[_token_name(g, g.prompt_tokens + i) for i in range(count)],
-        columns=[_token_name(g, i) for i in range(total - 1)],
-        scores=np.where(is_context, rows[:, :-1], np.nan),
-        strengths=np.clip(np.where(is_context, rows[:, :-1] / scales, 0.0), -1.0, 1.0),
+        columns=[_token_name(g, i) for i in shown],
+        scores=scores,
+        strengths=np.clip(np.nan_to_num(scores / scales), -1.0, 1.0),
         caption="Rows: generated tokens; columns: what they have seen",
         signed=g.signed,
-        special=frozenset(i for i, special in enumerate(g.special_tokens_mask[:-1]) if special),
+        special=frozenset(k for k, i in enumerate(shown) if g.special_tokens_mask[i]),
         relative=True,
     )
 
@@ -151,7 +198,13 @@ def _pieces(g: GenerationAttribution) -> tuple[list[Piece], list[Piece]]:
     """Return prompt and completion as linked pieces, with the text between them."""
     pieces: list[Piece] = []
     done, prompt = 0, 0
+    stand_ins = {token: medium.name for medium in g.media for token in medium.tokens}
     for i, token in enumerate(g.tokens):
+        if i in stand_ins:  # one name in the place of all of them
+            if stand_ins[i] != stand_ins.get(i - 1):
+                pieces.append(Piece(f"[{stand_ins[i]}]", kind="special"))
+            done = max(done, g.offsets[i][1]) if g.offsets is not None else done
+            continue
         prompt = len(pieces) if i == g.prompt_tokens else prompt
         part = i - g.prompt_tokens if i >= g.prompt_tokens else None
         special = g.special_tokens_mask[i]

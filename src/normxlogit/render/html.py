@@ -104,17 +104,21 @@ def _markup(**attributes: str | None) -> Markup:
     return Markup("".join(written))  # noqa: S704  # every value is escaped
 
 
-def _attributes(piece: Piece, live: bool = False) -> Markup:
-    """Return the class, colour, tooltip and data of a piece.
+def _attributes(piece: Piece, live: bool = False, place: str = "") -> Markup:
+    """Return the class, colour, tooltip and data of a piece, and its place on a picture.
 
     Colours stand at each element, so that a notebook that drops styles still shows them.
     """
     coloured = abs(piece.strength) >= FAINT
     kind = "nxl-mark" if coloured and piece.kind == "sink" else CLASSES.get(piece.kind, "nxl-mark")
     classes = [kind, *(["nxl-for" if piece.strength > 0 else "nxl-against"] if coloured else [])]
+    style = _style(piece.strength) if coloured else ""
+    if place:
+        classes.append("nxl-patch")
+        style = f"position:absolute;{place};{style}"
     title = "\n".join(filter(None, [f"{piece.name}  {piece.number}".strip(), piece.about]))
     return _markup(
-        **{"class": " ".join(classes), "style": _style(piece.strength) if coloured else None, "title": title},
+        **{"class": " ".join(classes), "style": style, "title": title},
         data_i=str(piece.column) if live and piece.column is not None else None,
         data_part=None if piece.part is None else str(piece.part),
         data_name=None if piece.part is None and piece.source is None else shortened(piece.name or piece.text, NAME),

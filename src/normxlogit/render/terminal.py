@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from typing import Any, TextIO
 
+import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.style import Style
 from rich.table import Table as Columns
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from ..results.characters import safe
 from .blocks import Block, Fold, Header, Paragraph, Piece, Sentences, Table
-from .charts import Bars, Grid, Legend, Timeline, number
+from .charts import Bars, Grid, Legend, Picture, Timeline, number
 
 __all__ = ["INK", "SHADES", "text_of_blocks", "wants_color"]
 
@@ -26,6 +27,9 @@ BAR = 16
 
 NAME = 32
 """Most characters of a name beside a bar."""
+
+NAMED = 3
+"""Regions of a picture that are named."""
 
 GRID = 24
 """Most columns of a heat map that fits a terminal."""
@@ -223,6 +227,31 @@ def _timeline(block: Timeline, color: bool) -> RenderableType:
     return Group(line, _text(f"{block.times[0][0]:g} to {block.times[-1][1]:g} seconds", DIM))
 
 
+def _picture(block: Picture, color: bool) -> RenderableType:
+    """Draw two rows of patches as a line of half blocks; without colours name the strongest regions."""
+    shares = [f"{name} {share:.0%}" for name, share in block.regions[:NAMED] if share > 0]
+    said = _text(f"{block.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+    if not color:
+        return said
+    rows, columns = block.boxes.shape[:2]
+    times = max(1, GRID // columns)
+    strengths = np.array([piece.strength for piece in block.patches]).reshape(rows, columns)
+    shown = strengths.repeat(times, 0).repeat(times, 1)
+    lines = []
+    for upper, lower in zip(shown[::2], np.pad(shown, ((0, len(shown) % 2), (0, 0)))[1::2], strict=True):
+        line = Text(overflow="fold")
+        for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
+            line.append("\u2580", Style(color=_tone(above), bgcolor=_tone(below)))
+        lines.append(line)
+    return Group(*lines, said)
+
+
+def _tone(strength: float) -> str:
+    """Return the colour of a patch, from grey to the sign's own."""
+    grey, full = (128, 128, 128), INK[strength > 0]
+    return _rgb(tuple(round(g + (f - g) * min(abs(strength), 1.0)) for g, f in zip(grey, full, strict=True)))
+
+
 def _legend(block: Legend, color: bool) -> RenderableType:
     line = Text()
     entries = [block.uncoloured(STEPS[0]), *block.notes]
@@ -245,6 +274,7 @@ _DRAW: dict[str, Callable[[Any, bool], RenderableType]] = {
     Bars.kind: _bars,
     Table.kind: _table,
     Grid.kind: _grid,
+    Picture.kind: _picture,
     Timeline.kind: _timeline,
     Legend.kind: _legend,
 }

@@ -98,7 +98,7 @@ class GenerationAttribution(TokenScores):
         return word_moments(self.audio[index], self.words(), self.prompt_tokens)
 
     def for_token(self, index: int) -> Attribution:
-        """Return the explanation of one generated token, as a result of its own.
+        """Return the explanation of one generated token, as a result of its own, by the words alone.
 
         Args:
             index: Which generated token, 0 to G - 1; negative from the end.
@@ -131,7 +131,7 @@ class GenerationAttribution(TokenScores):
             layers=self.layers,
             token_predictions=None,
             diagnostics={name: values[index] for name, values in self.diagnostics.items()},
-            bias=None if self.bias is None else np.array(self.bias[index]),
+            bias=None if self.bias is None or self.media else np.array(self.bias[index]),
             sink=None if self.sink is None or not sinks else np.array(self.sink[index]),
             sinks=sinks,
             merge=self.merge,
@@ -173,12 +173,17 @@ class GenerationAttribution(TokenScores):
                 have in common, such as a large norm. Summed over the whole answer they are zero then: use it with
                 parts of the answer, or with "max".
 
+        Each picture and sound of the prompt is a source too, with the sum of its scores, where the text has its name's
+        place.
+
         Raises:
             DataError: If the tokenizer gave no offsets, or the result has a layer axis; use `select` first.
             InputError: If there is no such kind, part, span or `merge`.
         """
         if self.layers is not None:
             raise DataError("sources() needs one score for each token; choose with select(layer=...)")
+        if self.media and (merge != "sum" or centered):
+            raise DataError("pictures and sounds are sources with the sum of their scores: merge='sum', not centered")
         check_merging(merge)
         sequence = self._sequenced()
         source_pieces = prompt_sources(sequence, sources if sources is not None else self.named_sources or "sentence")
@@ -190,6 +195,12 @@ class GenerationAttribution(TokenScores):
             read = np.arange(len(self.tokens)) < start + np.arange(len(self))[:, None]  # (G, T)
             values = np.where(read, values - values.sum(0) / np.maximum(read.sum(0), 1), 0)  # (G, T)
         table, outside, written = sum_to_sources(values, part_pieces, source_pieces, start, merge)
+        passages = [Passage(s.name, s.start, s.end) for s in source_pieces]
+        for medium in self.media:
+            spans = [sequence.offsets[token] for token in medium.tokens]
+            passages.append(Passage(medium.name, min(s for s, _ in spans), max(e for _, e in spans)))
+            column = [medium.total[[i - start for i in piece.tokens]].sum() for piece in part_pieces]  # (K,)
+            table = np.concatenate([table, np.array(column, np.float32)[:, None]], 1)
         changed = ({"merge": merge} if merge != "sum" else {}) | ({"centered": True} if centered else {})
         bias, sink = (
             None
@@ -208,7 +219,7 @@ class GenerationAttribution(TokenScores):
             bias=bias,
             sink=sink,
             sinks=self.sinks,
-            sources=tuple(Passage(s.name, s.start, s.end) for s in source_pieces),
+            sources=tuple(passages),
             parts=tuple(Passage(p.name, p.start, p.end) for p in part_pieces),
             text=sequence.text,
             completion=self.completion,

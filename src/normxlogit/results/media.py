@@ -1,6 +1,7 @@
 """Pictures and sounds beside generated words: what each generated token rests on of them."""
 
-from dataclasses import dataclass, fields
+import re
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +10,9 @@ from .base import require
 from .schema import FloatArray, Index
 
 __all__ = ["AudioScores", "ImageScores", "MediaScores"]
+
+PREVIEW = re.compile(r"(data:image/(png|jpeg);base64,[A-Za-z0-9+/]+=*)?")
+"""A picture that a page shows without asking anybody for it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,6 +24,7 @@ class MediaScores:
             (G, L, ...).
         name: What drawings call it, such as the name of its file.
         preview: What drawings show it by: of a picture a smaller copy, as a data URI; empty for none.
+        tokens: The tokens of the text that stand for it.
     """
 
     geometry: ClassVar[str]
@@ -28,6 +33,7 @@ class MediaScores:
     scores: FloatArray
     name: str
     preview: str = ""
+    tokens: tuple[Index, ...] = ()
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
@@ -75,6 +81,22 @@ class ImageScores(MediaScores):
         """Raise ValueError if a patch has no box of the picture."""
         super().validate(shape)
         require(self.boxes.ndim == 3 and self.boxes.shape[-1] == 4, "boxes: not four numbers for each patch")
+        require(bool(PREVIEW.fullmatch(self.preview)), "preview: not a picture")
+        require(self.width > 0 and self.height > 0, "width, height: not of a picture")
+
+    def coarser(self, most: int) -> "ImageScores":
+        """Return the same with fewer patches for drawings: neighbours are merged until there are at most `most`."""
+        result = self
+        while result.boxes.shape[0] * result.boxes.shape[1] > most:
+            result = result._halved()
+        return result
+
+    def _halved(self) -> "ImageScores":
+        rows, columns = (range(0, size, 2) for size in self.boxes.shape[:2])
+        scores = np.add.reduceat(np.add.reduceat(self.scores, rows, -2), columns, -1)
+        low = np.minimum.reduceat(np.minimum.reduceat(self.boxes[..., :2], rows, 0), columns, 1)
+        high = np.maximum.reduceat(np.maximum.reduceat(self.boxes[..., 2:], rows, 0), columns, 1)
+        return replace(self, scores=scores, boxes=np.concatenate([low, high], -1))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

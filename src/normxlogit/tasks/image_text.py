@@ -55,6 +55,18 @@ class ImageText(CausalLM):
         """Return the tokenizer of a processor."""
         return getattr(reader, "tokenizer", reader)
 
+    def check_generates(self, model: Model) -> None:
+        """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.
+
+        Raises:
+            UnsupportedModelError: If this is one.
+        """
+        if getattr(model.config, "is_encoder_decoder", False):
+            raise UnsupportedModelError(
+                f"{type(model.module).__name__} reads pictures with the encoder of an encoder-decoder model; pictures "
+                "are explained for models that read them among the words of one sequence"
+            )
+
     def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
         """Encode a prompt with its pictures as the processor does.
 
@@ -119,7 +131,13 @@ class ImageText(CausalLM):
     def collate(
         self, model: Model, encodings: Sequence[Any], indices: list[int], *, encode_sources: bool = True
     ) -> Batch:
-        """Return encodings as tensors, with the pictures of the only one beside them."""
+        """Return encodings as tensors, with the pictures of the only one beside them.
+
+        Raises:
+            InputError: If there are several texts, one of them with a picture.
+        """
+        if len(encodings) > 1 and any(encoding.media for encoding in encodings):
+            raise InputError("a prompt with pictures is read by itself")
         batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
         beside = {name: value.to(model.device) for name, value in getattr(encodings[0], "beside", {}).items()}
         return replace(batch, inputs=batch.inputs | beside) if beside else batch

@@ -56,6 +56,7 @@
     const parts = [...card.querySelectorAll("[data-part]")];
     const sources = [...card.querySelectorAll("[data-source]")];
     const special = (e) => e.classList.contains("nxl-special");
+    const patch = (e) => e.classList.contains("nxl-patch");
     const name = (e) => e.dataset.name;
     const written = (value, scale) => (data.shares ? Math.round(100 * value) + "%" : digits(value, scale, data.signed));
     const elements = [...new Set([...parts, ...sources])];
@@ -71,11 +72,13 @@
     function show(element) {
       const part = element.dataset.part;
       const found = part !== undefined
-        ? sources.map((e) => [e, rows[part][e.dataset.source]])
-        : parts.map((e) => [e, rows[e.dataset.part][element.dataset.source]]);
+        ? sources.map((e) => [e, rows[part][e.dataset.source] ?? undefined])
+        : parts.map((e) => [e, rows[e.dataset.part][element.dataset.source] ?? undefined]);
       const known = found.filter(([, value]) => value !== undefined);
-      const plain = known.filter(([e]) => !special(e)).map(([, value]) => Math.abs(value));
-      const scale = Math.max(0, ...plain) || Math.max(0, ...known.map(([, value]) => Math.abs(value))) || 1;
+      const largest = (pairs) => Math.max(0, ...pairs.map(([, value]) => Math.abs(value)));
+      const words = known.filter(([e]) => !patch(e));
+      const scale = largest(words.filter(([e]) => !special(e))) || largest(words) || 1;
+      const brightest = largest(known.filter(([e]) => patch(e))) || 1; // each patch is a small part of a picture
       elements.forEach((e) => {
         e.classList.remove("nxl-now", "nxl-later");
         paint(e, 0);
@@ -85,7 +88,7 @@
       for (const [e, value] of found) {
         if (value === undefined) e.classList.toggle("nxl-later", e !== element);
         else {
-          if (!special(e)) paint(e, Math.max(-1, Math.min(1, value / scale)));
+          if (!special(e)) paint(e, Math.max(-1, Math.min(1, value / (patch(e) ? brightest : scale))));
           e.title = name(e) + "  " + written(value, scale);
         }
       }

@@ -1,0 +1,45 @@
+import json
+
+import numpy as np
+import pytest
+
+from normxlogit import Explainer
+from tests import vlm
+
+QUESTION = "what is on the left ?"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vlm")
+    made = vlm.llava()
+    made.model.save_pretrained(path)
+    made.processor.save_pretrained(path)
+    vlm.picture().save(path / "street.png")
+    return path
+
+
+def test_a_question_about_a_picture_is_answered_with_its_patches(run, folder):
+    out = folder / "why.json"
+    picture = str(folder / "street.png")
+    options = ["--max-new-tokens", "2", "--output", str(out)]
+    code, _, err = run("generate", QUESTION, "--image", picture, "--model", str(folder), *options)
+    assert code == 0, err
+    found = json.loads(out.read_text())
+    expected = Explainer(*vlm.llava()).generate(vlm.question(picture), max_new_tokens=2)
+    assert found["completion"] == expected.completion
+    np.testing.assert_allclose(found["images"][0]["scores"], expected.images[0].scores, atol=1e-5)
+    assert found["images"][0]["name"] == "street.png"
+
+
+def test_a_terminal_says_where_in_the_picture(run, folder):
+    picture = str(folder / "street.png")
+    code, out, _ = run("generate", QUESTION, "--image", picture, "--model", str(folder), "--max-new-tokens", "1")
+    assert code == 0
+    assert "street.png, strongest: " in out
+
+
+def test_a_picture_that_is_not_there_is_one_line_on_standard_error(run, folder):
+    code, _, err = run("generate", QUESTION, "--image", "no.png", "--model", str(folder))
+    assert code == 2
+    assert "no.png: no picture that can be read" in err
