@@ -206,6 +206,8 @@ def test_a_result_survives_a_file(tmp_path):
         result.save(tmp_path / "why.json")
         assert GenerationAttribution.load(tmp_path / "why.json") == result
         result.to_html(tmp_path / "why.html")
+        page = (tmp_path / "why.html").read_text()
+        assert ("Each generated token" in page) == bool(result.scores.any()), "words of frames rest on the sound alone"
 
 
 def test_a_folder_with_its_processor(tmp_path):

@@ -43,6 +43,11 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     rows = g.scores if g.layers is None else g.scores[:, -1]
     rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)  # (G, T)
     described = _facts(g)
+    if g.audio and not rows.any():  # the words rest on the sound alone
+        _, written = _pieces(g)
+        sentences = Sentences([Sentence("written", [(_direction(written), written)])])
+        legend = Legend(described.positive, described.negative, notes=["each word by its own largest score"])
+        return [replace(described.header(), prediction=""), sentences, *timeline_blocks(g), legend]
     # The shortest digits that are the score: whoever shows fewer rounds once.
     context_scores: list[list[float | None]] = [
         [float(str(s)) for s in row[: g.prompt_tokens + i]] for i, row in enumerate(rows)
