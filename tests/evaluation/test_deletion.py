@@ -137,7 +137,7 @@ def test_tokens_are_taken_away_where_words_cannot_be_told():
     assert curve.shares == pytest.approx((0, 1 / 3, 2 / 3, 1))
     assert deletion_curve(explainer, replace(a, scores=scores)).units == ("cats", "the")
     nothing = replace(wordless, special_tokens_mask=(True,) * 5)
-    with pytest.raises(DataError, match="nothing to take away but special tokens"):
+    with pytest.raises(DataError, match="only special tokens, and nothing to delete"):
         deletion_curve(explainer, nothing)
 
 

@@ -176,10 +176,10 @@ def test_the_default_is_the_frozen_gradient():
     explainer = explainer_for()
     found = explainer.explain_completion(PROMPT, " the cat")
     assert found.method == explainer.generate(PROMPT, max_new_tokens=2).method == "frozen-gradient"
-    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=all")
+    assert found == explainer.explain_completion(PROMPT, " the cat", method="frozen-gradient:read_at=first-half")
     assert found.bias is not None
     written = Explainer(tiny_t5(), tiny.tokenizer()).generate(PROMPT, max_new_tokens=2)
-    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", "all")
+    assert (written.method, written.settings["read_at"]) == ("frozen-gradient", "first-half")
 
 
 def tiny_t5():

@@ -37,9 +37,9 @@ def test_prompts_are_continued_and_explained_as_each_alone(family, monkeypatch):
     explainer, calls = explainer_for(family), []
     generated = writer._generated
 
-    def counted(model, prompts, config, options):
+    def counted(model, prompts, *rest):
         calls.append(len(prompts))
-        return generated(model, prompts, config, options)
+        return generated(model, prompts, *rest)
 
     monkeypatch.setattr(writer, "_generated", counted)
     many = explainer.generate(iter(PROMPTS), max_new_tokens=6)
@@ -110,9 +110,9 @@ def test_a_model_that_sees_padding_gets_prompts_of_one_length_together(monkeypat
     explainer, lengths = explainer_for(), []
     generated = writer._generated
 
-    def blind(model, prompts, config, options):
+    def blind(model, prompts, *rest):
         lengths.append([len(p) for p in prompts])
-        return generated(model, prompts, config, options)
+        return generated(model, prompts, *rest)
 
     monkeypatch.setattr(writer, "_same_beside", lambda _, ids, length: len(ids) == length)
     monkeypatch.setattr(writer, "_generated", blind)
