@@ -65,8 +65,8 @@ def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scor
         values[..., tokens] = 0
         name = "images" if placed.ndim == 4 else "audio"
         kept: type[ImageScores | AudioScores] = ImageScores if placed.ndim == 4 else AudioScores
-        own: dict[str, Any] = {kept.geometry: spread.where, "tokens": medium.tokens, **medium.about}
-        fields[name] += (kept(scores=placed if layers else placed[:, 0], name=medium.name, **own),)
+        more_fields: dict[str, Any] = {kept.geometry: spread.where, "tokens": medium.tokens, **medium.about}
+        fields[name] += (kept(scores=placed if layers else placed[:, 0], name=medium.name, **more_fields),)
     bias = None if scores.bias is None else scores.bias + torch.from_numpy(nowhere).to(scores.bias)
     return replace(scores, values=values, bias=bias, parts=None), fields
 

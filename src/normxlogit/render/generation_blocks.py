@@ -55,9 +55,9 @@ def generation_blocks(g: GenerationAttribution) -> list[Block]:
     pictures, first = [], len(g.tokens)
     for image in g.images:
         picture, patch_scores = _picture(g, image.coarser(MOST_PATCHES), first)
-        for own, more in zip(context_scores, patch_scores, strict=True):
-            own += [None] * (first - len(own))
-            own += more
+        for row_scores, more in zip(context_scores, patch_scores, strict=True):
+            row_scores += [None] * (first - len(row_scores))
+            row_scores += more
         pictures.append(picture)
         first += len(picture.patches)
     data = {"prompt": g.prompt_tokens, "signed": g.signed, "scores": context_scores}

@@ -230,9 +230,9 @@ def _timeline(block: Timeline, color: bool) -> RenderableType:
 def _picture(block: Picture, color: bool) -> RenderableType:
     """Draw two rows of patches as a line of half blocks; without colours name the strongest regions."""
     shares = [f"{name} {share:.0%}" for name, share in block.regions[:NAMED] if share > 0]
-    said = _text(f"{block.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
+    caption = _text(f"{block.name}, strongest: {', '.join(shares) or 'nothing'}", DIM)
     if not color:
-        return said
+        return caption
     rows, columns = block.boxes.shape[:2]
     times = max(1, GRID // columns)
     strengths = np.array([piece.strength for piece in block.patches]).reshape(rows, columns)
@@ -243,7 +243,7 @@ def _picture(block: Picture, color: bool) -> RenderableType:
         for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
             line.append("\u2580", Style(color=_tone(above), bgcolor=_tone(below)))
         lines.append(line)
-    return Group(*lines, said)
+    return Group(*lines, caption)
 
 
 def _tone(strength: float) -> str:

@@ -94,9 +94,9 @@ class ImageText(CausalLM):
         ids: list[int] = read["input_ids"][0].tolist()
         along = {name: value for name, value in read.items() if name not in UNREAD and isinstance(value, Tensor)}
         tokens = {name: value[0].tolist() for name, value in along.items() if value.shape == (1, len(ids))}
-        beside = {name: _as_floats(value, model) for name, value in along.items() if name not in tokens}
+        model_inputs = {name: _as_floats(value, model) for name, value in along.items() if name not in tokens}
         encoding = self._with_text(prompt, {"input_ids": ids, **tokens})
-        encoding = replace(encoding, beside=beside, notes=prompt.notes)
+        encoding = replace(encoding, beside=model_inputs, notes=prompt.notes)
         return replace(encoding, media=tuple(self._media(model, prompt, encoding)))
 
     def read_completion(
@@ -116,7 +116,7 @@ class ImageText(CausalLM):
         return self.appended(model, before, ids), len(before)
 
     def appended(self, model: Model, before: Encoding, ids: list[int]) -> Encoding:
-        """Return a prompt and the tokens that follow it, with what the model's own `generate` says of each of them.
+        """Return a prompt and the tokens that follow it, with the inputs that the model's own `generate` adds for each.
 
         PaliGemma's text types are an example: what it generates is read from left to right, its prompt as a whole.
         """
@@ -139,8 +139,8 @@ class ImageText(CausalLM):
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures is read by itself")
         batch = super().collate(model, encodings, indices, encode_sources=encode_sources)
-        beside = {name: value.to(model.device) for name, value in getattr(encodings[0], "beside", {}).items()}
-        return replace(batch, inputs=batch.inputs | beside) if beside else batch
+        pictures = {name: value.to(model.device) for name, value in getattr(encodings[0], "beside", {}).items()}
+        return replace(batch, inputs=batch.inputs | pictures) if pictures else batch
 
     def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
         """Return the encoding of token ids with the text of the prompt, in which one token stands for a picture."""
@@ -164,9 +164,9 @@ class ImageText(CausalLM):
                 "cannot be told"
             )
         values = [self._pixels(picture.image) for picture in prompt.pictures]
-        known = PICTURES in encoding.beside
-        whole = encoding.beside[PICTURES].numpy().ravel() if known else np.zeros(0)
-        same = known and whole.size == sum(v.size for v in values)
+        has_pixels = PICTURES in encoding.beside
+        whole = encoding.beside[PICTURES].numpy().ravel() if has_pixels else np.zeros(0)
+        same = has_pixels and whole.size == sum(v.size for v in values)
         same = same and np.allclose(whole, np.concatenate([v.ravel() for v in values]), atol=1e-5)
         share = [len(standing) * v.size / max(sum(o.size for o in values), 1) for v in values]
         counts = (
@@ -220,21 +220,21 @@ def _as_floats(value: Tensor, model: Model) -> Tensor:
 def _picture_token(processor: Any, config: Any) -> int | None:
     """Return the token id that stands for a picture in a prompt, as configuration or processor name it."""
     names = ((config, "image_token_id"), (config, "image_token_index"), (processor, "image_token_id"))
-    return next((found for owner, name in names if isinstance(found := getattr(owner, name, None), int)), None)
+    return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
 
 
 def _aligned(
     plain: Sequence[int], offsets: Sequence[tuple[int, int]], ids: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
     """Return the characters of tokens among which a processor has put others, which get none."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for kind, start, end, first, last in SequenceMatcher(None, plain, ids, autojunk=False).get_opcodes():
         if kind == "equal":
-            found += [(offsets[i][0], offsets[i][1]) for i in range(start, end)]
+            spans += [(offsets[i][0], offsets[i][1]) for i in range(start, end)]
         else:
-            place = found[-1][1] if found else 0
-            found += [(place, place)] * (last - first)
-    return tuple(found)
+            place = spans[-1][1] if spans else 0
+            spans += [(place, place)] * (last - first)
+    return tuple(spans)
 
 
 def _boxes(entry: SignalEntry, sources: Sources, share: float) -> tuple[Floats, tuple[int, int] | None]:
@@ -245,8 +245,8 @@ def _boxes(entry: SignalEntry, sources: Sources, share: float) -> tuple[Floats, 
         sources: From where the picture's numbers come.
         share: Of the numbers of all pictures, which this one has.
     """
-    given = (round(entry.given[0] * share), *entry.given[1:])
-    means = [entry.mean(torch.from_numpy(values.reshape(given))).numpy() for values in _moments(sources)]
+    shape = (round(entry.given[0] * share), *entry.given[1:])
+    means = [entry.mean(torch.from_numpy(values.reshape(shape))).numpy() for values in _moments(sources)]
     inside, x, y, xx, yy = means
     with np.errstate(invalid="ignore", divide="ignore"):
         x, y = x / inside, y / inside
