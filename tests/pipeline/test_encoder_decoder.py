@@ -16,7 +16,6 @@ from normxlogit import (
     GenerationAttribution,
     InputError,
     MethodError,
-    UnsupportedModelError,
 )
 from normxlogit.evaluation import generation as measuring
 from normxlogit.methods import FrozenGradient
@@ -286,7 +285,7 @@ def test_what_scores_the_decoder_alone_says_so_and_has_no_sources():
 def test_settings_that_are_not_for_two_sides(method, layers):
     with pytest.raises(MethodError, match="on encoder-decoder models"):
         shared("t5").explain_completion(DOCUMENT, ANSWER, method=method, layers=layers)
-    with pytest.raises(UnsupportedModelError, match="layers 1 to 3"):
+    with pytest.raises(MethodError, match="read_at=9: there are layers 1 to 3"):
         shared("t5").explain_completion(DOCUMENT, ANSWER, method="frozen-gradient:read_at=9")
 
 
