@@ -188,7 +188,7 @@ CORPORA = [
     line("attribute rows.jsonl --output out --input-format xml", "Invalid value for '--input-format'"),
     line("attribute rows.jsonl --output out --engine spark", "Invalid value for '--engine'"),
     line("attribute rows.jsonl --output out --max-errors -1", "Invalid value for '--max-errors'"),
-    line("attribute rows.jsonl --output out --merge max", "give words too"),
+    line("attribute rows.jsonl --output out --no-words --merge max", "words"),
     line("attribute rows.jsonl --output out --num-workers 2", "are for --engine ray"),
     line("attribute rows.jsonl --output out --ray-address auto", "are for --engine ray"),
     line("summarize nowhere --format csv", "not as CSV"),

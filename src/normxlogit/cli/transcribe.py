@@ -11,6 +11,7 @@ from .options import (
     NO_LANGUAGE_MODEL,
     Device,
     DType,
+    GGUFFile,
     LanguageModel,
     MaxNewTokens,
     MethodName,
@@ -26,6 +27,7 @@ __all__ = ["transcribe"]
 def transcribe(
     sound: Annotated[Path, typer.Argument(metavar="FILE", help="A sound file, such as WAV or FLAC.")],
     model: LanguageModel = "",
+    gguf_file: GGUFFile = None,
     device: Device = AUTO,
     dtype: DType = None,
     max_new_tokens: MaxNewTokens = 200,
@@ -40,6 +42,6 @@ def transcribe(
     required(model, NO_LANGUAGE_MODEL)
     kind = output_format or format_for(output)
     with quiet():
-        explainer = load(model, device, dtype, None)
+        explainer = load(model, device, dtype, gguf_file)
         result = explainer.generate(sound, max_new_tokens=max_new_tokens, method=method)
     deliver_result(result, kind, output)

@@ -42,6 +42,7 @@ class ImageText(CausalLM):
     ending = "ForImageTextToText"
     auto_class = "AutoModelForImageTextToText"
     processor_class = AutoProcessor
+    peft_type = ""  # CAUSAL_LM is of text alone
     plain = False
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
