@@ -222,7 +222,7 @@ def test_a_method_is_taken_as_it_is(explainer):
             {},
             f"random: seed must be a whole number, not {2**64}: it has too many digits to fit into 64 bits",
         ),
-        (Random, (), {"seeds": 1}, "random has no setting 'seeds'; it has seed"),
+        (Random, (), {"seeds": 1}, "random has no setting 'seeds'; did you mean seed? it has seed"),
         (Random, (1,), {"seed": 1}, "random: multiple values for argument 'seed'"),
         (Random, (1, 2), {}, "random: too many positional arguments"),
         (LogAt, (), {"norm_of": "word_embedding"}, "logat has no setting 'norm_of'; it has no settings"),

@@ -200,7 +200,7 @@ def test_values_and_the_ends_of_an_answer_are_explained_from_the_first_and_have_
 
 def test_a_target_that_is_its_own_contrast_is_noted():
     (note,) = same_as_contrast([4, 5], 5, "five")
-    assert note.startswith("'five' is explained, and also the contrast")
+    assert note.startswith("'five' is both target and contrast")
     assert same_as_contrast([4, 5], 6, "six") == same_as_contrast([4], None, None) == ()
 
 
