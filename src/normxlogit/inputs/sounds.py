@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 
-__all__ = ["Sound", "is_sound", "read_sound"]
+__all__ = ["Sound", "feature_extractor_of", "is_sound", "read_sound"]
 
 COURSE = 400
 """Points of the loudness that drawings show."""
@@ -46,6 +46,11 @@ class Sound:
         course = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
         relative: npt.NDArray[np.float32] = (course / max(course.max(), 1e-12)).astype(np.float32)
         return relative
+
+
+def feature_extractor_of(reader: Any) -> Any:
+    """Return the feature extractor of a processor, or the reader itself."""
+    return getattr(reader, "feature_extractor", reader)
 
 
 def is_sound(item: Any) -> bool:

@@ -1,5 +1,7 @@
 """Where pictures and sounds enter a frozen network, and the answer as what flows from there and from the words."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -14,17 +16,17 @@ from .task_model import TaskModel
 __all__ = ["entry_of", "from_both"]
 
 
-def entry_of(model: TaskModel, batch: Batch) -> SignalEntry:
-    """Return where the pictures and sounds of a text enter a model.
+def entry_of(model: TaskModel, inputs: Mapping[str, Tensor]) -> SignalEntry:
+    """Return where the picture or sound among inputs enters a model.
 
     Raises:
         UnsupportedModelError: If nothing but token ids is read.
     """
-    entry = find_signal_entry(private_clone(model.copy.reference), batch.inputs)
+    entry = find_signal_entry(private_clone(model.module), inputs)
     if entry is None:
         raise UnsupportedModelError(
-            f"no convolution or linear layer of {type(model.module).__name__} is given the picture, so its patches "
-            "cannot be scored"
+            f"no convolution or linear layer of {type(model.module).__name__} is given the picture or the sound, so "
+            "its parts cannot be scored"
         )
     return entry
 

@@ -3,7 +3,7 @@
 import inspect
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -169,7 +169,7 @@ class FrozenModel:
                 rows = replaced_rows(self._token_tables, ids, lambda rows: read_out(rows, leaf=leaf)[0])
                 replacing = in_turn(table, rows, replacing)  # XLNet's table is also where its embeddings are read
                 if batch.media:
-                    replacing = in_turn(replacing, self._entry(batch).reading(readouts, PARTS))
+                    replacing = in_turn(replacing, self._entry(batch.inputs).reading(readouts, PARTS))
             done, _ = lease.lent.run(
                 inputs,
                 record=[site for site in (trunk, tap) if site is not None],
@@ -313,7 +313,7 @@ class FrozenModel:
                 model_answer = self.model.answer(inputs, position, rows, replace=watching)  # (1, C), or (1, T, C)
             self._token_tables, untried = token_tables(self.model, inputs, [p for p in tables if p in looked_up])
             self.model.copy.note_untried(untried)
-            leaf = partial(from_both, self.model, self._entry(batch), batch) if batch.media else self._from_leaf
+            leaf = partial(from_both, self.model, self._entry(batch.inputs), batch) if batch.media else self._from_leaf
             with self._pool.lease() as network:
                 network.prove(
                     lambda: leaf(network, inputs, position, rows),
@@ -323,10 +323,10 @@ class FrozenModel:
             self._opened |= network.opened
             self._proved.add(bool(batch.media))
 
-    def _entry(self, batch: Batch) -> SignalEntry:
+    def _entry(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
         """Return where pictures and sounds enter the model, found once."""
         if self._entrance is None:
-            self._entrance = entry_of(self.model, batch)
+            self._entrance = entry_of(self.model, inputs)
         return self._entrance
 
     def _possible_tables(self, inputs: dict[str, Tensor]) -> list[str]:

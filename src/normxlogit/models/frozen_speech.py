@@ -13,7 +13,6 @@ from ..surgery.layer_outputs import LayerOutput, layer_outputs
 from ..surgery.pool import private_clone
 from ..surgery.readout import PLAIN
 from ..surgery.run import Replace, Site, in_turn, run
-from ..surgery.signal_entry import SignalEntry, find_signal_entry
 from ..surgery.trace import trace
 from .embeddings import table_of
 from .frozen_seq2seq import FrozenSeq2Seq
@@ -29,24 +28,6 @@ class FrozenSpeech(FrozenSeq2Seq):
     At place 0 the source's parts are the frames of the first convolution; other places are outputs of encoder layers.
     """
 
-    _entries: dict[tuple[int, ...], SignalEntry]
-
-    def _entry_of(self, inputs: Mapping[str, Tensor]) -> SignalEntry:
-        """Return where sounds of this shape enter the model.
-
-        Raises:
-            UnsupportedModelError: If no convolution or linear layer is given them.
-        """
-        entries = self.__dict__.setdefault("_entries", {})
-        shape = tuple(inputs["source"].shape)
-        if shape not in entries:
-            entries[shape] = find_signal_entry(private_clone(self.module), inputs)
-        if entries[shape] is None:
-            raise UnsupportedModelError(
-                f"no convolution or linear layer of {type(self.module).__name__} is given the sound"
-            )
-        return cast(SignalEntry, entries[shape])
-
     def encoder_layers(self, batch: Batch, read_at: ReadAt) -> tuple[int, ...]:
         """Return the layers of the encoder that a setting means, 0 for the first convolution.
 
@@ -60,7 +41,7 @@ class FrozenSpeech(FrozenSeq2Seq):
 
     def sides(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the first convolution's output and the decoder's word embeddings, (1, N, H') and (1, T, H)."""
-        entry, parts = self._entry_of(inputs), list[Tensor]()
+        entry, parts = self._entry(inputs), list[Tensor]()
 
         def keep(frames: Tensor) -> Tensor:
             parts.append(frames.detach().clone())
@@ -89,7 +70,7 @@ class FrozenSpeech(FrozenSeq2Seq):
             return vectors[1].clone()
 
         (path,) = self._table_paths
-        yield in_turn({path: swap}, self._entry_of(inputs).replaced(lambda _: vectors[0]))
+        yield in_turn({path: swap}, self._entry(inputs).replaced(lambda _: vectors[0]))
         if looked_up != 1:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} looks its decoder's tokens up {looked_up} times in one pass"

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor
 
 from ..inputs.encoding import Encoding
-from ..inputs.sounds import read_sound
+from ..inputs.sounds import feature_extractor_of, read_sound
 from ..results.attribution import Attribution
 from ..results.signals import AudioAttribution
 from .base import TaskName
@@ -33,7 +33,7 @@ class AudioClassification(SignalTask):
 
     @property
     def _extractor(self) -> Any:
-        return getattr(self.tokenizer, "feature_extractor", self.tokenizer)
+        return feature_extractor_of(self.tokenizer)
 
     @property
     def _rate(self) -> int | None:

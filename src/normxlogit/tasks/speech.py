@@ -12,14 +12,14 @@ from transformers import AutoProcessor, PreTrainedModel
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, Signal
-from ..inputs.sounds import Sound
+from ..inputs.sounds import Sound, feature_extractor_of
 from ..surgery.autocast import without_autocast
 from ..surgery.clone import override_forward
 from ..surgery.pool import private_clone
 from .audio import AudioClassification
 from .base import Task, TaskName
 from .model import Model
-from .seq2seq import Encoded, Seq2Seq
+from .seq2seq import Seq2Seq, call_decoder
 from .targets import Target
 
 __all__ = ["CTC", "Emitted", "EmittedToken", "SpeechSeq2Seq"]
@@ -48,7 +48,7 @@ class SpeechSeq2Seq(Seq2Seq):
     @property
     def rate(self) -> int | None:
         """Samples a second that the model reads."""
-        return getattr(getattr(self.processor, "feature_extractor", self.processor), "sampling_rate", None)
+        return getattr(feature_extractor_of(self.processor), "sampling_rate", None)
 
     def adapt(self, module: PreTrainedModel) -> bool:
         """Let the model be called as its decoder."""
@@ -57,15 +57,14 @@ class SpeechSeq2Seq(Seq2Seq):
 
     def check_explains_inputs(self, model: Model) -> None:
         """Refuse to explain a sound by itself."""
-        raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+        raise _answers_with_text(model)
 
     def read_signal(self, model: Model, sound: Sound) -> Signal:
         """Return what the feature extractor makes of a sound, with the seconds of each frame of the encoder."""
         inputs = _extracted(self.processor, model, sound)
         with torch.inference_mode(), without_autocast(inputs):
             states = self._encoded(model, next(iter(inputs.values()))[None].to(model.device))
-        extractor = getattr(self.processor, "feature_extractor", self.processor)
-        chunk = getattr(extractor, "chunk_length", None)
+        chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
         count = states.shape[1]
         step = 0.0 if seconds is None else seconds / count
@@ -146,7 +145,7 @@ class CTC(AudioClassification):
 
     def check_explains_inputs(self, model: Model) -> None:
         """Refuse to explain a sound by itself."""
-        raise UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+        raise _answers_with_text(model)
 
     def blank(self, model: Model) -> int:
         """Return the entry of the vocabulary that says nothing."""
@@ -210,6 +209,11 @@ class Emitted(Target):
         return chosen - each.mean(-1)
 
 
+def _answers_with_text(model: Model) -> UnsupportedModelError:
+    """Return the error for explaining a sound by itself."""
+    return UnsupportedModelError(f"{model.name} answers a sound with a text: generate(sound) explains its tokens")
+
+
 def _signal(encoding: Encoding) -> Signal:
     if encoding.signal is None:
         raise InputError("a model of speech reads a sound, and a text was given: generate(sound)")
@@ -222,10 +226,9 @@ def _extracted(processor: Any, model: Model, sound: Sound) -> dict[str, Tensor]:
     Raises:
         InputError: If it cannot read it.
     """
-    extractor = getattr(processor, "feature_extractor", processor)
     name = model.module.main_input_name
     try:
-        processed = extractor(sound.samples, sampling_rate=sound.rate, return_tensors="pt")
+        processed = feature_extractor_of(processor)(sound.samples, sampling_rate=sound.rate, return_tensors="pt")
     except (ValueError, TypeError) as error:
         raise InputError(f"{sound.name} cannot be read: {error}") from None
     if name not in processed:
@@ -241,19 +244,14 @@ def _as_decoder(
     source_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder: token ids are the decoder's; the encoder has run already, or reads `source`."""
+    """Call a model as a decoder whose source is a sound, which has no padding to mask."""
     del source_mask
-    inputs.pop("attention_mask", None)  # padding stands behind the text, where a decoder does not look
-    if source is not None:
-        inputs[str(original.__self__.main_input_name)] = source  # type: ignore[attr-defined]
-    else:
-        if encoder_states is None:  # the head on single tokens, which attends to nothing
-            tokens = inputs.get("inputs_embeds", input_ids)
-            weight = next(original.__self__.parameters())  # type: ignore[attr-defined]
-            encoder_states = torch.zeros(len(tokens), 1, 1, dtype=weight.dtype, device=weight.device)
-        inputs["encoder_outputs"] = Encoded(last_hidden_state=encoder_states)
-    if "inputs_embeds" in inputs:
-        inputs["decoder_inputs_embeds"] = inputs.pop("inputs_embeds")
-    else:
-        inputs["decoder_input_ids"] = input_ids
-    return original(use_cache=False, **inputs)
+    name = str(original.__self__.main_input_name)  # type: ignore[attr-defined]
+    return call_decoder(
+        original,
+        {} if source is None else {name: source},
+        None,
+        input_ids=input_ids,
+        encoder_states=encoder_states,
+        **inputs,
+    )
