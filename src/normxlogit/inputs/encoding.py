@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
+
+if TYPE_CHECKING:
+    from .sounds import Sound
 
 __all__ = ["Encoding", "Medium", "Signal", "Spread", "readable_tokens", "word_indices"]
 
@@ -29,14 +32,14 @@ class Signal:
         inputs: What a processor made of it: the model's inputs without the batch axis.
         grid: Rows and columns of patches, and the tokens before them; 0 rows where they form no grid.
         times: The seconds of each token, start and end; () where it has none.
-        about: What a result reports of it: its name, length in seconds and loudness.
+        sound: The sound, if it is what words rest on; None for pictures, and for sounds that are classified.
     """
 
     shapes: tuple[tuple[int, ...], ...]
     inputs: Mapping[str, Tensor]
     grid: tuple[int, int, int]
     times: tuple[tuple[float, float], ...] = ()
-    about: Mapping[str, Any] = field(default_factory=dict)
+    sound: "Sound | None" = None
 
 
 class Spread(NamedTuple):
@@ -65,14 +68,14 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Medium:
-    """A picture or a sound beside the words of a prompt.
+    """A picture or a sound that words rest on.
 
     Attributes:
         name: What to call it.
         tokens: The tokens of the text that stand for it.
         by_token: Its places for scores of these tokens; None where they cannot be told apart.
         by_part: Its places for scores of the parts at its entry into the model (`surgery.signal_entry`), counted
-            among the parts of all pictures and sounds of the prompt.
+            among the parts of all pictures and sounds of the prompt, or of the encoder's frames of a sound.
         about: Further fields of its result.
     """
 

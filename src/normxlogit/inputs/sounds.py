@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from .encoding import Medium, Spread
 
-__all__ = ["Sound", "feature_extractor_of", "is_sound", "read_sound"]
+__all__ = ["Sound", "feature_extractor_of", "is_sound", "moments_of", "read_sound"]
 
 COURSE = 400
 """Points of the loudness that drawings show."""
@@ -98,6 +99,25 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     if samples.dtype.kind != "f":  # 16-bit integers, as files hold them
         samples = samples / float(np.iinfo(samples.dtype).max)
     return Sound(samples.astype(np.float32), own_rate, name, notes)
+
+
+def moments_of(sound: Sound, frames: int, end: float) -> Medium:
+    """Return a sound as what words rest on.
+
+    Frames after its end, which fill it up to the length that a model reads, belong to none of its moments.
+
+    Args:
+        sound: The sound.
+        frames: How many frames of one length the model reads.
+        end: The seconds at which the last one ends.
+    """
+    seconds = sound.seconds or end
+    edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)
+    inside = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
+    where = np.stack([edges[:inside], np.minimum(edges[1 : inside + 1], seconds)], -1).astype(np.float32)  # (n, 2)
+    each = np.arange(inside)
+    about = {"seconds": seconds, "loudness": sound.loudness}
+    return Medium(sound.name, (), None, Spread(where, each, each, np.ones(inside)), about)
 
 
 def _from_file(path: Path) -> tuple[npt.NDArray[np.float32], int, tuple[str, ...]]:

@@ -27,7 +27,6 @@ from .media import check_reads_media, joined_media, with_media
 from .options import Options
 from .predictions import predictions_of
 from .progress import progress_bar
-from .sound_scores import split_sound
 
 __all__ = [
     "Explained",
@@ -223,11 +222,8 @@ def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
     scores = _row(each, 0, count)  # of S + T - 1 tokens
     check_finite(method, request, scores.values.numpy())
     model.check_finite(scores.values.numpy(), run.batch)
-    signal = one.context.signal
-    if signal is None:
-        return _result(model, one._replace(completed=one.completed.joined()), (), scores, described)
-    scores, audio = split_sound(scores, signal, len(one.context))
-    return replace(_result(model, one, (), scores, described), audio=(audio,))
+    heard = one.context.signal is not None
+    return _result(model, one if heard else one._replace(completed=one.completed.joined()), (), scores, described)
 
 
 def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[Explained]) -> list[GenerationAttribution]:

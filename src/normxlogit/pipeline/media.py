@@ -8,6 +8,7 @@ import torch
 
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.encoding import Encoding
+from ..inputs.sounds import moments_of
 from ..methods import FrozenGradient, Method, Scores
 from ..results.media import AudioScores, ImageScores
 
@@ -33,22 +34,28 @@ def check_reads_media(method: Method) -> None:
 def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scores, Media]:
     """Return scores of words alone, and those of the pictures and sounds of their prompt.
 
-    What parts of padding contribute, which are nowhere in a picture, is added to the bias: the sum stays.
+    What parts of padding contribute, which are nowhere in a picture, is added to the bias: the sum stays. So is what
+    attention sinks contribute if all of them are frames of a sound.
 
     Args:
         context: What was read.
-        scores: Of one text on the host, (G, L, T).
+        scores: Of one text on the host, (G, L, T); where an encoder reads a sound, its frames come before the tokens.
         layers: Whether results have an axis of layers.
 
     Raises:
         UnsupportedModelError: If the places of a picture are not known.
     """
     fields: Media = {"images": (), "audio": ()}
-    if not context.media:
+    media, signal = context.media, context.signal
+    if signal is not None and signal.sound is not None:
+        scores, frames = _frames_as_parts(scores, len(context)), scores.values.shape[-1] - len(context)
+        end = signal.times[-1][1] if signal.times else 0.0  # the model's rate may not be known
+        media = (moments_of(signal.sound, frames, end or signal.sound.seconds or float(frames)),)
+    if not media:
         return scores, fields
     values = scores.values.clone()
     nowhere = np.zeros(values.shape[:2]) if scores.parts is None else scores.parts.sum(-1).double().numpy()  # (G, L)
-    for medium in context.media:
+    for medium in media:
         tokens = list(medium.tokens)
         spread = medium.by_token if scores.parts is None else medium.by_part
         if spread is None:
@@ -69,6 +76,16 @@ def with_media(context: Encoding, scores: Scores, *, layers: bool) -> tuple[Scor
         fields[name] += (kept(scores=placed if layers else placed[:, 0], name=medium.name, **more_fields),)
     bias = None if scores.bias is None else scores.bias + torch.from_numpy(nowhere).to(scores.bias)
     return replace(scores, values=values, bias=bias, parts=None), fields
+
+
+def _frames_as_parts(scores: Scores, tokens: int) -> Scores:
+    """Return scores, (G, L, S + T), whose first S are those of parts and the last T of tokens."""
+    frames = scores.values.shape[-1] - tokens  # S
+    sinks = None if scores.sinks is None else scores.sinks[frames:]
+    scores = replace(scores, values=scores.values[..., frames:], parts=scores.values[..., :frames], sinks=sinks)
+    if scores.bias is None or scores.sink is None or (sinks is not None and bool(sinks.any())):
+        return scores
+    return replace(scores, bias=scores.bias + scores.sink, sink=None, sinks=None)
 
 
 def joined_media(first: tuple[Any, ...], second: tuple[Any, ...]) -> tuple[Any, ...]:

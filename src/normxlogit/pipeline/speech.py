@@ -25,8 +25,8 @@ from ..surgery.run import Site, run
 from ..tasks.speech import Emitted
 from .completed import Completed
 from .completion import explain_completion
+from .media import with_media
 from .options import Options
-from .sound_scores import split_sound
 from .writing import generation_config
 
 __all__ = ["explain_speech"]
@@ -72,7 +72,7 @@ def _explain_decoder(
     model: TaskModel, sound: Sound, options: Options, most: int, extra: Mapping[str, Any]
 ) -> GenerationAttribution:
     """Generate with an encoder-decoder model, and explain what it generated."""
-    signal = replace(cast(Any, model.task).read_signal(model, sound), about=_about(sound))
+    signal: Signal = cast(Any, model.task).read_signal(model, sound)
     prompt, ids = _generated(model, signal, most, extra)
     count = len(prompt)
     blank = ((0, 0),) * count, None, (None,) * count, (True,) * count
@@ -111,8 +111,6 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
     method, task = options.method, cast(Any, model.task)
     inputs = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
     (encoding,), _ = task.encode(model, [inputs])
-    signal: Signal = replace(encoding.signal, about=_about(sound))
-    encoding = replace(encoding, signal=signal)
     batch = model.batch([encoding], [0])
     forward = method.forward(model, batch)
     emitted = task.emitted(forward.logits[0].detach(), model)
@@ -124,7 +122,8 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
     scores = run_method(method, request).map(lambda values: values[0].detach().float().cpu())  # (G, 1, T)
     check_finite(method, request, scores.values.numpy())
     count = len(emitted)
-    scores, audio = split_sound(scores, signal, 0)
+    heard = replace(encoding.signal, sound=sound)
+    scores, media = with_media(replace(encoding.take(()), signal=heard), scores, layers=False)
     blank = task.blank(model)  # the context of the first token
     first, *names = readable_tokens(model.tokenizer, [blank, *ids[0].tolist()])
     pieces = [_spelled(model.tokenizer, name) for name in names]
@@ -160,14 +159,10 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Generat
         sink=None,
         sinks=(),
         merge=method.word_merge,
-        audio=(audio,),
+        **media,
     )
 
 
 def _spelled(tokenizer: Any, name: str) -> str:
     """Return the text of a token; the delimiter of words is a space."""
     return " " if name == getattr(tokenizer, "word_delimiter_token", None) else name
-
-
-def _about(sound: Sound) -> dict[str, Any]:
-    return {"name": sound.name, "seconds": sound.seconds, "loudness": sound.loudness}

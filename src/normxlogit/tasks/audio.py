@@ -33,7 +33,7 @@ class AudioClassification(SignalTask):
 
     @property
     def _extractor(self) -> Any:
-        return feature_extractor_of(self.tokenizer)
+        return feature_extractor_of(self.processor)
 
     @property
     def _rate(self) -> int | None:

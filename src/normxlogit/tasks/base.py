@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoTokenizer, PreTrainedModel
+from transformers import AutoProcessor, AutoTokenizer, PreTrainedModel
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
@@ -57,7 +57,7 @@ class Task(ReadsPrompts):
 
     Args:
         labels: Names of the outputs; empty for vocabularies and vectors.
-        tokenizer: The model's tokenizer, image processor or feature extractor.
+        tokenizer: The model's tokenizer, image processor, feature extractor or processor.
 
     Attributes:
         name: Its name in transformers' terms.
@@ -107,7 +107,8 @@ class Task(ReadsPrompts):
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
         self.labels = labels
-        self.tokenizer = tokenizer
+        self.processor = tokenizer
+        self.tokenizer = self.tokenizer_of(tokenizer)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.labels!r})"
@@ -144,8 +145,8 @@ class Task(ReadsPrompts):
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
-        """Return what reads the words among what reads the inputs: itself, or the tokenizer of a processor."""
-        return reader
+        """Return what reads the words among what reads the inputs: the tokenizer of a processor, or itself."""
+        return getattr(reader, "tokenizer", reader) if cls.processor_class is AutoProcessor else reader
 
     @property
     def purpose(self) -> str:

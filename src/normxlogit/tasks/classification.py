@@ -90,7 +90,7 @@ class Classification(Task):
         count = logits.shape[-1]
         problem: Problem = "regression" if count == 1 and not self.per_token else self.problem
         labels = _named(self.labels, count, name) or tuple(f"LABEL_{i}" for i in range(count))
-        return type(self)(labels, self.tokenizer, problem)
+        return type(self)(labels, self.processor, problem)
 
     def check_contrast(self, contrast: Any) -> None:
         """Refuse a contrast of values."""

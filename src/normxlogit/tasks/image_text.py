@@ -46,15 +46,9 @@ class ImageText(CausalLM):
     plain = False
 
     def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
-        super().__init__(labels, self.tokenizer_of(tokenizer))
-        self.processor = tokenizer
+        super().__init__(labels, tokenizer)
         self._entries: dict[tuple[int, ...], SignalEntry | None] = {}
         self._sources: dict[tuple[int, int], Sources] = {}
-
-    @classmethod
-    def tokenizer_of(cls, reader: Any) -> Any:
-        """Return the tokenizer of a processor."""
-        return getattr(reader, "tokenizer", reader)
 
     def check_generates(self, model: Model) -> None:
         """Refuse encoder-decoder models, whose decoder sees a picture through an encoder alone.

@@ -23,7 +23,7 @@ from .language import LanguageTask, special_tokens
 from .model import Model
 from .positions import last_tokens, set_chosen
 
-__all__ = ["Encoded", "Seq2Seq", "call_decoder"]
+__all__ = ["Encoded", "Seq2Seq", "call_decoder", "encoder_states"]
 
 
 @dataclass
@@ -123,23 +123,27 @@ class Seq2Seq(LanguageTask):
         # With a third axis, for what has the shape of the tokens' mask is taken for something of each token.
         more = {"source_mask": source_mask[..., None]}
         if encode_sources:
-            more["encoder_states"] = self._states(model, sources, source, source_mask)  # (B, S, H)
+            more["encoder_states"] = self._states_of(model, sources, source, source_mask)  # (B, S, H)
         else:
             more["source"] = source[..., None]
         return Batch(batch.inputs | more, batch.mask, encodings, indices)
 
-    def _states(self, model: Model, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor) -> Tensor:
+    def _states_of(self, model: Model, sources: Sequence[tuple[int, ...]], ids: Tensor, mask: Tensor) -> Tensor:
         """Return the encoder's states, (B, S, H); those of a source are kept while one text after another reads it."""
         latest = self._latest
         if latest is not None and all(source == latest[0] for source in sources):
             return latest[1].expand(len(sources), -1, -1)
-        with torch.inference_mode():
-            encoder: Any = private_clone(model.reference).get_encoder()
-            with without_autocast({"input_ids": ids}):
-                states: Tensor = encoder(input_ids=ids, attention_mask=mask)[0]  # (B, S, H)
+        states = encoder_states(model, ids, attention_mask=mask)
         if len(sources) == 1:
             self._latest = (sources[0], states)
         return states
+
+
+def encoder_states(model: Model, source: Tensor, **inputs: Tensor) -> Tensor:
+    """Return what the encoder of a model makes of sources, (B, S, H)."""
+    encoder: Any = private_clone(model.reference).get_encoder()
+    with torch.inference_mode(), without_autocast({"source": source}):
+        return encoder(source, **inputs)[0]  # type: ignore[no-any-return]
 
 
 def _source(encoding: Encoding) -> tuple[int, ...]:

@@ -140,7 +140,7 @@ class SignalTask(Classification):
     def _processed(self, model: Model, item: Any, place: int) -> dict[str, Tensor]:
         item, options = self._prepared(model, item, place)
         try:
-            processed = self.tokenizer(item, return_tensors="pt", **options)
+            processed = self.processor(item, return_tensors="pt", **options)
         except (ValueError, TypeError) as error:
             raise InputError(f"input {place} cannot be read: {error}") from None
         name = model.module.main_input_name

@@ -13,13 +13,11 @@ from ..errors import InputError, UnsupportedModelError
 from ..inputs.batching import Batch, collate
 from ..inputs.encoding import Encoding, Signal
 from ..inputs.sounds import Sound, feature_extractor_of
-from ..surgery.autocast import without_autocast
 from ..surgery.clone import override_forward
-from ..surgery.pool import private_clone
 from .audio import AudioClassification
 from .base import Task, TaskName
 from .model import Model
-from .seq2seq import Seq2Seq, call_decoder
+from .seq2seq import Seq2Seq, call_decoder, encoder_states
 from .targets import Target
 
 __all__ = ["CTC", "Emitted", "EmittedToken", "SpeechSeq2Seq"]
@@ -35,15 +33,6 @@ class SpeechSeq2Seq(Seq2Seq):
     processor_class = AutoProcessor
     peft_type = ""
     hears = True
-
-    def __init__(self, labels: tuple[str, ...] = (), tokenizer: Any = None) -> None:
-        super().__init__(labels, self.tokenizer_of(tokenizer))
-        self.processor = tokenizer
-
-    @classmethod
-    def tokenizer_of(cls, reader: Any) -> Any:
-        """Return the tokenizer of a processor."""
-        return getattr(reader, "tokenizer", reader)
 
     @property
     def rate(self) -> int | None:
@@ -62,20 +51,13 @@ class SpeechSeq2Seq(Seq2Seq):
     def read_signal(self, model: Model, sound: Sound) -> Signal:
         """Return what the feature extractor makes of a sound, with the seconds of each frame of the encoder."""
         inputs = _extracted(self.processor, model, sound)
-        with torch.inference_mode(), without_autocast(inputs):
-            states = self._encoded(model, next(iter(inputs.values()))[None].to(model.device))
+        count = encoder_states(model, next(iter(inputs.values()))[None].to(model.device)).shape[1]
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
-        count = states.shape[1]
         step = 0.0 if seconds is None else seconds / count
         times = tuple((i * step, (i + 1) * step) for i in range(count))
-        return Signal(tuple(tuple(v.shape) for v in inputs.values()), inputs, (0, 1, 0), times)
-
-    def _encoded(self, model: Model, values: Tensor) -> Tensor:
-        """Return the encoder's states of a sound, (1, S, H)."""
-        encoder: Any = private_clone(model.reference).get_encoder()
-        states: Tensor = encoder(values)[0]
-        return states
+        shapes = tuple(tuple(v.shape) for v in inputs.values())
+        return Signal(shapes, inputs, (0, 1, 0), times, sound)
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
@@ -93,8 +75,7 @@ class SpeechSeq2Seq(Seq2Seq):
         mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
         more = {"source_mask": mask}
         if encode_sources:
-            with torch.inference_mode(), without_autocast({"source": source}):
-                more["encoder_states"] = self._encoded(model, source)  # (1, S, H)
+            more["encoder_states"] = encoder_states(model, source)  # (1, S, H)
         else:
             more["source"] = source
         return Batch(batch.inputs | more, batch.mask, encodings, indices)
@@ -114,11 +95,6 @@ class CTC(AudioClassification):
     generates = True
     hears = True
     per_frame = True
-
-    @classmethod
-    def tokenizer_of(cls, reader: Any) -> Any:
-        """Return the tokenizer of a processor."""
-        return getattr(reader, "tokenizer", reader)
 
     @classmethod
     def of(cls, model: nn.Module, labels: Sequence[str] | None = None, tokenizer: Any = None) -> "CTC":

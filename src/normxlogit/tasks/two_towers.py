@@ -129,7 +129,7 @@ class TwoTowers(Task):
         if not isinstance(item, str) and not _is_picture(item):
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
         side: Literal["text", "vision"] = "text" if isinstance(item, str) else "vision"
-        reader = getattr(self.tokenizer, self.sides[side], None)
+        reader = getattr(self.processor, self.sides[side], None)
         if reader is None:
             raise InputError(f"the processor has no {self.sides[side]}: pass the model's own, AutoProcessor's")
         return Tower(cast(PreTrainedModel, model), side), reader
