@@ -9,10 +9,11 @@ from ..errors import InputError, MethodError
 from ..methods import list_methods
 from ..results.nearest import nearest
 
-__all__ = ["checked_arguments"]
+__all__ = ["checked_arguments", "checked_methods"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Class = TypeVar("Class", bound=type)
 
 PAIR = "a pair of texts is a tuple: explainer((text, text_pair))"
 BATCHES = "Explainer(..., batch_tokens=...) says how many tokens are read at once"
@@ -76,6 +77,16 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return checked
+
+
+def checked_methods(kind: Class) -> Class:
+    """Check the arguments of a class's public methods, its constructor and its call as `checked_arguments` does."""
+    for name, member in list(vars(kind).items()):
+        if isinstance(member, classmethod):
+            setattr(kind, name, classmethod(checked_arguments(member.__func__)))
+        elif inspect.isfunction(member) and (name in ("__init__", "__call__") or not name.startswith("_")):
+            setattr(kind, name, checked_arguments(member))
+    return kind
 
 
 def _unknown(name: str, key: str, keywords: Iterable[str], arguments: Mapping[str, Any]) -> InputError | MethodError:

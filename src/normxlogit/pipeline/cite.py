@@ -36,25 +36,19 @@ def cite(
     documents: Any,
     *,
     method: Method,
-    messages: Prompt | None = None,
-    answer: str | None = None,
-    system: str | None = None,
-    max_new_tokens: int = 200,
     verify: int | Literal["auto"] = 0,
+    **prompt: Any,
 ) -> Citations:
     """Find the sentences of documents that each sentence of an answer rests on.
 
     Args:
         model: A causal language model.
-        question: The question; None with `messages`.
+        question: As in `ask`, like `documents`.
         documents: What `normxlogit.inputs.documents.documents_by_name` takes.
         method: How the sources are scored.
-        messages: A prompt of the caller's own instead of the question; `documents` are then spans of it by name.
-        answer: An answer that was written elsewhere; None lets the model answer.
-        system: What the system message says; none by default.
-        max_new_tokens: Most tokens to write.
         verify: For how many of the first sources the loss of the answer without them is measured, a pass each; "auto"
             measures until the others can no longer come first.
+        **prompt: The other arguments of `ask`.
 
     Raises:
         InputError: If there is no question or document, or they leave no room for an answer.
@@ -62,9 +56,7 @@ def cite(
     """
     if verify not in (0, "auto"):
         verify = counted(verify, "verify")
-    completed = ask(
-        model, question, documents, messages=messages, answer=answer, system=system, max_new_tokens=max_new_tokens
-    )
+    completed = ask(model, question, documents, **prompt)
     sources = explain_sources(model, completed, Options(method=method), completed.named_sources, "sentence")
     measured = {} if verify == 0 else _lost(model, completed, sources, None if verify == "auto" else int(verify))
     return Citations(**vars(sources), question=question or "", verified=measured)
@@ -84,12 +76,12 @@ def ask(
 
     Args:
         model: A causal language model.
-        question: As in `cite`.
-        documents: As in `cite`.
-        messages: As in `cite`.
-        answer: As in `cite`.
-        system: As in `cite`.
-        max_new_tokens: As in `cite`.
+        question: The question; None with `messages`.
+        documents: What `normxlogit.inputs.documents.documents_by_name` takes; with `messages` spans of them by name.
+        messages: A prompt of the caller's own instead of the question.
+        answer: An answer that was written elsewhere; None lets the model answer.
+        system: What the system message says; none by default.
+        max_new_tokens: Most tokens to write.
 
     Raises:
         InputError: If there is no question or document, they leave no room for an answer, or it is empty.

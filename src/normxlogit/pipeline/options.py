@@ -7,11 +7,12 @@ from typing import TypedDict, get_args
 from ..errors import InputError, MethodError, TargetError
 from ..inputs.encoder import LongText
 from ..methods import Method, method_named
+from ..methods.defaults import default_methods
 from ..models.layers import Layers
 from ..tasks.positions import Position
 from ..tasks.targets import Choice, TargetSpec, is_choice
 
-__all__ = ["CompletionOptions", "ExplainOptions", "Options", "check_comparison"]
+__all__ = ["CompletionOptions", "ExplainOptions", "Options", "compared_methods"]
 
 
 class ExplainOptions(TypedDict, total=False):
@@ -104,17 +105,19 @@ class Options:
             raise TargetError(f"{len(self.targets)} targets for {inputs} inputs; targets= takes one for each")
 
 
-def check_comparison(methods: object, target: object) -> None:
-    """Refuse comparisons of anything but methods on one target.
+def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
+    """Return the methods of a comparison, by default those that are shown.
 
     Raises:
         MethodError: If there is no list of methods.
         TargetError: If several targets are given.
     """
+    methods = default_methods("shown") if methods is None else methods
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
         raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'lime']")
     if target is not None and not is_choice(target):
         raise TargetError("methods are compared on one target: a name or an index")
+    return methods
 
 
 def _listed(targets: object) -> list[Choice]:
