@@ -37,9 +37,6 @@ class Limits:
         Args:
             text: What was typed.
             what: What an error calls it.
-
-        Raises:
-            InputError: If it is empty, too long or holds half a character.
         """
         if not text or not text.strip():
             raise InputError(f"the {what} is empty: type at least one character other than white space")
@@ -57,9 +54,6 @@ class Limits:
 
         Args:
             names: Names with settings, as everywhere; spaces around them do not count.
-
-        Raises:
-            MethodError: If there is none or too many, one does not exist, or a setting is too large.
         """
         methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
         if not methods:

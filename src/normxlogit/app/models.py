@@ -39,10 +39,6 @@ class LoadedModels:
 
         Args:
             name: Hub name or folder; empty for the first.
-
-        Raises:
-            InputError: If there is no such model.
-            UnsupportedModelError: If it has no head of a supported kind.
         """
         name = (name or "").strip()
         if name in ("", self.name):

@@ -191,9 +191,6 @@ def listen(host: str, port: int) -> socket.socket:
     Args:
         host: The address.
         port: The port; 0 for any that is free.
-
-    Raises:
-        InputError: If it is taken or not this machine's.
     """
     listener: socket.socket | None = None
     try:

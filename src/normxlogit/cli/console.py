@@ -125,11 +125,7 @@ def deliver_result(result: Any, kind: Format, output: Path | None) -> None:
 
 
 def format_for(output: Path | None) -> Format:
-    """Return the format that a file's name asks for.
-
-    Raises:
-        InputError: If it asks for one that is not written.
-    """
+    """Return the format that a file's name asks for."""
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in _SUFFIXES:
         raise InputError(f"cannot write {suffix} files; end --output in .json, .html, .csv or .txt, or give --format")
@@ -137,11 +133,7 @@ def format_for(output: Path | None) -> Format:
 
 
 def check_output(output: Path | None, *read: Path | None) -> None:
-    """Refuse to write over a file that is read.
-
-    Raises:
-        InputError: If the output is one of them, under whatever name.
-    """
+    """Refuse to write over a file that is read."""
     if output is not None and output.exists():
         for source in read:
             if source is not None and source.exists() and output.samefile(source):
@@ -149,11 +141,7 @@ def check_output(output: Path | None, *read: Path | None) -> None:
 
 
 def check_run_output(output: Path | None, folder: str) -> None:
-    """Refuse to write over what a corpus run wrote.
-
-    Raises:
-        InputError: If the output is the manifest, a shard or a file of errors.
-    """
+    """Refuse to write over what a corpus run wrote."""
     if output is None:
         return
     path, run = output.resolve(), Path(folder).resolve()
@@ -162,11 +150,7 @@ def check_run_output(output: Path | None, folder: str) -> None:
 
 
 def check_folder(output: Path | None) -> None:
-    """Refuse a folder that results cannot be written to, before any work; it is not made yet.
-
-    Raises:
-        InputError: If it is a file, lies in one, or may not be written to.
-    """
+    """Refuse a folder that results cannot be written to, before any work; it is not made yet."""
     if output is None:
         return
     existing = next((path for path in (output, *output.parents) if path.exists()), Path("."))
@@ -177,11 +161,7 @@ def check_folder(output: Path | None) -> None:
 
 
 def layers_of(layers: str | None) -> "Layers":
-    """Return the layers of a command line.
-
-    Raises:
-        InputError: If they are neither "all" nor numbers.
-    """
+    """Return the layers of a command line."""
     if layers is None:
         return None
     if layers == "all":

@@ -370,11 +370,7 @@ def _examples(
 
 
 def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
-    """Read NAME:DATASET=FOLDER, or NAME:DATASET.
-
-    Raises:
-        InputError: If an entry has another form.
-    """
+    """Read NAME:DATASET=FOLDER, or NAME:DATASET."""
     checkpoints: list[tuple[str, str, str | None]] = []
     for entry in entries or []:
         name, colon, sources = entry.partition(":")

@@ -180,11 +180,7 @@ def load(model: str | None, device: str, dtype: str | None, gguf_file: str | Non
 
 
 def required(value: str, what: str) -> None:
-    """Check that an option without a default was given.
-
-    Raises:
-        InputError: If it was not.
-    """
+    """Check that an option without a default was given."""
     if not value.strip():
         raise InputError(what)
 
@@ -193,21 +189,13 @@ NO_LANGUAGE_MODEL = "name a language model with --model; the model in the packag
 
 
 def check_targets(targets: list[str] | None, all_labels: bool) -> None:
-    """Check that targets are named in one way.
-
-    Raises:
-        TargetError: If they are named in two.
-    """
+    """Check that targets are named in one way."""
     if targets and all_labels:
         raise TargetError("--target names labels and --all-labels takes them all: give one of the two")
 
 
 def methods_of(methods: str) -> list["Method"]:
-    """Return the methods of a command line with their settings.
-
-    Raises:
-        InputError: If there is none.
-    """
+    """Return the methods of a command line with their settings."""
     from ..evaluation.runs import all_methods
     from ..methods import method_named
 

@@ -87,9 +87,6 @@ def summarize_answers(run: RunTables, top: int) -> AnswerSummary:
     Args:
         run: The run.
         top: Documents and answers in each list.
-
-    Raises:
-        DataError: If its method has no shares of the documents.
     """
     if run.ask("SELECT count(*) FROM shards WHERE bias IS NULL")[0][0]:
         raise DataError(f"{run.folder.place}: support needs scores that add up, such as frozen-gradient's")

@@ -57,11 +57,7 @@ class Manifest:
         return sum(getattr(done, what) for done in self.done.values())
 
     def refuse_changes(self, now: "Manifest", folder: str) -> None:
-        """Refuse to resume with another model, input or settings.
-
-        Raises:
-            DataError: If something changed; names it.
-        """
+        """Refuse to resume with another model, input or settings."""
         old_name, new_name = self.model["name"], now.model["name"]
         changes = [] if old_name == new_name else [f"by model {old_name!r}, not {new_name!r}"]
         for name in [*self.settings, *now.settings]:
@@ -142,11 +138,7 @@ class Folder:
             yield
 
     def read_manifest(self) -> Manifest | None:
-        """Return the folder's manifest, None if it is new.
-
-        Raises:
-            DataError: If it is not a manifest of this version.
-        """
+        """Return the folder's manifest, None if it is new."""
         path = self._at(MANIFEST)
         try:
             if not self.system.exists(path):
@@ -210,11 +202,7 @@ class Folder:
         return shards
 
     def refuse_inside(self, inputs: Any) -> None:
-        """Refuse an output folder inside an input folder: its shards would be input rows of the next run.
-
-        Raises:
-            DataError: If it is there.
-        """
+        """Refuse an output folder inside an input folder: its shards would be input rows of the next run."""
         if not self.local:
             return
         for name in [inputs] if isinstance(inputs, str | Path) else inputs if isinstance(inputs, Sequence) else ():
@@ -286,11 +274,7 @@ class Folder:
                 file.read_row_group(i).validate(full=True)
 
     def _noted(self, path: str) -> tuple[str, Done]:
-        """Return the run that a shard is of, and its contents.
-
-        Raises:
-            DataError: If the file cannot be read, or says neither.
-        """
+        """Return the run that a shard is of, and its contents."""
         with self._reading(path) as file:
             shard = dict(json.loads(file.schema_arrow.metadata[METADATA])["shard"])
             return str(shard["run"]), check(Done)(shard)
@@ -327,11 +311,7 @@ class Folder:
 
 
 def _lock(file: TextIO) -> None:
-    """Lock a file, which the system unlocks when the process ends, however it ends.
-
-    Raises:
-        BlockingIOError: If another process has locked it.
-    """
+    """Lock a file, which the system unlocks when the process ends, however it ends."""
     with suppress(ImportError):  # Windows
         import fcntl
 

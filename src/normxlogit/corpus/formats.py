@@ -158,11 +158,7 @@ def _arrow(file: Any, size: int) -> Reader:
 
 
 def _checked(batch: Any, columns: Sequence[str]) -> Any:
-    """Return some columns of a batch as a table.
-
-    Raises:
-        ArrowInvalid: If they are damaged, such as by text that is not UTF-8.
-    """
+    """Return some columns of a batch as a table."""
     table = arrow_module().Table.from_batches([batch]).select(list(columns))
     table.validate(full=True)
     return table
@@ -296,9 +292,6 @@ def _check_cells(arrow: Any, batch: Any) -> None:
     """Refuse a table between tabs in which a cell holds a tab and the end of a line.
 
     Such tables are mostly written without quoting, and then quotes in two rows make one cell of all between them.
-
-    Raises:
-        DataError: If there is such a cell.
     """
     contains = arrow.compute.match_substring
     for name, cells in zip(batch.schema.names, batch.columns, strict=True):
@@ -332,11 +325,7 @@ def rows_of_lines(lines: Iterable[bytes], kind: str) -> Iterator[Row]:
 
 
 def _check_utf8(start: bytes) -> None:
-    """Refuse text in two bytes a character, which would be read as characters between zeros.
-
-    Raises:
-        ValueError: If it begins as such text does.
-    """
+    """Refuse text in two bytes a character, which would be read as characters between zeros."""
     if start.startswith(UTF16) or b"\0" in start:
         raise ValueError("UTF-16, or no text at all; save it as UTF-8")
 
@@ -370,11 +359,7 @@ def row_blocks(rows: Iterable[Row], columns: Sequence[str], fraction: Callable[[
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:
-    """Refuse names that no column has, or several.
-
-    Raises:
-        DataError: If there is one.
-    """
+    """Refuse names that no column has, or several."""
     existing = list(names)
     for name in requested:
         if name not in existing:

@@ -30,9 +30,6 @@ class Halving:
             work: Does the work for some rows, and returns any number of results.
             rows: The rows.
             report: Called with a row that fails, and the reason.
-
-        Raises:
-            NormXLogitError: If the model is at fault, not single rows.
         """
         try:
             results = work(rows)

@@ -39,9 +39,6 @@ def run_local(worker: Worker, folder: Folder, run: str, shards: Iterator[Shard])
 
     Yields:
         Each shard that is written, and the share of the input read with it.
-
-    Raises:
-        DataError: If the model was changed meanwhile: the folder is of the model that it was begun with.
     """
     worker.model.refresh()
     begun_with = worker.model.copy

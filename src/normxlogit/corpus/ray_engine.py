@@ -57,9 +57,6 @@ def run_ray(
 
     Yields:
         Each shard that is written, in the order in which they are done, and the share of the input read with it.
-
-    Raises:
-        DataError: If Ray is missing, or the input can be read here only.
     """
     ray = optional_module("ray", "the engine 'ray' needs Ray: pip install 'normxlogit[scale]'")
     optional_module("ray.data", "the engine 'ray' needs Ray Data: pip install 'normxlogit[scale]'")

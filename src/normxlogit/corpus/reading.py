@@ -74,9 +74,6 @@ def open_source(inputs: Any, kind: str | None = None) -> Source:
             that `save_to_disk` wrote; a list of these; a `datasets.Dataset`; a table of pandas, Polars or Arrow; or an
             iterable of mappings such as {"text": "..."}, which is read once.
         kind: The format, where a name does not tell it.
-
-    Raises:
-        DataError: If there is no such file, or its format is not known.
     """
     if kind is not None and kind not in FORMATS:
         raise DataError(f"no format {kind!r}; there are {', '.join(FORMATS)}")
@@ -156,11 +153,7 @@ class File:
 
     @contextmanager
     def reader(self) -> Iterator[Reader]:
-        """Open the file.
-
-        Raises:
-            DataError: If it cannot be read, here or inside the block; names the file.
-        """
+        """Open the file."""
         import fsspec
 
         packing = fsspec.utils.infer_compression(self.path)
@@ -208,11 +201,7 @@ def _reason(error: Exception) -> str:
 
 
 def _files(name: str, kind: str | None) -> list[File]:
-    """Return the files of a path, a pattern, a folder or a URL.
-
-    Raises:
-        DataError: If there is none, or one has no known format.
-    """
+    """Return the files of a path, a pattern, a folder or a URL."""
     import fsspec
 
     try:

@@ -202,11 +202,7 @@ def attribute(
 
 
 def _resume(folder: Folder, manifest: Manifest) -> bool:
-    """Note the shards that earlier runs have written, and return whether these are all.
-
-    Raises:
-        DataError: If the folder was made of something else, and holds results.
-    """
+    """Note the shards that earlier runs have written, and return whether these are all."""
     before = folder.read_manifest()
     if before is None:
         return False
@@ -223,11 +219,7 @@ def _resume(folder: Folder, manifest: Manifest) -> bool:
 def _of_completions(
     prompts: bool, completion: str | None, max_new_tokens: int | None, answer: str | None, documents: str | None
 ) -> tuple[str | None, str | None]:
-    """Return the column of completions or answers, and that of the documents of answers.
-
-    Raises:
-        InputError: If these arguments do not go together.
-    """
+    """Return the column of completions or answers, and that of the documents of answers."""
     if answer is None:
         if documents is not None:
             raise InputError("documents are for answers: give answer_column, too")
@@ -257,11 +249,7 @@ def _default_method(explainer: Explainer, layers: Layers) -> Method:
 
 
 def _check_results(manifest: Manifest, folder: Folder) -> None:
-    """Refuse a run in which no row has a result: the settings are at fault, not the rows.
-
-    Raises:
-        DataError: If there are rows, and this is so; with the first reason.
-    """
+    """Refuse a run in which no row has a result: the settings are at fault, not the rows."""
     rows = manifest.count("rows")
     if rows and rows == manifest.count("errors"):
         row, reason = folder.first_error(manifest)
@@ -275,9 +263,6 @@ def _progress_of(
 
     Yields:
         The progress after each shard.
-
-    Raises:
-        DataError: If more rows have no result than are allowed.
     """
     noted = time.monotonic()
     with closing(results):  # type: ignore[type-var]

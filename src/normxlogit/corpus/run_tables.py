@@ -66,9 +66,6 @@ class RunTables:
 
         Args:
             schema: The columns to read and their types; by default all.
-
-        Raises:
-            DataError: If a file is damaged.
         """
         dataset = optional_module("pyarrow.dataset", "")
         options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)

@@ -96,11 +96,7 @@ class Shard:
 
 
 def choose_columns(source: Source, columns: InputColumns) -> InputColumns:
-    """Check the columns against the input, and choose that of the texts where none was named.
-
-    Raises:
-        DataError: If a column does not exist, or a kept one has the name of a column of the results.
-    """
+    """Check the columns against the input, and choose that of the texts where none was named."""
     names = source.names()
     chosen = columns
     if not columns.text:
@@ -170,9 +166,6 @@ def left_shards(
         size: Rows of a shard.
         done: The shards that are written.
         skipped: Called with the share of the input that is done.
-
-    Raises:
-        DataError: If rows have changed, or there are fewer than before.
     """
     unseen, rows = set(done), 0
     for shard in read_shards(source, columns, size):
@@ -273,11 +266,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def _text(value: Any, name: str) -> str:
-    """Return a value as text.
-
-    Raises:
-        ValueError: If it is not text.
-    """
+    """Return a value as text."""
     if value is None:
         raise ValueError(f"no text: column {name!r} is null")
     if not isinstance(value, str | bytes):
@@ -291,11 +280,7 @@ def _text(value: Any, name: str) -> str:
 
 
 def _prompt(value: Any, name: str) -> str:
-    """Return a text as it is, and chat messages as JSON.
-
-    Raises:
-        ValueError: If it is neither.
-    """
+    """Return a text as it is, and chat messages as JSON."""
     if isinstance(value, str):
         return _text(value, name)
     if value is None:
@@ -309,11 +294,7 @@ def _prompt(value: Any, name: str) -> str:
 
 
 def _documents(value: Any, name: str) -> str:
-    """Return documents as JSON of texts by name.
-
-    Raises:
-        ValueError: If they are none.
-    """
+    """Return documents as JSON of texts by name."""
     if isinstance(value, Mapping):  # a struct of Arrow has the fields of all rows, null where one has none
         value = {key: document for key, document in value.items() if document is not None}
     try:

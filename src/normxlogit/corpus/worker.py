@@ -166,14 +166,7 @@ class ShardWorker:
 
 
 def _check_settings(model: TaskModel, settings: Settings) -> None:
-    """Refuse what would be wrong in every row, before anything is written.
-
-    Raises:
-        InputError: If there are to be words, and the tokenizer reports no character offsets.
-        UnsupportedModelError: If the model is not one of texts.
-        TargetError: If the target or the contrast is none of the model's.
-        MethodError: If the model has no such layer.
-    """
+    """Refuse what would be wrong in every row, before anything is written."""
     model.task.check_explains_inputs(model)
     model.refresh()
     if model.task.compares or not model.task.reads_tokens:

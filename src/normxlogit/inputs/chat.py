@@ -60,9 +60,6 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
 
     Args:
         prompts: A text or messages, or any iterable of these.
-
-    Raises:
-        InputError: If one of several is neither.
     """
     if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
         return [prompts], True  # type: ignore[list-item]  # refused where it is read
@@ -84,9 +81,6 @@ def read_prompt(tokenizer: Any, prompt: Prompt) -> ReadPrompt:
     Args:
         tokenizer: Has the template; a processor, where pictures are read.
         prompt: A text or messages.
-
-    Raises:
-        InputError: If it is neither, or there is no template, or it refuses the messages, or a picture cannot be read.
     """
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)

@@ -57,9 +57,6 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
 
     Returns:
         One text, or one for each page of a PDF, called "report.pdf, page 3".
-
-    Raises:
-        DataError: If it cannot be read, is not UTF-8 (HTML: or in the encoding that it names), or pypdf is missing.
     """
     path = Path(path)
     name = path.name if name is None else name
@@ -75,11 +72,7 @@ def read_file(path: str | PathLike[str], name: str | None = None) -> dict[str, s
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the documents in a folder and its subfolders, without hidden files and folders.
-
-    Raises:
-        DataError: If there is none.
-    """
+    """Return the documents in a folder and its subfolders, without hidden files and folders."""
     files = sorted(
         file
         for file in folder.rglob("*")
@@ -102,11 +95,7 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
 
 
 def decoded(content: bytes, name: str) -> str:
-    """Decode UTF-8 text, with line feeds as line ends.
-
-    Raises:
-        DataError: If it is not UTF-8 text.
-    """
+    """Decode UTF-8 text, with line feeds as line ends."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

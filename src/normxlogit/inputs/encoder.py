@@ -79,9 +79,6 @@ class Encoder:
             long_text: What to do beyond the model's length: "truncate" explains the first window and notes it,
                 "window" encodes it whole, to be read in windows, "error" raises.
             max_length: Read at most this many tokens, if fewer than the model reads.
-
-        Raises:
-            InputError: If a text is empty, no string, too long, or a pair for a model of single texts.
         """
         return self._encode(read_texts(texts)[0], long_text, max_length)
 
@@ -209,9 +206,6 @@ class Encoder:
         Args:
             text: May be empty where the tokenizer puts a token before every text.
             special: Whether the tokenizer adds its special tokens; a chat template has written them already.
-
-        Raises:
-            InputError: If there is no token, or the text is not a string.
         """
         if not isinstance(text, str):
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")

@@ -40,9 +40,6 @@ def counted(number: Any, name: str) -> int:
     Args:
         number: The count.
         name: What to call it in the error.
-
-    Raises:
-        InputError: If it is not a whole number from 1.
     """
     try:
         count = 0 if isinstance(number, bool) else operator.index(number)
@@ -54,11 +51,7 @@ def counted(number: Any, name: str) -> int:
 
 
 def _text_column(inputs: Any) -> Any:
-    """Return the only column of texts of a table or a mapping, and anything else as it is.
-
-    Raises:
-        InputError: If there are several, or none.
-    """
+    """Return the only column of texts of a table or a mapping, and anything else as it is."""
     names: Any
     if isinstance(inputs, Mapping):
         names = list(inputs)
@@ -108,11 +101,7 @@ def _plain(value: Any) -> Any:
 
 
 def _decoded(part: Any, index: int) -> Any:
-    """Return bytes as text, and anything else as it is.
-
-    Raises:
-        InputError: If they are not UTF-8.
-    """
+    """Return bytes as text, and anything else as it is."""
     part = _plain(part)
     if not isinstance(part, bytes | bytearray | memoryview):
         return part

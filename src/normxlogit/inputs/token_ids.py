@@ -40,10 +40,6 @@ def read_token_ids(
         tokenizer: Knows the special tokens and how tokens read.
         vocabulary: How many token ids the model knows, None if that is not known.
         model_inputs: The inputs that the model reads, None if that is not known.
-
-    Raises:
-        InputError: If there are no token ids, a row is all padding or has a hole, rows differ in length, values are
-            no whole numbers, an id is unknown, or the model does not read a field.
     """
     if not isinstance(encoded, Mapping):
         raise InputError(f"encoded input is a mapping, what a tokenizer returns, not {type(encoded).__name__}")
@@ -112,9 +108,6 @@ def check_ids(ids: Sequence[int], vocabulary: int | None, where: str) -> None:
         ids: The token ids.
         vocabulary: How many ids the model knows, None if that is not known.
         where: What they are of, for the message.
-
-    Raises:
-        InputError: If one is negative or too large.
     """
     if min(ids, default=0) < 0 or (vocabulary is not None and max(ids, default=0) >= vocabulary):
         wrong = next(i for i in ids if i < 0 or (vocabulary is not None and i >= vocabulary))

@@ -24,9 +24,6 @@ def baseline_vectors(request: Request, vectors: Tensor, baseline: Baseline) -> T
 
     Returns:
         (B, T, H).
-
-    Raises:
-        MethodError: If the tokenizer has no mask token.
     """
     if baseline == "zero":
         return torch.zeros_like(vectors)

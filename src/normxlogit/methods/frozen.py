@@ -158,11 +158,7 @@ class FrozenGradient(Method):
         return _with_bias(values, sink, contributions.answer, contributions.sinks, parts)
 
     def _check_both(self, layers: Layers) -> None:
-        """Refuse settings that encoder-decoder models do not support.
-
-        Raises:
-            MethodError: If the settings are not for such models.
-        """
+        """Refuse settings that encoder-decoder models do not support."""
         if self.baseline != "zero" or layers is not None:
             raise MethodError(
                 f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "

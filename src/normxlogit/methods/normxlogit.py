@@ -20,11 +20,7 @@ PAPER = "NormXLogit (EMNLP 2025)"
 
 
 def input_norm(request: Request, norm_of: NormOf) -> Tensor:
-    """Return the L2 norm of each token's input embedding, (B, T).
-
-    Raises:
-        UnsupportedModelError: If the model has no table of word embeddings and their norm is needed.
-    """
+    """Return the L2 norm of each token's input embedding, (B, T)."""
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":
         model = request.model

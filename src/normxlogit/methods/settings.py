@@ -38,11 +38,7 @@ class Setting:
 
 @cache
 def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
-    """Return the settings that a constructor declares, in its order.
-
-    Raises:
-        TypeError: If a setting has no type or no default.
-    """
+    """Return the settings that a constructor declares, in its order."""
     try:
         hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
     except NameError as error:
@@ -77,11 +73,7 @@ def check(setting: Setting, value: Any) -> Any:
 
 
 def split_settings(text: str) -> list[str]:
-    """Split the settings after a method's name at their commas; those in brackets belong to a value.
-
-    Raises:
-        ValueError: If a bracket is not closed or was not opened.
-    """
+    """Split the settings after a method's name at their commas; those in brackets belong to a value."""
     parts, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -142,11 +134,7 @@ def _refusal(setting: Setting, value: Any) -> ValueError:
 
 
 def _read(text: str, kind: Any) -> Any:
-    """Parse a text as one type.
-
-    Raises:
-        ValueError: If it is not of that type.
-    """
+    """Parse a text as one type."""
     if get_origin(kind) is tuple:
         return tuple(_read(part, get_args(kind)[0]) for part in text.split(LIST_MARK))
     if kind in (int, float, str):

@@ -63,9 +63,6 @@ class Adapter:
         Args:
             model: The base model.
             options: The caller's.
-
-        Raises:
-            InputError: If PEFT is not installed, or the adapter is not of this model.
         """
         peft = _peft(self.source)
         download_options = {name: options[name] for name in ("revision", "subfolder", "token") if name in options}
@@ -85,9 +82,6 @@ def read_adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool)
         source: Folder or hub name.
         options: The caller's, such as `revision`.
         allow_pickle: Allow weights that are not safetensors.
-
-    Raises:
-        InputError: If its files are missing or name no base model.
     """
     config = read_json(source, "adapter_config.json", options)
     if config is None:

@@ -30,9 +30,6 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
         model: A causal language model, or one that may not be.
         run: A pass over texts.
         shortest: Tokens of the shortest prefix whose last state is used.
-
-    Raises:
-        UnsupportedModelError: If quantisation changes states with every other token that is read.
     """
     proved = model.copy.causal_beside if run.batch.media else model.copy.causal
     longest = run.batch.mask.shape[1]

@@ -15,9 +15,6 @@ def device_named(device: torch.device | str) -> torch.device:
 
     Args:
         device: A device, its name, or `AUTO`.
-
-    Raises:
-        InputError: If there is no such device here.
     """
     if device == AUTO:
         accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None

@@ -61,9 +61,6 @@ class WordEmbeddings:
 
         Yields:
             What `run` is to replace in a pass in this block.
-
-        Raises:
-            UnsupportedModelError: At the end of the block, if the model did not look its ids up exactly once.
         """
         times = 0
 

@@ -86,11 +86,7 @@ class FrozenModel:
         return cached
 
     def vectors(self, batch: Batch) -> Tensor:
-        """Return the word embeddings of a batch, (B, T, H).
-
-        Raises:
-            UnsupportedModelError: If nothing can be put in their place.
-        """
+        """Return the word embeddings of a batch, (B, T, H)."""
         if self._embeddings is None:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} reads no word embeddings that could be replaced, so there is no path "

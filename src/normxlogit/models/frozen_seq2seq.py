@@ -137,11 +137,7 @@ class FrozenSeq2Seq(FrozenModel):
             return self.model.answer(inputs, position, rows, replace=words, on=network.model), leaf
 
     def _tables_of_sides(self) -> list[nn.Module]:
-        """Return the embedding tables of encoder and decoder, which may be one module.
-
-        Raises:
-            UnsupportedModelError: If there is none.
-        """
+        """Return the embedding tables of encoder and decoder, which may be one module."""
         module = cast(Any, self.module)
         tables = [table for side in (module.get_encoder(), module.get_decoder()) if (table := table_of(side))]
         if len(tables) != 2:
@@ -173,9 +169,6 @@ class FrozenSeq2Seq(FrozenModel):
 
         Yields:
             What `run` is to replace in a pass in this block.
-
-        Raises:
-            UnsupportedModelError: At the end of the block, if it did not look both up.
         """
         waiting = list(zip(_ids(inputs), vectors, strict=True))
 

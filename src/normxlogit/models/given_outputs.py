@@ -26,10 +26,6 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Mapping[str, Any], *, 
         batch: What it was given.
         outputs: What it returned.
         layers: Keep every layer's output.
-
-    Raises:
-        InputError: If the outputs hold no hidden states, or not those of this input, or NaN.
-        HeadMismatchError: If the head on these states does not give these logits.
     """
     states, logits = check_shapes(outputs, batch, per_token=model.task.per_token)
     model.refresh()
@@ -75,9 +71,6 @@ def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[
         outputs: What the model returned.
         batch: What it was given.
         per_token: Whether it answers at every token.
-
-    Raises:
-        InputError: If there are none, or they are of other texts.
     """
     states = states_of(outputs)
     logits = answer_of(outputs) if isinstance(outputs, Mapping) else None
@@ -92,11 +85,7 @@ def check_shapes(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[
 
 
 def check_layer_count(states: tuple[Tensor, ...], parts: Parts) -> None:
-    """Refuse a list of hidden states that was cut.
-
-    Raises:
-        InputError: If it is not the embedding layer's output and every layer's.
-    """
+    """Refuse a list of hidden states that was cut."""
     counted = parts.early_exit is None and parts.token_pooling is None and parts.layers is not None
     if counted and len(states) - 1 != parts.layers:
         raise InputError(
@@ -112,9 +101,6 @@ def check_same(batch: Batch, theirs: Tensor, ours: Tensor) -> None:
         batch: The inputs.
         theirs: A hidden state that the caller's outputs hold, (B, T, H).
         ours: The same one, computed from the inputs, (B, T, H).
-
-    Raises:
-        InputError: If they differ at a token.
     """
     if not states_are_of_these_inputs(batch.real(theirs), batch.real(ours)):
         raise InputError(

@@ -53,9 +53,6 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> tuple[int, ...]:
         read_at: As in `FrozenGradient`.
         count: How many layers the model has.
         first: The first layer that several of them begin with, 0 or 1.
-
-    Raises:
-        MethodError: If the model has no such layer.
     """
     if read_at == "middle":
         return (count // 2,)

@@ -137,11 +137,7 @@ def _adapter(source: str, options: Mapping[str, Any], *, allow_pickle: bool) -> 
 
 @contextmanager
 def _base_of(adapter: Adapter | None) -> Iterator[None]:
-    """Name the adapter in the error of a base model that cannot be loaded.
-
-    Raises:
-        InputError: In the place of the error about the base model.
-    """
+    """Name the adapter in the error of a base model that cannot be loaded."""
     try:
         yield
     except InputError as error:
@@ -151,11 +147,7 @@ def _base_of(adapter: Adapter | None) -> Iterator[None]:
 
 
 def _located(name: str | Path | None, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the folder or hub name to load from, and the options, for a GGUF file too.
-
-    Raises:
-        InputError: If there is no such model, or two GGUF files are named.
-    """
+    """Return the folder or hub name to load from, and the options, for a GGUF file too."""
     if name is None and options.get("gguf_file") is not None:
         name = str(options["gguf_file"])
         options = {key: value for key, value in options.items() if key != "gguf_file"}
@@ -194,9 +186,6 @@ def _one_line(source: str, part: str) -> Iterator[None]:
     Args:
         source: Where the model is.
         part: What is read.
-
-    Raises:
-        InputError: If anything goes wrong but memory.
     """
     try:
         yield
@@ -267,11 +256,7 @@ def _broken_file(source: str) -> str | None:
 
 
 def _check_weights(source: str, model: PreTrainedModel, info: Mapping[str, Any], added: Container[str] = ()) -> None:
-    """Refuse weights that are missing and therefore random, except those that an adapter has.
-
-    Raises:
-        InputError: If some weights were not in the checkpoint, or in another shape.
-    """
+    """Refuse weights that are missing and therefore random, except those that an adapter has."""
     unused = "pooler." if is_bare(model) else None  # an embedding model pools by itself
     missing = sorted(k for k in info["missing_keys"] if (unused is None or not k.startswith(unused)) and k not in added)
     mismatched = sorted(
@@ -296,9 +281,6 @@ def _check_layers(source: str, model: PreTrainedModel, info: Mapping[str, Any]) 
     """Refuse a checkpoint with more layers than its configuration counts: without them it gives other answers.
 
     Other weights that a model has no use for, such as the heads of its pretraining, change nothing.
-
-    Raises:
-        InputError: If there are such layers.
     """
     last: dict[str, list[int]] = {}
     for key in model.state_dict():
@@ -331,11 +313,7 @@ def _some(keys: list[str]) -> str:
 
 
 def _check_tokenizer(source: str, tokenizer: Any) -> None:
-    """Refuse the empty tokenizer that transformers builds when the files are missing.
-
-    Raises:
-        InputError: If it knows nothing but its special tokens.
-    """
+    """Refuse the empty tokenizer that transformers builds when the files are missing."""
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(
             f"{source} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be "

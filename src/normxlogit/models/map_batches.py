@@ -42,9 +42,6 @@ def run_batches(
 
     Yields:
         The places of each batch and the result of the work.
-
-    Raises:
-        InputError: If there is not enough memory for a single text, or the model cannot read it.
     """
     pad = _may_pad(model, encodings)
     lengths = sizes_of(encodings)

@@ -12,11 +12,7 @@ __all__ = ["check_words", "masks", "moved_position", "remove_tokens"]
 
 
 def check_words(model: TaskModel) -> None:
-    """Refuse a model of pictures or sounds, whose patches and frames cannot be removed like words.
-
-    Raises:
-        UnsupportedModelError: If it is one.
-    """
+    """Refuse a model of pictures or sounds, whose patches and frames cannot be removed like words."""
     if not model.task.reads_tokens:
         raise UnsupportedModelError(
             f"this method needs a text, whose tokens can be left out or replaced, and {type(model.module).__name__} "

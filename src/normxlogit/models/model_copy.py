@@ -127,11 +127,7 @@ class ModelCopy:
 
     @property
     def known_parts(self) -> Parts:
-        """The parts, known after the first batch.
-
-        Raises:
-            UnsupportedModelError: Before it.
-        """
+        """The parts, known after the first batch."""
         if self.parts is None:
             raise UnsupportedModelError("the model has not read anything yet")
         return self.parts

@@ -68,9 +68,6 @@ def compare(copy: ModelCopy, inputs: Mapping[str, Tensor], caller_inputs: Mappin
 
     Returns:
         Why they could not be compared, as a note on results; None where they were.
-
-    Raises:
-        HeadMismatchError: If they differ, also where only one is NaN or infinite.
     """
     with torch.inference_mode():
         actual = answer_of(private_clone(copy.module)(**inputs))
@@ -101,9 +98,6 @@ def reading(
         inputs: What it reads.
         gradients: Whether gradients are computed: then the failure may be of another kind, and is not changed.
         doing: What the model does with it.
-
-    Raises:
-        InputError: Instead of the model's own error, unless memory ran out.
     """
     try:
         yield

@@ -125,11 +125,7 @@ class TaskModel:
 
     @property
     def embeddings(self) -> WordEmbeddings:
-        """The word embeddings, which can be replaced in a pass.
-
-        Raises:
-            UnsupportedModelError: If the model has no table of them.
-        """
+        """The word embeddings, which can be replaced in a pass."""
         if not self.task.reads_tokens:
             raise UnsupportedModelError(
                 f"{type(self.module).__name__} reads no word embeddings, which this method works on; normxlogit, logat "
@@ -386,11 +382,7 @@ class TaskModel:
         return self._towers.setdefault(type(reader).__name__, made)
 
     def layer_count(self) -> int:
-        """Return L, the number of layers whose output the head can read.
-
-        Raises:
-            UnsupportedModelError: If the layers' outputs cannot be brought to the head.
-        """
+        """Return L, the number of layers whose output the head can read."""
         if self.parts.layers is None:
             _ = self.parts.head  # without one, its error says why
             raise UnsupportedModelError(

@@ -65,12 +65,7 @@ class SetFitForSequenceClassification(PreTrainedModel):
 
 
 def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
-    """Return the module and its tokenizer or processor, also from a pipeline, a `CrossEncoder` or a `SetFitModel`.
-
-    Raises:
-        InputError: If there is no module, or nothing that reads its inputs.
-        UnsupportedModelError: If its parts cannot be seen.
-    """
+    """Return the module and its tokenizer or processor, also from a pipeline, a `CrossEncoder` or a `SetFitModel`."""
     if (inner := _unpacked(model)) is not None:
         model, tokenizer = inner[0], tokenizer or inner[1]
     module = model
@@ -104,11 +99,7 @@ def _described(reader: Any) -> str:
 
 
 def _unpacked(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
-    """Return the task model and the tokenizer of a `CrossEncoder` or a `SetFitModel`; None for anything else.
-
-    Raises:
-        UnsupportedModelError: If it does more than these do.
-    """
+    """Return the task model and the tokenizer of a `CrossEncoder` or a `SetFitModel`; None for anything else."""
     body = getattr(model, "model_body", None)
     if body is not None and is_sentence_transformer(body):
         embedding = sentence_embedding(body)
@@ -125,11 +116,7 @@ def _unpacked(model: Any) -> tuple[nn.Module, PreTrainedTokenizerBase] | None:
 
 
 def _check_plain(model: Any, more: object) -> None:
-    """Refuse an object that computes more than its transformers model and its head.
-
-    Raises:
-        UnsupportedModelError: If it does.
-    """
+    """Refuse an object that computes more than its transformers model and its head."""
     if more:
         raise UnsupportedModelError(
             f"this {type(model).__name__} has modules or prompts around its model of transformers, which would be left "
@@ -148,11 +135,7 @@ def _limited(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokeni
 
 
 def _linear(setfit: Any) -> Callable[[Tensor], Tensor]:
-    """Return the head of a SetFit model: from vectors, (B, H), to logits, (B, C).
-
-    Raises:
-        UnsupportedModelError: If its head is neither a `SetFitHead` nor a logistic regression.
-    """
+    """Return the head of a SetFit model: from vectors, (B, H), to logits, (B, C)."""
     head: Any = setfit.model_head
     if hasattr(head, "linear") and hasattr(head, "temperature"):
         return lambda vector: head.linear(vector) / (head.temperature + head.eps)

@@ -117,9 +117,6 @@ def _generated(
         config: Settings of generation.
         options: Arguments of `generate` that are no settings.
         media_inputs: What else the model reads with a prompt, such as its pictures.
-
-    Raises:
-        InputError: If `generate` does not take the options, or fails on the prompts.
     """
     longest = max(map(len, texts))
     ids = torch.tensor([[model.pad_id] * (longest - len(t)) + t for t in texts], device=model.device)  # (B, P)

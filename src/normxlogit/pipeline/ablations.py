@@ -57,9 +57,6 @@ class Ablations:
 
         Returns:
             (N, G).
-
-        Raises:
-            InputError: If nothing of the prompt is left in one of them.
         """
         return np.stack(self._answers([tuple(row) for row in present.tolist()]))
 
@@ -108,9 +105,6 @@ def score_sources(method: Perturbation, ablations: Ablations, weights: Array, pr
         ablations: Measures the answer.
         weights: Which tokens are of which part, (K, G).
         prior: Scores the sources for a method that starts from another's scores.
-
-    Raises:
-        MethodError: If the method leaves out windows of several sources.
     """
     if isinstance(method, Occlusion) and method.window != 1:
         raise MethodError("occlusion over sources leaves out one at a time: window must be 1")

@@ -59,11 +59,7 @@ def _explain_one(model: TaskModel, task: Comparing, question: Alternatives, opti
 
 
 def _read(model: TaskModel, pairs: Sequence[tuple[str, str]], options: Options) -> list[tuple[ForwardPass, int]]:
-    """Read pairs of texts: the forward pass of each, and its row there.
-
-    Raises:
-        InputError: If they are to be read in windows.
-    """
+    """Read pairs of texts: the forward pass of each, and its row there."""
     if options.long_text == "window":
         raise InputError("choices are compared on the whole text each; long_text is 'truncate' or 'error' for them")
     encodings = model.encoder(list(pairs), long_text=options.long_text)

@@ -82,9 +82,6 @@ def ask(
         answer: An answer that was written elsewhere; None lets the model answer.
         system: What the system message says; none by default.
         max_new_tokens: Most tokens to write.
-
-    Raises:
-        InputError: If there is no question or document, they leave no room for an answer, or it is empty.
     """
     chat = bool(getattr(model.tokenizer, "chat_template", None))
     if messages is None:
@@ -108,11 +105,7 @@ def ask(
 
 
 def _read_answer(model: TaskModel, prompt: Prompt, answer: str, before: str) -> Completed:
-    """Encode a prompt with an answer; special tokens that end the answer are left out, others are read as their text.
-
-    Raises:
-        InputError: If the tokenizer makes special tokens of their text all the same.
-    """
+    """Encode a prompt and an answer; special tokens that end it are left out, others are read as their text."""
     tokenizer = private_tokenizer(model.tokenizer)
     special = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
     special = {token for token in special | set(tokenizer.all_special_tokens) if token}
@@ -132,9 +125,6 @@ def sentences_of_spans(prompt: Prompt, documents: Any) -> Spans:
     Args:
         prompt: A text, or messages.
         documents: Spans by name: (start, end) in characters of a text, (message, start, end) of messages.
-
-    Raises:
-        InputError: If a document is not a span, or holds no sentence.
     """
     if not isinstance(documents, Mapping) or not documents:
         raise InputError("with messages, documents are spans of them by name, as in {'notes': (0, 12, 480)}")
@@ -166,9 +156,6 @@ def question_prompt(
 
     Returns:
         The prompt, and the span of each sentence of each document in it, by names such as "notes.txt:3".
-
-    Raises:
-        InputError: If there is no question, or no document with a sentence.
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty")

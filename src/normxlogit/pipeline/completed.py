@@ -77,11 +77,7 @@ class Completed:
         return None if contents is None else tuple(MessageSpan(c.role, c.start, c.end) for c in contents)
 
     def sequenced(self) -> Sequenced:
-        """Return prompt and completion as characters and as tokens, of an encoder-decoder model `joined`.
-
-        Raises:
-            InputError: If the tokenizer gives no offsets.
-        """
+        """Return prompt and completion as characters and as tokens, of an encoder-decoder model `joined`."""
         joined = self.joined()
         encoding = joined.encoding
         if encoding.offsets is None or encoding.text is None:
@@ -101,9 +97,6 @@ class Completed:
         Args:
             sources: Character spans (start, end) of the prompt; of a prompt of messages (message, start, end), counted
                 in the message's content.
-
-        Raises:
-            InputError: If a source is not a span of the prompt, or two overlap.
         """
         if sources is None:
             return self

@@ -194,11 +194,7 @@ def _in_halves(one: Explained, explain: Callable[[Explained], GenerationAttribut
 
 
 def _with_source(model: TaskModel, one: Explained) -> GenerationAttribution:
-    """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both.
-
-    Raises:
-        MethodError: If the method backpropagates through the model and does not know of two sides.
-    """
+    """Explain a completion of an encoder-decoder model: by its source too, if the method backpropagates to both."""
     method = one.options.method
     if not isinstance(method, FrozenGradient):
         if method.needs_grad:

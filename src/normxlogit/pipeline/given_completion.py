@@ -35,11 +35,6 @@ def explain_generation(
         inputs: What `generate` was given: token ids and, if padded, their mask.
         outputs: What it returned, with sequences, hidden states and logits.
         options: The options, with a method that reads each token's own states.
-
-    Raises:
-        InputError: If the outputs lack something, are of several beams, or are not of these inputs.
-        HeadMismatchError: If the head on the hidden states does not give the logits.
-        MethodError: If the method needs a pass of its own.
     """
     model.refresh()
     if not options.method.info.tokenwise:

@@ -96,22 +96,13 @@ class Options:
         return self if self.targets is None else replace(self, target=self.targets[index], targets=None)
 
     def check_count(self, inputs: int) -> None:
-        """Refuse a list of targets that does not fit the inputs.
-
-        Raises:
-            TargetError: If there are more or fewer.
-        """
+        """Refuse a list of targets that does not fit the inputs."""
         if self.targets is not None and len(self.targets) != inputs:
             raise TargetError(f"{len(self.targets)} targets for {inputs} inputs; targets= takes one for each")
 
 
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
-    """Return the methods of a comparison, by default those that are shown.
-
-    Raises:
-        MethodError: If there is no list of methods.
-        TargetError: If several targets are given.
-    """
+    """Return the methods of a comparison, by default those that are shown."""
     methods = default_methods("shown") if methods is None else methods
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not methods:
         raise MethodError("methods= takes a list of one method or more, such as ['normxlogit', 'lime']")

@@ -71,11 +71,7 @@ def explain_written(model: TaskModel, prompts: Any, completions: Any, options: O
 
 
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
-    """Return a list with one value for each of several prompts.
-
-    Raises:
-        InputError: If there are more or fewer.
-    """
+    """Return a list with one value for each of several prompts."""
     if values is None and name != "completion":
         return [None] * count
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):

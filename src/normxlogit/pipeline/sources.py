@@ -124,11 +124,7 @@ def explain_sources(
 
 
 def sources_and_parts(completed: Completed, sources: SourceSpec, parts: PartSpec) -> tuple[list[Piece], list[Piece]]:
-    """Return the sources of a prompt and the parts of its answer.
-
-    Raises:
-        InputError: If there is no such source or part, or the prompt holds none.
-    """
+    """Return the sources of a prompt and the parts of its answer."""
     sequence = completed.sequenced()
     source_pieces, part_pieces = prompt_sources(sequence, sources), answer_parts(sequence, parts)
     if not source_pieces:

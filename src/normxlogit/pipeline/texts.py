@@ -73,11 +73,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Attributi
 
 
 def _explain_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain encodings in batches, those beyond the model's length in windows.
-
-    Raises:
-        InputError: If one is too long and windows are not requested.
-    """
+    """Explain encodings in batches, those beyond the model's length in windows."""
     results: dict[int, Attribution] = {}
     limit = model.encoder.limit
     groups: dict[Any, list[int]] = {}  # signals of one shape are read together; texts are padded
@@ -116,9 +112,6 @@ def explain_outputs(
         inputs: What it was given.
         outputs: What it returned, with hidden states.
         options: What is explained.
-
-    Raises:
-        InputError: If the outputs are not those of these inputs, or lack something.
     """
     model.refresh()
     model.task.check_explains_inputs(model)

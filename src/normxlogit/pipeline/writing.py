@@ -73,9 +73,6 @@ def opened(model: TaskModel, prompt: Prompt) -> Completed:
     Args:
         model: A causal language model.
         prompt: A text or chat messages.
-
-    Raises:
-        InputError: If it is empty or leaves no room.
     """
     encoding, read = _read_prompt(model, prompt)
     limit = model.encoder.limit
@@ -140,11 +137,7 @@ def generation_config(
 
 
 def _token_ids(model: TaskModel, completion: Sequence[int]) -> list[int]:
-    """Return the token ids of a completion as plain numbers.
-
-    Raises:
-        InputError: If they are none, or the model does not know one.
-    """
+    """Return the token ids of a completion as plain numbers."""
     try:
         if isinstance(completion, bytes | Mapping):
             raise TypeError

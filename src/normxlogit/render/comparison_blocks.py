@@ -73,9 +73,6 @@ def comparison_grid(results: Sequence[Attribution]) -> Grid:
 
     Args:
         results: One for each method, all of the same tokens.
-
-    Raises:
-        DataError: If there is no result, the texts differ, or a result has several labels or layers.
     """
     if not results:
         raise DataError("no results to show")

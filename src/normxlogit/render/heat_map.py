@@ -38,9 +38,6 @@ def heat_map(block: Grid) -> PlotFigure:
 
     Args:
         block: The table.
-
-    Raises:
-        DataError: If it has no column.
     """
     if not block.columns:
         raise DataError("no word or token to draw")

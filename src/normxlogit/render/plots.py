@@ -59,11 +59,6 @@ def plot_attribution(
         words: Whether to merge tokens to words; by default where the result has words.
         merge: How, see `Attribution.words`.
         greys: Whether coloured text is drawn in greys, what is negative underlined.
-
-    Raises:
-        DataError: If scores do not add up and a waterfall is asked for, words are and the result has none, or bars or
-            a waterfall are and there are several labels or layers: use `select` first.
-        InputError: If there is no such kind, or no word to draw.
     """
     if kind not in (None, *get_args(PlotKind)):
         raise InputError(f'kind must be "bars", "waterfall", "heatmap" or "text", not {kind!r}')
@@ -132,9 +127,6 @@ def plot_words(words: Sequence[WordTotal]) -> PlotFigure:
 
     Args:
         words: What `Attributions.top` returns.
-
-    Raises:
-        DataError: If there is none.
     """
     if not words:
         raise DataError("no words to show")

@@ -302,10 +302,6 @@ def naming(path: str | Path) -> Iterator[None]:
 
 
 def require(condition: bool, problem: str) -> None:
-    """Refuse fields that do not fit together.
-
-    Raises:
-        ValueError: If the condition does not hold.
-    """
+    """Refuse fields that do not fit together."""
     if not condition:
         raise ValueError(problem)

@@ -123,11 +123,7 @@ class Attributions(list[R], Exports):
         return type(self)(matches)
 
     def _right(self, gold: list[Any]) -> list[bool | None]:
-        """Return whether each prediction is the right label; None where a result has none, or its label is missing.
-
-        Raises:
-            InputError: If there is not one label for each result, or the results are of a regression.
-        """
+        """Return whether each prediction is the right label; None where a result has none, or its label is missing."""
         if len(gold) != len(self):
             raise InputError(f"{len(gold)} gold labels for {len(self)} results")
         predictions: list[Prediction | None] = [getattr(result, "prediction", None) for result in self]

@@ -142,11 +142,7 @@ def _arrow_type(kind: Kind) -> Any:
 
 
 def result_table(results: "Sequence[Result]") -> Any:
-    """Return results as an Arrow table, one row a result.
-
-    Raises:
-        DataError: If sources are among other results, or a text is not one that Parquet holds.
-    """
+    """Return results as an Arrow table, one row a result."""
     import pyarrow
 
     families = {result.kind in SOURCE_KINDS for result in results}
@@ -231,9 +227,6 @@ def result_states(table: Any) -> list[dict[str, Any]]:
 
     Args:
         table: An Arrow table of results.
-
-    Raises:
-        DataError: If it is of another version, a row is something else, or sources are there without their texts.
     """
     common = metadata_of(table.schema)
     of_sources = "part_scores" in table.column_names

@@ -145,9 +145,6 @@ def rank_agreement(first: Attribution, second: Attribution) -> float:
 
     Returns:
         From -1 to 1; NaN where there are fewer than two tokens, or one of the two scores them all alike.
-
-    Raises:
-        DataError: If the tokens differ, or there are several scores for each.
     """
     if first.tokens != second.tokens:
         raise DataError("rankings are compared on the same tokens, and these results have other ones")

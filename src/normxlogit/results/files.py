@@ -26,9 +26,6 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
     Yields:
         The path to write to.
-
-    Raises:
-        DataError: If the file cannot be written.
     """
     temporary: Path | None = None
     try:
@@ -87,9 +84,6 @@ def json_text(state: Any, *, ascii_only: bool = False) -> str:
     Args:
         state: Lists and dicts of strings, numbers, booleans and None.
         ascii_only: Whether to escape every character beyond ASCII.
-
-    Raises:
-        DataError: If the state holds something else, such as a number that is not finite.
     """
     try:
         text = json.dumps(state, ensure_ascii=ascii_only, allow_nan=False, indent=1)
@@ -108,11 +102,7 @@ def write_json(state: Any, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Return the content of a JSON file.
-
-    Raises:
-        DataError: If the file cannot be read or is not JSON.
-    """
+    """Return the content of a JSON file."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -44,9 +44,6 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
         labels: Index and name of every label that is known.
         tokens: Whether the labels are tokens of a vocabulary, of which numbers are always indices, and digits are where
             there is no such token.
-
-    Raises:
-        InputError: If a value is something else, or below 0 where it would be an index.
     """
     plain = [_plain(value) for value in values]
     index_of = {name: index for index, name in labels}
@@ -76,11 +73,7 @@ def read_gold(values: Sequence[Any], labels: Iterable[tuple[int, str]], *, token
 
 
 def _plain(value: Any) -> bool | int | float | Decimal | str | None:
-    """Return a value as Python's own type, None where it is missing.
-
-    Raises:
-        InputError: If it can be no label.
-    """
+    """Return a value as Python's own type, None where it is missing."""
     for unpack in ("as_py", "item"):  # of Arrow; of numpy and torch
         if hasattr(value, unpack):
             try:

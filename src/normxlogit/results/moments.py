@@ -40,9 +40,6 @@ def word_moments(
         words: The words of prompt and completion.
         prompt_tokens: How many tokens were not generated.
         layer: Which of several layers, counted from 0; None for scores without layers.
-
-    Raises:
-        DataError: If there are several layers and none is chosen.
     """
     scores = audio.scores if layer is None else audio.scores[:, layer]  # (G, n)
     if scores.ndim != 2:

@@ -64,9 +64,6 @@ def reading(open_file: Callable[[], Any], name: str | Path, advice: str = "") ->
 
     Yields:
         A `pyarrow.parquet.ParquetFile`.
-
-    Raises:
-        DataError: If it cannot be opened, or anything in it is not what the block expects; names the file.
     """
     parquet = optional_module("pyarrow.parquet", _NO_ARROW)
     arrow_errors = optional_module("pyarrow", _NO_ARROW).ArrowException

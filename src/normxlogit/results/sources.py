@@ -189,11 +189,7 @@ class Sources(Result):
 
 
 def check_merging(merge: str) -> None:
-    """Check the name of a way to merge the scores of a source's tokens.
-
-    Raises:
-        InputError: If it is unknown.
-    """
+    """Check the name of a way to merge the scores of a source's tokens."""
     if merge not in get_args(Merging):
         raise InputError(f"merge must be 'sum', 'max' or 'excess', not {merge!r}")
 

@@ -103,9 +103,6 @@ def prompt_sources(sequence: Sequenced, sources: SourceSpec) -> list[Piece]:
         sequence: The prompt with its completion.
         sources: "word", "sentence", "paragraph" or "message", without the chat template's text around the messages; or
             named spans of characters of the prompt.
-
-    Raises:
-        InputError: If the kind is unknown, or spans overlap, lie outside the prompt or hold no token.
     """
     if isinstance(sources, str):
         if sources not in get_args(SourceKind):
@@ -138,9 +135,6 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> list[Piece]:
         sequence: The prompt with its completion.
         parts: A token's index (negative from the end) or a list of them; a span of characters of the completion; each
             "token", "word", "sentence" or "paragraph"; or None for the whole answer as one part.
-
-    Raises:
-        InputError: If the answer has no such part.
     """
     first, last, shift = sequence.prompt_tokens, len(sequence.offsets), sequence.prompt_characters
     if parts is None:

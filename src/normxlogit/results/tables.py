@@ -127,11 +127,7 @@ def to_shap(part: Shap | Sequence[Shap]) -> Any:
 
 
 def optional_module(name: str, otherwise: str) -> Any:
-    """Import a module of an extra.
-
-    Raises:
-        DataError: If it is missing; the message says how to get it.
-    """
+    """Import a module of an extra."""
     try:
         return import_module(name)
     except ImportError:

@@ -100,11 +100,7 @@ class TokenScores(Result):
         return [Token(i, self.tokens[i], float(scores[i])) for i in indices[:k]]
 
     def _at_layer(self, layer: int) -> dict[str, Any]:
-        """Return the fields that change when one layer is taken.
-
-        Raises:
-            MethodError: If the result has no such layer, or no layer axis.
-        """
+        """Return the fields that change when one layer is taken."""
         if self.layers is None or layer not in self.layers:
             raise MethodError(f"no layer {layer} among {self.layers}")
         index = self.layers.index(layer)

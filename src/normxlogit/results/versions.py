@@ -16,11 +16,7 @@ RENAMED = {"named": "named_sources", "own": "state_cosines", "own_matrix": "stat
 
 
 def check_version(state: Any) -> int:
-    """Return the format version of a JSON document.
-
-    Raises:
-        DataError: If it is not a document of normxlogit, or of a version that this library does not read.
-    """
+    """Return the format version of a JSON document."""
     if not isinstance(state, Mapping):
         raise DataError(f"no result of normxlogit: expected fields with values, got {shortened(state)}")
     version = state.get("format_version")
@@ -30,11 +26,7 @@ def check_version(state: Any) -> int:
 
 
 def current(state: Any) -> Mapping[str, Any]:
-    """Return the fields of a result as the current version writes them.
-
-    Raises:
-        DataError: If the version cannot be read, or the fields are not those of their version.
-    """
+    """Return the fields of a result as the current version writes them."""
     version = check_version(state)
     try:
         state = _from_version_1(state) if version == 1 else state
@@ -44,11 +36,7 @@ def current(state: Any) -> Mapping[str, Any]:
 
 
 def current_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the common values in a Parquet file's metadata in the form of the current version.
-
-    Raises:
-        DataError: If the file is of a version that this library does not read.
-    """
+    """Return the common values in a Parquet file's metadata in the form of the current version."""
     schema = metadata.get("schema_version")
     if schema is None:
         check_version(metadata)

@@ -61,9 +61,6 @@ def merge_words(
 
     Returns:
         The words in the order of the text.
-
-    Raises:
-        InputError: If the way to merge is unknown.
     """
     if merge not in MERGES:
         raise InputError(f"merge must be 'sum', 'max', 'mean' or 'first', not {merge!r}")

@@ -45,11 +45,7 @@ TABLES = frozenset(nn.Module().__dict__)
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the model inside a compiled or PEFT-wrapped one; adapters stay where they were injected.
-
-    Raises:
-        UnsupportedModelError: If the adapter adds virtual tokens to the input, or is switched on by the input.
-    """
+    """Return the model inside a compiled or PEFT-wrapped one; adapters stay where they were injected."""
     model = _uncompiled(model)
     if hasattr(model, "get_base_model") and hasattr(model, "peft_config"):
         configs: Any = model.peft_config

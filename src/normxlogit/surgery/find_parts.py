@@ -126,11 +126,7 @@ def _padded_inside(calls: list[Call], ids: Tensor) -> bool:
 def _proved_token_pooling(
     pool: Pool[PreTrainedModel], head: Head, trunk: Call, calls: list[Call], count: int, filler: int
 ) -> TokenPooling | None:
-    """Find which pooled state belongs to which token; None where the trunk gives a state for each token.
-
-    Raises:
-        HeadMismatchError: If the numbers differ, and the states cannot be matched to tokens.
-    """
+    """Find which pooled state belongs to which token; None where the trunk gives a state for each token."""
     hidden = trunk.hidden
     if hidden is None or head.piece.by_text(hidden).shape[1] == count:
         return None
@@ -224,9 +220,6 @@ def _proved_head(
 
     Returns:
         The head, the trunk's call, and whether the head answers at single tokens.
-
-    Raises:
-        HeadMismatchError: If there is none.
     """
     tried = []
 
@@ -262,9 +255,6 @@ def _head_after(
 
     Returns:
         The head, and whether it answers at single tokens.
-
-    Raises:
-        HeadMismatchError: If it does not reproduce the model's logits.
     """
     model, hidden = cast(PreTrainedModel, pool.model), trunk.hidden
     if hidden is None:

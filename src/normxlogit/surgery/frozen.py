@@ -223,10 +223,6 @@ class FrozenNetwork:
 
         Returns:
             What the pass left, and what was held; its `leaf` is what the module returned that the pass began with.
-
-        Raises:
-            UnsupportedModelError: If that module was not called or returned no tensor, or if something is to be
-                replaced inside a layer that runs again, where it would not be replaced again.
         """
         replace = replace or {}
         inside = [path for path in replace if any(path.startswith(f"{cut}.") for cut in self._cut)]

@@ -45,9 +45,6 @@ def run_trunk(
 
     Returns:
         The trunk's output, (B, T, H).
-
-    Raises:
-        LookupError: If the trunk returns no hidden states.
     """
     stop = Site(trunk)
     with pool.lease(kind_of(inputs, "trunk", *instead)) as copy, without_autocast(inputs):
@@ -94,9 +91,6 @@ def find_tail(
 
     Returns:
         None if nothing follows.
-
-    Raises:
-        LookupError: If nothing that was tried reproduces what the head reads.
     """
     hidden = trunk.hidden
     if hidden is None:

@@ -47,9 +47,6 @@ def enough_memory(what: str) -> Iterator[None]:
 
     Args:
         what: What was to be done, as a verb and its object.
-
-    Raises:
-        InputError: In the place of the device's own error, or the machine's.
     """
     try:
         yield

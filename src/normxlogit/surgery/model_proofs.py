@@ -36,11 +36,7 @@ PROOF_ROWS = 7
     "are drawn",
 )
 def answers_again(pool: Pool[PreTrainedModel], inputs: Mapping[str, Any], logits: Tensor) -> None:
-    """Check that a model is deterministic.
-
-    Raises:
-        UnsupportedModelError: If two runs on the same input differ.
-    """
+    """Check that a model is deterministic."""
     random_states, difference = _random_states(), 0.0
     for count in range(REPEATED):
         with torch.inference_mode(), pool.lease() as copy:
@@ -122,11 +118,6 @@ def holds_on_another_text(
 
     Returns:
         What could not be checked; None if everything was.
-
-    Raises:
-        HeadMismatchError: If the head differs.
-        UnsupportedModelError: If the model is not deterministic, or texts, or tokens as texts, change each other's
-            answers in a batch.
     """
     model, site = type(pool.model).__name__, None if head is None else Site(head.piece.trunk, call=0)
     random_states = _random_states()

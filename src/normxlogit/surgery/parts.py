@@ -37,11 +37,7 @@ class EmbeddingTap:
         return Site(self.path, is_input=self.is_input)
 
     def read(self, held: Tensor, length: int) -> Tensor:
-        """Return the embedding layer's output, (B, T, H), T being `length`.
-
-        Raises:
-            UnsupportedModelError: If the layers read fewer positions than there are tokens.
-        """
+        """Return the embedding layer's output, (B, T, H), T being `length`."""
         embedded = held.permute(self.axes)[:, :length]  # (B, T, H)
         if embedded.shape[1] != length:
             raise UnsupportedModelError(
@@ -138,11 +134,7 @@ class Parts:
         return None if self.trunk is None else Site(self.trunk, call=0)
 
     def hidden(self, model: nn.Module, returned: Any) -> Tensor:
-        """Return the hidden states in what the trunk returned, (B, T, H).
-
-        Raises:
-            HeadMismatchError: If there are none.
-        """
+        """Return the hidden states in what the trunk returned, (B, T, H)."""
         if (hidden := hidden_of(returned)) is None:
             raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
         return self.head.by_text(hidden)

@@ -57,9 +57,6 @@ def logits_of(output: Any) -> Tensor:
     """Return the logits in a module's output: a tensor, a tuple, a mapping or an object with `logits`.
 
     Start and end logits, (B, T) each, are put side by side, (B, T, 2); one number for each text becomes (B, 1).
-
-    Raises:
-        UnsupportedModelError: If there are none.
     """
     logits = output
     if isinstance(output, Mapping):
@@ -82,11 +79,7 @@ def logits_of(output: Any) -> Tensor:
 
 
 def _arguments(model: nn.Module) -> tuple[list[str], bool]:
-    """Return the names of the forward's arguments, and whether it takes any others.
-
-    Raises:
-        UnsupportedModelError: If it needs more than token ids and their mask.
-    """
+    """Return the names of the forward's arguments, and whether it takes any others."""
     parameters = inspect.signature(model.forward).parameters
     named = {n: p for n, p in parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     needed = [n for n, p in named.items() if p.default is p.empty]

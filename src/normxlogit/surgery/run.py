@@ -91,9 +91,6 @@ def run(
         instead: By path: what is called instead of a module. The module runs only if it is called there.
         stop: Where the pass ends; that, too, is recorded.
         call: What is called with the inputs instead of the copy: its `generate`, or one of its layers.
-
-    Raises:
-        RuntimeError: If the copy is running already.
     """
     if RUNNING in copy.__dict__:
         raise RuntimeError("a copy is run by one pass at a time; lease another one")

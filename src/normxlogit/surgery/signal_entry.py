@@ -120,9 +120,6 @@ def patch_embedding(model: nn.Module, inputs: Mapping[str, Any], signal: str) ->
         model: A private copy of the model.
         inputs: A batch.
         signal: The input that is a picture or a sound.
-
-    Raises:
-        UnsupportedModelError: If there is none, as in a model that reads its pictures in several places.
     """
     entry = find_signal_entry(model, inputs)
     if entry is not None and len(entry.returned) > 2 and entry.returned[0] == len(inputs[signal]):

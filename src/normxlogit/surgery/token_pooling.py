@@ -41,9 +41,6 @@ def find_token_pooling(trunk: Call, calls: list[Call], filler: int) -> TokenPool
         trunk: The call of the trunk.
         calls: What the modules did in a trial.
         filler: A token id that is not padding.
-
-    Raises:
-        LookupError: If there are none.
     """
     layers: dict[str, Form] = {}
     for call in calls:
@@ -68,9 +65,6 @@ def token_places(
         pooling: Its layers.
         length: T, the number of tokens.
         device: Where the model reads token ids.
-
-    Raises:
-        LookupError: If a token is pooled into several states, or a state holds no token.
     """
     instead = {path: form.hand_back for path, form in pooling.layers.items()}
 

@@ -69,10 +69,6 @@ def choose_task(
         task: Its task, for modules whose class does not say.
         labels: Names for its outputs.
         pooling: How it pools, for embedding models.
-
-    Raises:
-        UnsupportedModelError: If the model has no head, or its task is not known.
-        InputError: If there is no such task, the model's class is for another, or an argument is for another task.
     """
     if task is not None and task not in TASKS:
         raise InputError(f"task must be one of {', '.join(TASKS)}, not {task!r}")

@@ -67,9 +67,6 @@ class Comparing(Task):
             values: The logit of each, (C,).
             spec: None for the largest, a name or an index.
             contrast: Not possible here, and refused.
-
-        Raises:
-            TargetError: If there is no such pair, or more than one is asked for.
         """
         if contrast is not None or isinstance(spec, All) or not (spec is None or is_choice(spec)):
             raise TargetError("each choice has tokens of its own: explain one at a time, without a contrast")
@@ -120,11 +117,7 @@ class MultipleChoice(Comparing):
         return {name: value[:, None] if value.ndim > 1 else value for name, value in inputs.items()}
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
-        """Return the pairs (prompt, choice) of each question.
-
-        Raises:
-            InputError: If one is not a prompt with at least two choices.
-        """
+        """Return the pairs (prompt, choice) of each question."""
         single = isinstance(inputs, str | tuple)
         items = [inputs] if single else list(inputs) if isinstance(inputs, Iterable) else [inputs]
         questions = []

@@ -117,11 +117,7 @@ def _named(labels: Sequence[str] | None, count: int, name: str) -> tuple[str, ..
 
 
 def _labels(config: PretrainedConfig) -> tuple[str, ...]:
-    """Return the label names in the order of the outputs.
-
-    Raises:
-        UnsupportedModelError: If the configuration does not name the outputs from 0 up.
-    """
+    """Return the label names in the order of the outputs."""
     try:
         names = {int(index): label for index, label in dict(config.id2label or {}).items()}
     except (TypeError, ValueError):

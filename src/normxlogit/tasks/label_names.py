@@ -8,11 +8,7 @@ __all__ = ["label_names"]
 
 
 def label_names(labels: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names that a caller gave, in any container that has an order.
-
-    Raises:
-        InputError: If they are not several strings.
-    """
+    """Return the names that a caller gave, in any container that has an order."""
     # The names in a set have no order, and a mapping may count them in another.
     ordered = isinstance(labels, Iterable | None) and not isinstance(labels, str | Set | Mapping)
     names = () if labels is None or not ordered else tuple(labels)

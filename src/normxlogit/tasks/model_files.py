@@ -13,11 +13,7 @@ __all__ = ["find_file", "read_json"]
 
 
 def read_json(source: str, name: str, options: Mapping[str, Any]) -> Any:
-    """Return what a JSON file of a model holds, None if there is no such file.
-
-    Raises:
-        InputError: If it is not JSON.
-    """
+    """Return what a JSON file of a model holds, None if there is no such file."""
     file = find_file(source, name, options)
     if file is None:
         return None

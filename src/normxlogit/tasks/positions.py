@@ -28,9 +28,6 @@ def locate(encodings: list[Encoding], position: Position) -> list[Encoding]:
     Args:
         encodings: What the model reads.
         position: The argument of the call.
-
-    Raises:
-        InputError: If a text has no such place.
     """
     if position is None:
         return encodings

@@ -49,9 +49,6 @@ class QuestionAnswering(Task):
 
         Returns:
             Start and end, (B, 2).
-
-        Raises:
-            InputError: If token ids were given that do not tell where the context begins.
         """
         if logits is None:
             raise ValueError("the model's logits are needed to find the position")

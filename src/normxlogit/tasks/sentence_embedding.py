@@ -133,10 +133,6 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
     Args:
         model: A bare model of transformers, or a `SentenceTransformer`.
         pooling: How to pool, instead of the setting in the model's files.
-
-    Raises:
-        InputError: If nothing says how it pools.
-        UnsupportedModelError: If it pools in a way that is not known here.
     """
     if isinstance(model, SentenceEmbedding):
         return model
@@ -181,10 +177,6 @@ def steps_from_files(source: str, **options: Any) -> Steps | None:
 
     Returns:
         The steps; None if there are no such files.
-
-    Raises:
-        UnsupportedModelError: If one of the steps is not known here.
-        InputError: If a file is missing or is something else.
     """
     entries = read_json(source, "modules.json", options)
     if entries is None:
@@ -246,11 +238,7 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding | None:
 
 
 def _prove(embedding: SentenceEmbedding, model: nn.Module) -> None:
-    """Compare with the vectors that a `SentenceTransformer` gives itself.
-
-    Raises:
-        HeadMismatchError: If they differ.
-    """
+    """Compare with the vectors that a `SentenceTransformer` gives itself."""
     ids = torch.tensor([[1, 2, 3], [3, 1, 0]], device=next(embedding.parameters()).device)  # (2, 3)
     mask = torch.tensor([[1, 1, 1], [1, 1, 0]], device=ids.device)  # (2, 3)
     with torch.inference_mode():
@@ -265,11 +253,7 @@ def _prove(embedding: SentenceEmbedding, model: nn.Module) -> None:
 
 
 def _check_order(kinds: Sequence[str]) -> None:
-    """Refuse steps other than a trunk, a pooling, dense layers and at the end bringing to length 1.
-
-    Raises:
-        UnsupportedModelError: If there are.
-    """
+    """Refuse steps other than a trunk, a pooling, dense layers and at the end bringing to length 1."""
     middle = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
     if list(kinds[:2]) != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in middle):
         raise UnsupportedModelError(
@@ -279,11 +263,7 @@ def _check_order(kinds: Sequence[str]) -> None:
 
 
 def _modes(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the pooling modes of a configuration, of any version.
-
-    Raises:
-        UnsupportedModelError: If one is not linear in the states, or a prompt is left out.
-    """
+    """Return the pooling modes of a configuration, of any version."""
     mode = config.get("pooling_mode")
     modes = (mode,) if isinstance(mode, str) else tuple(mode or (m for key, m in MODES.items() if config.get(key)))
     modes = modes or ("mean",)
@@ -308,11 +288,7 @@ def _dense(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> nn.Modul
 
 
 def _check_dense(config: Mapping[str, Any]) -> None:
-    """Refuse a dense layer that does more than its weights and an activation.
-
-    Raises:
-        UnsupportedModelError: If it does.
-    """
+    """Refuse a dense layer that does more than its weights and an activation."""
     if config.get("use_residual") or config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
         raise UnsupportedModelError("the model's dense layer adds or reads something else than the pooled vector")
 

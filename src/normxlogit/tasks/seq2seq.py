@@ -74,11 +74,7 @@ class Seq2Seq(LanguageTask):
         )
 
     def read_prompt(self, model: Model, prompt: ReadPrompt, *, special: bool) -> Encoding:
-        """Return the decoder's first token, before anything is generated, with the source beside it.
-
-        Raises:
-            InputError: If the source is empty or longer than the model reads, or the model names no first token.
-        """
+        """Return the decoder's first token, before anything is generated, with the source beside it."""
         self._latest = None  # the encoder's weights may have changed since
         source = model.encoder([prompt.text], long_text="window")[0]
         limit = model.encoder.limit

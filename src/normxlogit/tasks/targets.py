@@ -121,9 +121,6 @@ class Target:
 
         Returns:
             (N, K).
-
-        Raises:
-            TargetError: If the outputs are values, or the ends of a span.
         """
         if self.task.outcomes is None:
             raise TargetError(f"a model for {self.task.purpose} gives no probability of a target")
@@ -188,10 +185,6 @@ def check_target(model: Model, spec: TargetSpec, contrast: Choice | None, each: 
         spec: As for `resolve`.
         contrast: As for `resolve`.
         each: As for `resolve`.
-
-    Raises:
-        TargetError: If a label or token does not exist or is ambiguous, the model takes no contrast, or a target is
-            its own contrast.
     """
     count = output_count(model)
     model.task.check_contrast(contrast)
@@ -321,9 +314,6 @@ def index_of(model: Model, choice: Choice, count: int) -> int:
         model: The model.
         choice: Its name or index.
         count: Number of outputs.
-
-    Raises:
-        TargetError: If there is no such output.
     """
     if not is_choice(choice):
         raise TargetError(f"a target is a name or an index, not {type(choice).__name__}")

@@ -70,11 +70,7 @@ class ZeroShot(Comparing):
         return self.classifier.adapt(module)
 
     def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
-        """Return the pairs of each text with all hypotheses.
-
-        Raises:
-            InputError: If an input is not a text.
-        """
+        """Return the pairs of each text with all hypotheses."""
         texts, single = read_texts(inputs)
         if any(isinstance(text, tuple) for text in texts):
             raise InputError(
@@ -108,9 +104,6 @@ def hypotheses_of(pipeline: Any, labels: Sequence[str] | None) -> Hypotheses | N
     Args:
         pipeline: A pipeline of transformers, or a model.
         labels: The candidate labels; by default those that the pipeline was made with.
-
-    Raises:
-        InputError: If there are no labels, two are the same, or the template has no place for a label.
     """
     if getattr(pipeline, "task", None) != "zero-shot-classification" or not hasattr(pipeline, "entailment_id"):
         return None

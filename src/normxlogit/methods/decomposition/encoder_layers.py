@@ -252,11 +252,7 @@ def floating(module: nn.Module) -> bool:
 
 
 def linear(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included.
-
-    Raises:
-        UnsupportedModelError: If it does not say how many inputs it has, as no linear module does.
-    """
+    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included."""
     weight = getattr(module, "weight", None)
     weight = weight if isinstance(weight, Tensor) else None  # a method of torch's quantised modules
     if type(module) is nn.Linear and weight is not None and not weight.is_meta:
@@ -284,11 +280,7 @@ def _family(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
 
 
 def head_paths(model: TaskModel) -> HeadPaths:
-    """Return the paths of the parts of the model's head.
-
-    Raises:
-        UnsupportedModelError: If the family or its head is not known.
-    """
+    """Return the paths of the parts of the model's head."""
     paths = _family(model)[1].get(model.task.name)
     if paths is None:
         raise UnsupportedModelError(f"does not know the {model.task.name} head of {type(model.module).__name__}")

@@ -78,9 +78,6 @@ def explained(model: TaskModel, run: ForwardPass, target: Target) -> Tensor:
 
     For answers about a token that is its position. For answers about the text, a head's own gradient tells what it
     reads: the first token (BERT), the last one (Llama), or all (mean pooling).
-
-    Raises:
-        UnsupportedModelError: If the answer depends on no real token.
     """
     width, count = run.batch.mask.shape[1], target.ids.shape[1]
     if run.positions is not None:

@@ -79,9 +79,6 @@ def _moved(call: LayerCall, value: str, mask: Tensor, budget: int) -> Tensor:
         value: The path of its value projection in it.
         mask: True at real tokens, (B, T).
         budget: Most tokens in one call of the layer.
-
-    Raises:
-        UnsupportedModelError: If the layer called again gives something else.
     """
     if call.returned.shape[1] != mask.shape[1]:
         raise UnsupportedModelError(
